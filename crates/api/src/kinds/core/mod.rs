@@ -1,0 +1,3 @@
+//! The core group.
+
+pub(super) mod config_map;

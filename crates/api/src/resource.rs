@@ -1,0 +1,183 @@
+//! The descriptor of one resource in one API version.
+
+use std::sync::Arc;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::Value;
+
+use crate::{NameRule, Strategy};
+
+/// Everything the server must know of a resource.
+#[derive(Clone)]
+pub struct Resource {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub plural: String,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    pub names: NameRule,
+    pub verbs: Vec<&'static str>,
+    pub subresources: Vec<Subresource>,
+    /// `metadata.generation` counts changes of everything but metadata and status.
+    pub generation: bool,
+    /// Group and version in which objects are stored, where that is not this resource's own
+    /// (autoscaling/v1 is stored as v2, events.k8s.io as core).
+    pub stored_as: Option<(String, String)>,
+    pub definition: Definition,
+    pub strategy: Arc<dyn Strategy>,
+}
+
+/// Where the schema comes from.
+#[derive(Clone)]
+pub enum Definition {
+    /// Adds the type and what it refers to, and returns a `$ref` to it.
+    BuiltIn(fn(&mut SchemaGenerator) -> schemars::Schema),
+    /// `openAPIV3Schema` of a CustomResourceDefinition.
+    Custom(Arc<Value>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subresource {
+    Status,
+    /// JSON paths as in a CustomResourceDefinition: `.spec.replicas`.
+    Scale {
+        spec_replicas: String,
+        status_replicas: String,
+        selector: Option<String>,
+    },
+    /// Handled by name in the API server, with the kind of its body and its verbs.
+    Other {
+        name: &'static str,
+        kind: &'static str,
+        verbs: &'static [&'static str],
+    },
+}
+
+const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+impl Resource {
+    /// A resource of a `k8s-openapi` type: names, scope and schema come from the type.
+    pub fn of<T>(strategy: impl Strategy) -> Self
+    where
+        T: k8s_openapi::Resource + JsonSchema,
+        T::Scope: ScopeName,
+    {
+        Resource {
+            group: T::GROUP.to_owned(),
+            version: T::VERSION.to_owned(),
+            kind: T::KIND.to_owned(),
+            plural: T::URL_PATH_SEGMENT.to_owned(),
+            singular: T::KIND.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: T::Scope::NAMESPACED,
+            names: NameRule::default(),
+            verbs: ALL_VERBS.to_vec(),
+            subresources: Vec::new(),
+            generation: false,
+            stored_as: None,
+            definition: Definition::BuiltIn(|generator| generator.subschema_for::<T>()),
+            strategy: Arc::new(strategy),
+        }
+    }
+
+    pub fn short(mut self, names: &[&str]) -> Self {
+        self.short_names = names.iter().map(|&n| n.to_owned()).collect();
+        self
+    }
+
+    /// Part of `kubectl get all`.
+    pub fn in_all(mut self) -> Self {
+        self.categories.push("all".to_owned());
+        self
+    }
+
+    pub fn named(mut self, rule: NameRule) -> Self {
+        self.names = rule;
+        self
+    }
+
+    /// Counts `metadata.generation`.
+    pub fn counted(mut self) -> Self {
+        self.generation = true;
+        self
+    }
+
+    pub fn status(mut self) -> Self {
+        self.subresources.push(Subresource::Status);
+        self
+    }
+
+    /// The scale subresource with the paths that workloads use.
+    pub fn scale(mut self) -> Self {
+        self.subresources.push(Subresource::Scale {
+            spec_replicas: ".spec.replicas".to_owned(),
+            status_replicas: ".status.replicas".to_owned(),
+            selector: Some(".status.selector".to_owned()),
+        });
+        self
+    }
+
+    pub fn with(mut self, name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Self {
+        self.subresources.push(Subresource::Other { name, kind, verbs });
+        self
+    }
+
+    pub fn only(mut self, verbs: &[&'static str]) -> Self {
+        self.verbs = verbs.to_vec();
+        self
+    }
+
+    pub fn stored_as(mut self, group: &str, version: &str) -> Self {
+        self.stored_as = Some((group.to_owned(), version.to_owned()));
+        self
+    }
+
+    /// `v1` or `apps/v1`.
+    pub fn api_version(&self) -> String {
+        join_group_version(&self.group, &self.version)
+    }
+
+    /// The `apiVersion` of stored objects.
+    pub fn stored_api_version(&self) -> String {
+        match &self.stored_as {
+            Some((group, version)) => join_group_version(group, version),
+            None => self.api_version(),
+        }
+    }
+
+    /// `pods`, `deployments.apps`: as error messages name a resource.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresources.contains(&Subresource::Status)
+    }
+}
+
+fn join_group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// Whether objects of a scope live in namespaces.
+pub trait ScopeName {
+    const NAMESPACED: bool;
+}
+
+impl ScopeName for k8s_openapi::NamespaceResourceScope {
+    const NAMESPACED: bool = true;
+}
+
+impl ScopeName for k8s_openapi::ClusterResourceScope {
+    const NAMESPACED: bool = false;
+}
+
+impl ScopeName for k8s_openapi::SubResourceScope {
+    const NAMESPACED: bool = true;
+}

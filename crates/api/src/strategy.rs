@@ -1,0 +1,64 @@
+//! What a kind does beyond what all kinds do. Every method has the ordinary behaviour as its default.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{Cell, Column, FieldErrors};
+
+/// Objects arrive schema-checked: every known field has its declared type.
+pub trait Strategy: Send + Sync + 'static {
+    /// Fills in what the user left out. Idempotent.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Before a new object is stored: drops what users may not set (the registry handles `status`).
+    fn prepare_create(&self, _object: &mut Value) {}
+
+    /// Before a changed object is stored.
+    fn prepare_update(&self, _object: &mut Value, _old: &Value) {}
+
+    fn validate(&self, _object: &Value, _errors: &mut FieldErrors) {}
+
+    /// Beyond `validate`: what may not change.
+    fn validate_update(&self, _object: &Value, _old: &Value, _errors: &mut FieldErrors) {}
+
+    /// Advice that does not stop the request (the `Warning` header).
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Field selector values beyond `metadata.name` and `metadata.namespace`.
+    fn selectable(&self, _object: &Value) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// All field selector names that `selectable` may give.
+    fn selectable_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Table columns; None is Name and Age.
+    fn columns(&self) -> Option<Vec<Column>> {
+        None
+    }
+
+    /// One cell per column.
+    fn row(&self, _object: &Value, _now: Timestamp) -> Vec<Cell> {
+        Vec::new()
+    }
+
+    /// How long the object stays after a delete (pods), given what the request asks for.
+    fn grace_seconds(&self, _object: &Value, _requested: Option<i64>) -> i64 {
+        0
+    }
+
+    /// From the served form to the stored one, where a kind has two API versions.
+    fn to_stored(&self, _object: &mut Value) {}
+
+    /// From the stored form to the served one.
+    fn from_stored(&self, _object: &mut Value) {}
+}
+
+/// The strategy of a kind that is data and nothing else.
+pub struct Plain;
+
+impl Strategy for Plain {}

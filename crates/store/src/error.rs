@@ -1,0 +1,20 @@
+//! What can go wrong, apart from a condition that does not hold.
+
+use crate::Revision;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    #[error("revision {requested} has been compacted; the oldest kept is {oldest}")]
+    Compacted { requested: Revision, oldest: Revision },
+    #[error("revision {requested} is in the future; the newest is {newest}")]
+    FutureRevision { requested: Revision, newest: Revision },
+    #[error("the watcher fell too far behind and was cut off")]
+    SlowWatcher,
+    #[error("the store is closed")]
+    Closed,
+    /// The disk or the etcd cluster did not do what it was asked.
+    #[error("the store failed: {0}")]
+    Engine(String),
+}
