@@ -6,7 +6,9 @@ mod config;
 pub mod containerd;
 pub mod cri;
 pub mod image;
+mod pod;
 mod prepare;
+mod quantity;
 mod teardown;
 
 pub use config::{Config, ConfigError};
