@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_cri::v1 as cri;
 use k8s_openapi::api::core::v1 as core;
@@ -109,7 +109,7 @@ fn write(path: &PathBuf, content: &[u8], mode: u32) -> Result<(), MountError> {
     all().map_err(|source| MountError::Io { path: path.clone(), source })
 }
 
-fn bind(file: &PathBuf, container_path: &str) -> cri::Mount {
+fn bind(file: &Path, container_path: &str) -> cri::Mount {
     cri::Mount {
         container_path: container_path.to_owned(),
         host_path: file.to_string_lossy().into_owned(),
