@@ -5,12 +5,15 @@
 //! [`Resource`] at run time. This crate does no IO, reads no clock and knows nothing of HTTP.
 
 mod column;
+mod format;
 pub mod kinds;
+mod metadata;
 mod names;
 mod resource;
 mod strategy;
 
 pub use column::{Cell, Column};
+pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;
 pub use resource::{Definition, Resource, Subresource};

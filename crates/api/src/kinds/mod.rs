@@ -3,6 +3,7 @@
 mod admission;
 mod apiextensions;
 mod apiregistration;
+mod at;
 mod authentication;
 mod authorization;
 mod autoscaling;
@@ -11,6 +12,7 @@ mod coordination;
 mod core;
 mod discovery;
 mod events;
+mod fill;
 mod flowcontrol;
 mod networking;
 mod node;
@@ -20,6 +22,7 @@ mod resource;
 mod scheduling;
 mod storage;
 mod storagemigration;
+mod table;
 
 use crate::Resource;
 
