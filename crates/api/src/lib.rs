@@ -8,10 +8,14 @@ mod column;
 pub mod kinds;
 mod names;
 mod resource;
+mod selector;
 mod strategy;
 
 pub use column::{Cell, Column};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;
 pub use resource::{Definition, Resource, Subresource};
+pub use selector::{
+    FieldSelector, LabelSelector, Operator, Requirement, SelectorError, validate_label_selector,
+};
 pub use strategy::{Plain, Strategy};
