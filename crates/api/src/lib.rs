@@ -7,6 +7,7 @@
 mod column;
 pub mod kinds;
 mod names;
+mod quantity;
 mod resource;
 mod selector;
 mod strategy;
@@ -14,6 +15,7 @@ mod strategy;
 pub use column::{Cell, Column};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;
+pub use quantity::{Format as QuantityFormat, Quantity, QuantityError};
 pub use resource::{Definition, Resource, Subresource};
 pub use selector::{
     FieldSelector, LabelSelector, Operator, Requirement, SelectorError, validate_label_selector,
