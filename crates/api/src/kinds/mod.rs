@@ -3,10 +3,12 @@
 mod admission;
 mod apiextensions;
 mod apiregistration;
+mod apps;
 mod at;
 mod authentication;
 mod authorization;
 mod autoscaling;
+mod batch;
 mod certificates;
 mod coordination;
 mod core;
@@ -39,6 +41,9 @@ pub fn all() -> Vec<Resource> {
         core::node::resource(),
         core::persistent_volume::resource(),
         core::persistent_volume_claim::resource(),
+        core::pod::resource(),
+        core::pod_template::resource(),
+        core::replication_controller::resource(),
         core::resource_quota::resource(),
         core::secret::resource(),
         core::service::resource(),
@@ -51,6 +56,11 @@ pub fn all() -> Vec<Resource> {
         admission::validating_webhook_configuration::resource(),
         apiextensions::custom_resource_definition::resource(),
         apiregistration::api_service::resource(),
+        apps::controller_revision::resource(),
+        apps::daemon_set::resource(),
+        apps::deployment::resource(),
+        apps::replica_set::resource(),
+        apps::stateful_set::resource(),
         authentication::self_subject_review::resource(),
         authentication::token_review::resource(),
         authorization::local_subject_access_review::resource(),
@@ -59,6 +69,8 @@ pub fn all() -> Vec<Resource> {
         authorization::subject_access_review::resource(),
         autoscaling::horizontal_pod_autoscaler::v2(),
         autoscaling::horizontal_pod_autoscaler::v1(),
+        batch::cron_job::resource(),
+        batch::job::resource(),
         certificates::certificate_signing_request::resource(),
         certificates::cluster_trust_bundle::resource(),
         certificates::pod_certificate_request::resource(),
