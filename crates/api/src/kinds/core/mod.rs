@@ -5,6 +5,7 @@ pub(super) mod component_status;
 pub(super) mod config_map;
 pub(super) mod endpoints;
 pub(super) mod event;
+mod key_value_data;
 pub(super) mod limit_range;
 pub(super) mod namespace;
 pub(super) mod node;
