@@ -18,3 +18,4 @@ pub(super) mod resource_quota;
 pub(super) mod secret;
 pub(super) mod service;
 pub(super) mod service_account;
+mod volume_access;
