@@ -15,7 +15,10 @@ struct Bindings;
 impl Strategy for Bindings {
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {
         let target = At::root(object).field("target");
-        target.field("kind").one_of(errors, &["Node", "<empty>"]);
+        let kind = target.field("kind");
+        if kind.is_set() && kind.text() != "Node" {
+            kind.not_supported(errors, &["Node", "<empty>"]);
+        }
         target.field("name").need(errors);
     }
 }
