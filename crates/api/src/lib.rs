@@ -5,6 +5,7 @@
 //! [`Resource`] at run time. This crate does no IO, reads no clock and knows nothing of HTTP.
 
 mod column;
+mod cron_schedule;
 mod format;
 pub mod kinds;
 mod metadata;
@@ -15,6 +16,7 @@ mod selector;
 mod strategy;
 
 pub use column::{Cell, Column};
+pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;
