@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{FieldErrors, Path};
+use crate::{FieldErrors, Path, Quantity};
 
 /// A place in an object. What is not there is `null`.
 #[derive(Debug, Clone)]
@@ -140,6 +140,33 @@ impl<'a> At<'a> {
         if self.int().is_some_and(|n| n < 0) {
             self.invalid(errors, "must be greater than or equal to 0");
         }
+    }
+
+    /// Must be a quantity, where it is set. Gives it.
+    pub fn quantity(&self, errors: &mut FieldErrors) -> Option<Quantity> {
+        if !self.exists() {
+            return None;
+        }
+        let parsed = Quantity::from_json(self.value);
+        parsed.map_err(|problem| self.invalid(errors, problem.to_string())).ok()
+    }
+
+    /// Must be a quantity of 0 or more, where it is set. Gives it.
+    pub fn quantity_not_negative(&self, errors: &mut FieldErrors) -> Option<Quantity> {
+        let quantity = self.quantity(errors)?;
+        if quantity.is_negative() {
+            self.invalid(errors, "must be greater than or equal to 0");
+        }
+        Some(quantity)
+    }
+
+    /// Must be a quantity above 0, where it is set. Gives it.
+    pub fn quantity_positive(&self, errors: &mut FieldErrors) -> Option<Quantity> {
+        let quantity = self.quantity(errors)?;
+        if quantity.is_negative() || quantity.is_zero() {
+            self.invalid(errors, "must be greater than zero");
+        }
+        Some(quantity)
     }
 
     /// Must be what it was.

@@ -10,6 +10,8 @@ mod authorization;
 mod autoscaling;
 mod batch;
 mod certificates;
+#[cfg(test)]
+mod check;
 mod coordination;
 mod core;
 mod discovery;
@@ -106,3 +108,6 @@ pub fn all() -> Vec<Resource> {
         storagemigration::storage_version_migration::resource(),
     ]
 }
+
+#[cfg(test)]
+mod tests;
