@@ -7,6 +7,7 @@
 pub(in crate::kinds) mod cells;
 pub(in crate::kinds) mod containers;
 pub(in crate::kinds) mod defaults;
+pub(in crate::kinds) mod equality;
 pub(in crate::kinds) mod qos;
 pub(in crate::kinds) mod template;
 pub(in crate::kinds) mod validation;

@@ -2,14 +2,17 @@
 
 mod row;
 mod tolerations;
+mod update;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use crate::kinds::at::At;
+use crate::kinds::pod_spec::validation::{self, Place};
 use crate::kinds::pod_spec::{defaults, qos};
 use crate::kinds::table;
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 const CONNECT: &[&str] = &["create", "get"];
 const CONNECT_ANY: &[&str] = &["create", "delete", "get", "patch", "update"];
@@ -61,6 +64,19 @@ impl Strategy for Pods {
         let class = &old["status"]["qosClass"];
         if pod["status"].is_object() && pod["status"]["qosClass"].is_null() && !class.is_null() {
             pod["status"]["qosClass"] = class.clone();
+        }
+    }
+
+    fn validate(&self, pod: &Value, errors: &mut FieldErrors) {
+        validation::pod_spec(&At::root(pod).field("spec"), Place::Pod, errors);
+    }
+
+    fn validate_change(&self, subresource: &str, pod: &Value, old: &Value, errors: &mut FieldErrors) {
+        match subresource {
+            "" => update::validate(pod, old, errors),
+            "ephemeralcontainers" => update::validate_ephemeral_containers(pod, old, errors),
+            "resize" => update::validate_resize(pod, old, errors),
+            _ => {}
         }
     }
 
