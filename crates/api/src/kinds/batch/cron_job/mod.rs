@@ -1,5 +1,7 @@
 //! CronJob: starts Jobs by the clock.
 
+mod validation;
+
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::CronJob;
 use serde_json::Value;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use crate::kinds::batch::job;
 use crate::kinds::pod_spec::{cells, template};
 use crate::kinds::{fill, table};
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<CronJob>(CronJobs).short(&["cj"]).in_all().counted().status()
@@ -28,6 +30,10 @@ impl Strategy for CronJobs {
                 job::fill_in_nested(spec);
             }
         }
+    }
+
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        validation::validate(object, errors);
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
