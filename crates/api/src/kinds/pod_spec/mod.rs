@@ -11,3 +11,4 @@ pub(in crate::kinds) mod equality;
 pub(in crate::kinds) mod qos;
 pub(in crate::kinds) mod template;
 pub(in crate::kinds) mod validation;
+pub(in crate::kinds) mod warnings;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::kinds::apps::int_or_percent;
 use crate::kinds::at::At;
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
@@ -51,6 +51,10 @@ impl Strategy for Deployments {
 
     fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
         template::validate_selector_kept(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

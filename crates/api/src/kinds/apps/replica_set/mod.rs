@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::Value;
 
 use crate::kinds::at::At;
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
@@ -32,6 +32,10 @@ impl Strategy for ReplicaSets {
 
     fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
         template::validate_selector_kept(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
     }
 
     fn selectable(&self, object: &Value) -> Vec<(&'static str, String)> {

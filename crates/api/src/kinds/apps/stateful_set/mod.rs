@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use serde_json::Value;
 
-use crate::kinds::pod_spec::{cells, defaults, template};
+use crate::kinds::pod_spec::{cells, defaults, template, warnings};
 use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
@@ -47,6 +47,10 @@ impl Strategy for StatefulSets {
 
     fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
         validation::validate_update(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

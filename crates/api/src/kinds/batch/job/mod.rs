@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
@@ -48,6 +48,10 @@ impl Strategy for Jobs {
 
     fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
         update::validate(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
     }
 
     fn selectable(&self, object: &Value) -> Vec<(&'static str, String)> {

@@ -1,5 +1,6 @@
 //! Pod: containers that run together on one node.
 
+mod label_keys;
 mod row;
 mod tolerations;
 mod update;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::at::At;
 use crate::kinds::pod_spec::validation::{self, Place};
-use crate::kinds::pod_spec::{defaults, qos};
+use crate::kinds::pod_spec::{defaults, qos, warnings};
 use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
@@ -57,6 +58,7 @@ impl Strategy for Pods {
         }
         pod["status"] = status;
         tolerations::tolerate_lost_nodes(&mut pod["spec"]);
+        label_keys::write_into_selectors(pod);
     }
 
     fn prepare_update(&self, pod: &mut Value, old: &Value) {
@@ -78,6 +80,13 @@ impl Strategy for Pods {
             "resize" => update::validate_resize(pod, old, errors),
             _ => {}
         }
+    }
+
+    fn warnings(&self, pod: &Value) -> Vec<String> {
+        let pod = At::root(pod);
+        let mut all = warnings::name(&pod, "the Pod's hostname");
+        all.extend(warnings::of(&pod));
+        all
     }
 
     fn selectable(&self, pod: &Value) -> Vec<(&'static str, String)> {

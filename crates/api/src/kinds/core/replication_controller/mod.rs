@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use serde_json::Value;
 
 use crate::kinds::at::At;
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, LabelSelector, Resource, Strategy, metadata};
 
@@ -49,6 +49,10 @@ impl Strategy for ReplicationControllers {
             template::validate_labels_match(&template, &parsed, errors);
         }
         template::validate_lasting(&template, "ReplicationController", &[], errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
     }
 
     fn selectable(&self, object: &Value) -> Vec<(&'static str, String)> {

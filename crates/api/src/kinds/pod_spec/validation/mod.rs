@@ -31,9 +31,6 @@ pub(in crate::kinds) enum Place {
     Template,
 }
 
-/// Also for the overhead of a RuntimeClass and the claims of a StatefulSet.
-pub(in crate::kinds) use resources::resource_list;
-pub(in crate::kinds) use tolerations::validate as tolerations;
 pub(in crate::kinds) use volume_source::claim_spec;
 
 pub(in crate::kinds) fn pod_spec(spec: &At<'_>, place: Place, errors: &mut FieldErrors) {
@@ -51,7 +48,7 @@ pub(in crate::kinds) fn pod_spec_with_claims(
     volumes.extend(claims.iter().map(|&claim| (claim, volumes::Backing::Claim)));
     Containers { spec, volumes: &volumes, place }.validate(errors);
     resources::validate(spec, resources::Holder::Pod, errors);
-    resource_list(&spec.field("overhead"), resources::Holder::Pod, errors);
+    resources::resource_list(&spec.field("overhead"), resources::Holder::Pod, errors);
     lifetime(spec, errors);
     names(spec, errors);
     placement(spec, errors);
