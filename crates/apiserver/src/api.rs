@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -29,10 +30,15 @@ pub struct Api {
     pub in_flight: InFlight,
     pub metrics: Metrics,
     pub node_proxy: NodeProxy,
-    pub started: Instant,
+    /// Set once the first objects are there.
+    pub bootstrapped: AtomicBool,
 }
 
 impl Api {
+    pub fn is_bootstrapped(&self) -> bool {
+        self.bootstrapped.load(Ordering::Acquire)
+    }
+
     /// Answers any request; never fails and never panics.
     pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
     where
@@ -42,7 +48,8 @@ impl Api {
         let started = Instant::now();
         let query = Query::parse(request.uri().query());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
-        let labels = self.metrics.labels(&info);
+        let known = !info.is_resource || self.registry.catalog.snapshot().find(&info.group, &info.version, &info.resource).is_some();
+        let labels = self.metrics.labels(&info, known);
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let response = match answered {
             Ok(Ok(response)) => response,
@@ -81,7 +88,7 @@ impl Api {
     {
         let user = self.authenticator.authenticate(&self.registry, &mut request).await?;
         let user = self.authorizer.impersonate(user, request.headers())?;
-        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info, &query)?;
+        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info)?;
         self.dispatch(Incoming { request, info, query, user }).await
     }
 }

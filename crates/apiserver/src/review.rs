@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use minik8s_auth::User;
-use minik8s_auth::rbac::{Attributes, PolicyRule};
+use minik8s_auth::{Attributes, User};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Body};
@@ -92,25 +91,22 @@ fn subject(spec: &Value) -> Result<User> {
 }
 
 fn access(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    let attributes = match (resource.is_object(), path.is_object()) {
-        (true, false) => Attributes {
-            verb: text(&resource["verb"]),
-            namespace: text(&resource["namespace"]),
-            group: text(&resource["group"]),
-            resource: text(&resource["resource"]),
-            subresource: text(&resource["subresource"]),
-            name: text(&resource["name"]),
-            ..Attributes::default()
-        },
-        (false, true) => Attributes::path(&text(&path["verb"]), &text(&path["path"])),
+    let text = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let decision = match (resource.is_object(), path.is_object()) {
+        (true, false) => {
+            let part = |field: &str| text(resource, field);
+            let (verb, group, plural) = (part("verb"), part("group"), part("resource"));
+            let (namespace, name, sub) = (part("namespace"), part("name"), part("subresource"));
+            let wanted = Attributes::resource(&verb, &group, &plural).in_namespace(&namespace).named(&name).sub(&sub);
+            api.authorizer.allows(user, &wanted)
+        }
+        (false, true) => api.authorizer.allows(user, &Attributes::path(&text(path, "verb"), &text(path, "path"))),
         _ => {
             let text = "exactly one of spec.resourceAttributes and spec.nonResourceAttributes must be given";
             return Err(ApiError::bad_request(text));
         }
     };
-    let decision = api.authorizer.allows(user, &attributes);
     let mut status = json!({"allowed": decision.is_allowed()});
     if !decision.reason().is_empty() {
         status["reason"] = decision.reason().into();
@@ -123,19 +119,5 @@ fn rules(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
     if namespace.is_empty() {
         return Err(ApiError::bad_request("spec.namespace: no namespace on request"));
     }
-    let (mut resources, mut paths) = (Vec::new(), Vec::new());
-    for rule in api.authorizer.rules_for(user, namespace) {
-        let PolicyRule { verbs, api_groups, resources: names, resource_names, non_resource_urls } = rule;
-        if !names.is_empty() {
-            let mut entry = json!({"verbs": verbs, "apiGroups": api_groups, "resources": names});
-            if !resource_names.is_empty() {
-                entry["resourceNames"] = json!(resource_names);
-            }
-            resources.push(entry);
-        }
-        if !non_resource_urls.is_empty() {
-            paths.push(json!({"verbs": verbs, "nonResourceURLs": non_resource_urls}));
-        }
-    }
-    Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+    Ok(api.authorizer.policy().rules_review(user, namespace))
 }

@@ -1,12 +1,11 @@
 //! From the bytes of a request to a checked, defaulted object.
 
-use minik8s_schema::check::{self, Report};
+use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
 
 use super::{Call, Registry};
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
-use crate::object::Object;
 use crate::request::FieldValidation;
 
 /// No request body may be larger.
@@ -25,17 +24,19 @@ impl Registry {
         Ok(object)
     }
 
-    /// Unknown fields are reported and dropped, wrong types refused.
+    /// Unknown fields are reported and dropped, wrong types refused. A custom kind's wrong types are
+    /// reported by validation, as upstream does.
     pub fn check_schema(&self, call: &Call, object: &mut Value) -> Result<()> {
         let schema = call.served.schema();
-        let report = check::check(schema, object);
-        report_types(call, object, &report)?;
-        report_unknown(call, &report)?;
-        minik8s_schema::prune(schema, object);
         if call.served.is_custom() {
-            minik8s_schema::apply_defaults(schema, object);
+            schema.drop_nulls(object);
+            let unknown = schema.prune(object);
+            schema.apply_defaults(object);
+            return report_unknown(call, &unknown);
         }
-        Ok(())
+        let findings = schema.check(object);
+        refuse_mismatches(call, &findings.mismatches)?;
+        report_unknown(call, &findings.unknown)
     }
 }
 
@@ -46,13 +47,12 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
         "" | "application/json" | "text/json" | "*/*" => {
             let parsed = minik8s_schema::parse_json(body)
                 .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid JSON: {e}")))?;
-            (parsed.value, parsed.duplicates.into_iter().map(|d| d.to_string()).collect())
+            (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
         }
         "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
         other => return Err(ApiError::unsupported_media(other, &["application/json", "application/yaml"])),
     };
-    let texts = duplicates.into_iter().map(|path: String| format!("duplicate field \"{path}\"")).collect();
-    report_fields(call, texts)?;
+    report_fields(call, duplicates)?;
     if !value.is_object() {
         return Err(ApiError::bad_request("the body of the request must be an object"));
     }
@@ -101,29 +101,18 @@ pub fn check_identity(served: &Served, object: &mut Value) -> Result<()> {
     Ok(())
 }
 
-fn report_types(call: &Call, object: &Value, report: &Report) -> Result<()> {
-    if report.type_errors.is_empty() {
+fn refuse_mismatches(call: &Call, mismatches: &[Mismatch]) -> Result<()> {
+    if mismatches.is_empty() {
         return Ok(());
     }
-    if call.served.is_custom() {
-        let name = if call.name.is_empty() { object.name() } else { &call.name };
-        let errors = report.type_errors.clone();
-        return Err(ApiError::invalid(&call.served.group, &call.served.kind, name, errors));
-    }
-    let texts: Vec<String> = report.type_errors.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "{} in version \"{}\" cannot be handled as a {}: {}",
-        call.served.kind,
-        call.served.version,
-        call.served.kind,
-        texts.join("; ")
-    );
+    let texts: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
+    let (kind, version) = (&call.served.kind, &call.served.version);
+    let text = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {}", texts.join("; "));
     Err(ApiError::bad_request(text))
 }
 
-fn report_unknown(call: &Call, report: &Report) -> Result<()> {
-    let texts = report.unknown.iter().map(ToString::to_string).collect();
-    report_fields(call, texts)
+fn report_unknown(call: &Call, unknown: &[UnknownField]) -> Result<()> {
+    report_fields(call, unknown.iter().map(ToString::to_string).collect())
 }
 
 /// Problems that `fieldValidation` decides about.

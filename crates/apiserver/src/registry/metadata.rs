@@ -1,7 +1,7 @@
 //! The metadata that the server owns: names, uid, times, generation.
 
 use jiff::Timestamp;
-use minik8s_api::FieldErrors;
+use minik8s_api::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::Call;
@@ -99,13 +99,13 @@ pub fn count_generation(served: &Served, object: &mut Value, old: &Value) {
 /// Validates a whole object, new (`old` is None) or changed.
 pub fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Result<()> {
     let mut errors = FieldErrors::default();
-    minik8s_api::metadata::validate_metadata(served.resource(), object, &mut errors);
+    minik8s_api::validate_metadata(served.resource(), object, &mut errors);
     if served.is_custom() {
-        minik8s_schema::validate(served.schema(), object, &mut errors);
+        served.schema().validate(object, &Path::root(), &mut errors);
     }
     served.strategy.validate(object, &mut errors);
     if let Some(old) = old {
-        minik8s_api::metadata::validate_metadata_update(object, old, &mut errors);
+        minik8s_api::validate_metadata_update(object, old, &mut errors);
         served.strategy.validate_update(object, old, &mut errors);
     }
     if errors.is_empty() {

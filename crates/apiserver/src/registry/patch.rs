@@ -131,7 +131,7 @@ impl Registry {
 
 fn parse_patch(body: &[u8]) -> Result<Value> {
     match minik8s_schema::parse_json(body) {
-        Ok(parsed) => Ok(parsed.value),
+        Ok((patch, _)) => Ok(patch),
         Err(e) => Err(ApiError::bad_request(format!("the patch is not valid JSON: {e}"))),
     }
 }
