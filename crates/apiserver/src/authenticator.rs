@@ -25,8 +25,8 @@ pub struct LocalUser(pub User);
 pub struct Authenticator {
     pub issuer: Arc<TokenIssuer>,
     pub token_file: Option<TokenFile>,
-    /// Where others find the issuer's keys.
-    pub issuer_keys_url: String,
+    /// Where others reach this server.
+    pub server_url: String,
 }
 
 impl Authenticator {
@@ -67,8 +67,8 @@ impl Authenticator {
         token: &str,
         audiences: &[String],
     ) -> Result<(User, Vec<String>), String> {
-        if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token)) {
-            return Ok((user, audiences.to_vec()));
+        if let Some(user) = self.token_file.as_ref().and_then(|file| file.find(token)) {
+            return Ok((user.clone(), audiences.to_vec()));
         }
         let wanted = if audiences.is_empty() { self.issuer.api_audiences() } else { audiences };
         let verified = self.issuer.verify_for(token, wanted, Timestamp::now()).map_err(|e| e.to_string())?;
@@ -78,7 +78,7 @@ impl Authenticator {
     }
 
     pub fn issuer_configuration(&self) -> Value {
-        self.issuer.configuration(&self.issuer_keys_url)
+        self.issuer.openid_configuration(&self.server_url)
     }
 
     pub fn issuer_keys(&self) -> Value {

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
+use minik8s_auth::impersonation::Impersonation;
 use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
-use minik8s_auth::{Attributes, Decision, User, impersonation};
+use minik8s_auth::{Attributes, Decision, User};
 use minik8s_store::{Change, Range, Store, WatchItem};
 use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::Value;
@@ -55,22 +56,17 @@ impl Authorizer {
 
     /// The user to act as, if the `Impersonate-*` headers name one and the caller may.
     pub fn impersonate(&self, user: User, headers: &HeaderMap) -> Result<User> {
-        let names = headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
-        let pairs: Vec<(&str, &str)> =
-            names.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-        if pairs.is_empty() {
-            return Ok(user);
-        }
-        let wanted = impersonation::Impersonation::parse(pairs).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let texts = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let wanted = Impersonation::from_headers(texts).map_err(|e| ApiError::bad_request(e.to_string()))?;
         let Some(wanted) = wanted else { return Ok(user) };
         for check in wanted.checks() {
-            let attributes = check.attributes();
-            if !self.allows(&user, &attributes).is_allowed() {
-                let text = format!("{} \"{}\" is forbidden: {}", attributes.resource, attributes.name, attributes.forbidden(&user));
-                return Err(ApiError::new(403, "Forbidden", text).about(attributes.api_group, attributes.resource, attributes.name));
+            if !self.allows(&user, &check).is_allowed() {
+                let text = format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
+                let error = ApiError::new(403, "Forbidden", text);
+                return Err(error.about(check.api_group, check.resource, check.name));
             }
         }
-        Ok(wanted.user())
+        Ok(wanted.into_user())
     }
 
     /// Reads all rules once.

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use minik8s_auth::rbac::bootstrap as rbac;
+use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
 use serde_json::{Value, json};
 
 use crate::error::Result;
@@ -27,8 +27,8 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
         });
         ensure(registry, class).await?;
     }
-    for object in rbac::objects() {
-        ensure_rules(registry, object).await?;
+    for (kind, object) in rbac::objects() {
+        ensure_rules(registry, kind, object).await?;
     }
     ensure(
         registry,
@@ -66,26 +66,17 @@ fn call_for(registry: &Registry, object: &Value) -> Result<Call> {
 }
 
 /// Adds rules and subjects that a newer version needs; what users added stays.
-async fn ensure_rules(registry: &Registry, object: Value) -> Result<()> {
-    ensure(registry, object.clone()).await?;
+async fn ensure_rules(registry: &Registry, kind: RbacKind, object: Value) -> Result<()> {
     let call = call_for(registry, &object)?;
-    let change = |old: &Value| {
-        let mut new = old.clone();
-        if old["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] == "false" {
-            return Ok(new);
-        }
-        for field in ["rules", "subjects"] {
-            let aggregated = field == "rules" && object["aggregationRule"].is_object();
-            for wanted in object[field].as_array().into_iter().flatten().filter(|_| !aggregated) {
-                match new[field].as_array_mut() {
-                    Some(list) if list.contains(wanted) => {}
-                    Some(list) => list.push(wanted.clone()),
-                    None => new[field] = json!([wanted]),
-                }
-            }
-        }
-        Ok(new)
+    let existing = match registry.get(&call.served, &call.namespace, &call.name).await {
+        Ok(existing) => existing,
+        Err(error) if error.code == 404 => return ensure(registry, object).await,
+        Err(error) => return Err(error),
     };
+    if rbac::reconcile(kind, Some(&existing), &object).is_none() {
+        return Ok(());
+    }
+    let change = |old: &Value| Ok(rbac::reconcile(kind, Some(old), &object).unwrap_or_else(|| old.clone()));
     registry.change(&call, change).await.map(drop)
 }
 

@@ -77,7 +77,8 @@ impl Api {
             user: incoming.user.clone(),
             options: WriteOptions::parse(&incoming.query, incoming.header(USER_AGENT))?,
             now: Timestamp::now(),
-            warnings: Default::default(),
+            applies: false,
+            warnings: Arc::default(),
             served,
         };
         let mut response = self.serve(&call, incoming).await?;
@@ -126,6 +127,9 @@ impl Api {
             }
             "patch" => {
                 let kind = PatchKind::of(&content_type)?;
+                if kind == PatchKind::Apply && incoming.query.text("fieldManager").is_empty() {
+                    return Err(ApiError::bad_request("fieldManager: is required for apply patch"));
+                }
                 let body = incoming.body().await?;
                 let written = self.registry.patch(call, kind, &body).await?;
                 self.written(call, &accepted, written)

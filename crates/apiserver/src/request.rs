@@ -232,10 +232,7 @@ impl WriteOptions {
         if field_manager.len() > 128 || !field_manager.chars().all(|c| !c.is_control()) {
             return Err(ApiError::bad_request("fieldManager: at most 128 printable characters are allowed"));
         }
-        let field_manager = match field_manager {
-            "" => user_agent.split('/').next().unwrap_or_default().chars().take(128).collect(),
-            given => given.to_owned(),
-        };
+        let field_manager = minik8s_patch::managed::manager_name(field_manager, user_agent);
         Ok(WriteOptions { dry_run, field_manager, field_validation, force: query.flag("force") })
     }
 }

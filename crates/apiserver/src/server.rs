@@ -136,7 +136,7 @@ fn assemble(config: &Config, store: Arc<dyn Store>, pki: &Arc<Pki>, address: Soc
     let authenticator = Authenticator {
         issuer: Arc::new(TokenIssuer::new(&issuer_url, &[], pki.token_keys())),
         token_file: read_token_file(config)?,
-        issuer_keys_url: format!("https://{host}:{}/openid/v1/jwks", address.port()),
+        server_url: format!("https://{host}:{}", address.port()),
     };
     let kubelet_tls = TlsConnector::from(Arc::new(pki.kubelet_client_config()?));
     Ok(Api {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::Timestamp;
 use minik8s_auth::User;
+use minik8s_patch::managed::Manager;
 use minik8s_store::{Entry, Store};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -25,7 +26,7 @@ pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
 pub use delete::DeleteOptions;
 pub use list::{ListBody, Selected};
 pub use metadata::{random_suffix, timestamp};
-pub use patch::PatchKind;
+pub use patch::{PatchKind, patch_error};
 pub use watch::WatchBody;
 
 use crate::admission::Chain;
@@ -51,8 +52,10 @@ pub struct Call {
     pub user: User,
     pub options: WriteOptions,
     pub now: Timestamp,
+    /// A server-side apply, which has written `managedFields` itself.
+    pub applies: bool,
     /// Texts for the `Warning` header.
-    pub warnings: Mutex<Vec<String>>,
+    pub warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Call {
@@ -66,12 +69,22 @@ impl Call {
             user: User::authenticated("system:apiserver", &["system:masters"]),
             options: WriteOptions::default(),
             now: Timestamp::now(),
-            warnings: Mutex::default(),
+            applies: false,
+            warnings: Arc::default(),
         }
     }
 
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.lock().push(text.into());
+    }
+
+    /// Who writes, for `managedFields`.
+    pub fn manager(&self) -> Manager {
+        let (name, version) = (&self.options.field_manager, &self.served.api_version);
+        match self.subresource.as_str() {
+            "" => Manager::main(name, version, self.served.has_status()),
+            subresource => Manager::subresource(name, version, subresource),
+        }
     }
 
     pub fn key(&self) -> String {
@@ -88,7 +101,8 @@ impl Call {
             user: self.user.clone(),
             options: self.options.clone(),
             now: self.now,
-            warnings: Mutex::default(),
+            applies: self.applies,
+            warnings: self.warnings.clone(),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The four kinds of patch.
 
 use minik8s_patch::apply::{self, ApplyError};
-use minik8s_patch::managed::Manager;
-use minik8s_patch::{json, merge, strategic};
+use minik8s_patch::{PatchError, json, merge, strategic};
 use serde_json::Value;
 
 use super::body::{check_identity, parse_yaml};
@@ -54,16 +53,9 @@ impl Registry {
         let applied = match kind {
             PatchKind::Json => json::apply(patch, &mut new),
             PatchKind::Strategic => strategic::apply(call.served.schema(), patch, &mut new),
-            PatchKind::Merge | PatchKind::Apply => {
-                merge::apply(patch, &mut new);
-                Ok(())
-            }
+            PatchKind::Merge | PatchKind::Apply => merge::apply(patch, &mut new),
         };
-        applied.map_err(|e| match kind {
-            // The patch is well formed but does not fit the object.
-            PatchKind::Json => ApiError::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {e}")),
-            _ => ApiError::bad_request(e.to_string()),
-        })?;
+        applied.map_err(|e| patch_error(&e))?;
         if !new.is_object() {
             return Err(ApiError::bad_request("the patch leaves something that is not an object"));
         }
@@ -73,9 +65,6 @@ impl Registry {
     }
 
     async fn server_side_apply(&self, call: &Call, body: &[u8]) -> Result<Written> {
-        if call.options.field_manager.is_empty() {
-            return Err(ApiError::bad_request("fieldManager is required for apply patch"));
-        }
         let mut applied = parse_yaml(body)?;
         if !applied.is_object() {
             return Err(ApiError::bad_request("the applied configuration must be an object"));
@@ -100,7 +89,8 @@ impl Registry {
                 applied.metadata_mut().insert(field.to_owned(), of_url.as_str().into());
             }
         }
-        let manager = Manager::apply(&call.options.field_manager, &call.served.api_version, &call.subresource);
+        let manager = call.manager();
+        let call = &Call { applies: true, ..call.on(&call.namespace, &call.name) };
         let merge = |live: Option<&Value>| {
             apply::server_side(live, &applied, call.served.schema(), &manager, call.options.force, call.now)
                 .map_err(|e| apply_error(call, e))
@@ -136,15 +126,24 @@ fn parse_patch(body: &[u8]) -> Result<Value> {
     }
 }
 
+pub fn patch_error(error: &PatchError) -> ApiError {
+    match error.status() {
+        413 => ApiError::new(413, "RequestEntityTooLarge", error.to_string()),
+        422 => ApiError::new(422, "Invalid", error.to_string()),
+        _ => ApiError::bad_request(error.to_string()),
+    }
+}
+
 fn apply_error(call: &Call, error: ApplyError) -> ApiError {
     match error {
-        ApplyError::Conflicts(conflicts) => {
-            let mut api = ApiError::new(409, "Conflict", conflicts.to_string()).about(&call.served.group, &call.served.plural, &call.name);
+        ApplyError::Conflict(conflicts) => {
+            let mut api = ApiError::new(409, "Conflict", conflicts.to_string());
             for conflict in conflicts.iter() {
-                api = api.caused_by("FieldManagerConflict", &conflict.cause(), &conflict.field);
+                api = api.caused_by("FieldManagerConflict", &conflict.message(), &conflict.path.to_string());
             }
             api
         }
-        ApplyError::Invalid(why) => ApiError::bad_request(why),
+        error if error.status() == 500 => ApiError::internal(format_args!("{} {}: {error}", call.served.qualified(), call.name)),
+        error => ApiError::bad_request(error.to_string()),
     }
 }

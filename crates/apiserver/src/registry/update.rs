@@ -1,6 +1,6 @@
 //! Changing objects: the loop that every update, patch and subresource write goes through.
 
-use minik8s_patch::managed::{self, Manager};
+use minik8s_patch::managed;
 use minik8s_store::{Commit, Condition, Entry, Op, Outcome};
 use serde_json::Value;
 
@@ -101,11 +101,13 @@ pub(super) fn is_finished(object: &Value) -> bool {
     object.is_terminating() && object.finalizers().is_empty() && grace == 0 && !namespace_held
 }
 
-/// Records in `managedFields` who changed what.
+/// Records in `managedFields` who changed what; an apply has done so itself.
 pub(super) fn track(call: &Call, old: Option<&Value>, new: &mut Value) {
-    if call.options.field_manager.is_empty() {
-        return;
+    if call.applies {
+        if let Some(old) = old {
+            managed::keep_times(old, new);
+        }
+    } else if !call.options.field_manager.is_empty() {
+        managed::track_update(old, new, call.served.schema(), &call.manager(), call.now);
     }
-    let manager = Manager::update(&call.options.field_manager, &call.served.api_version, &call.subresource);
-    managed::track_update(old, new, call.served.schema(), &manager, call.now);
 }

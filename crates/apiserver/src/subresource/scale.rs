@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
 use crate::object::Object;
-use crate::registry::{Call, PatchKind};
+use crate::registry::{Call, PatchKind, patch_error};
 
 pub async fn answer<B>(api: &Arc<Api>, call: &Call, incoming: &mut Incoming<B>) -> Result<Response<Body>>
 where
@@ -37,12 +37,12 @@ where
             let patch = crate::registry::parse_yaml(&body)?;
             let change = |old: &Value| {
                 let mut scale = paths.scale_of(call, old)?;
-                match kind {
-                    PatchKind::Json => minik8s_patch::json::apply(&patch, &mut scale)
-                        .map_err(|e| ApiError::new(422, "Invalid", e.to_string()))?,
+                let patched = match kind {
+                    PatchKind::Json => minik8s_patch::json::apply(&patch, &mut scale),
                     // A Scale has no lists to merge: the other three forms mean the same.
                     _ => minik8s_patch::merge::apply(&patch, &mut scale),
-                }
+                };
+                patched.map_err(|e| patch_error(&e))?;
                 paths.apply(call, old, &scale)
             };
             api.registry.change(call, change).await?
