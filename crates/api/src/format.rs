@@ -70,6 +70,21 @@ pub(crate) fn fully_qualified(text: &str) -> Vec<String> {
     }
 }
 
+/// `acme.io/foo`.
+pub(crate) fn domain_prefixed_path(text: &str) -> Vec<String> {
+    let Some((domain, path)) =
+        text.split_once('/').filter(|(domain, path)| !domain.is_empty() && !path.is_empty())
+    else {
+        return vec!["must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()];
+    };
+    let mut problems = subdomain(domain);
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/:@!$&'()*+,;=%._~-".contains(&b);
+    if !path.bytes().all(allowed) {
+        problems.push("path part must consist of characters that a URL path may hold".to_owned());
+    }
+    problems
+}
+
 /// What fits between two slashes of a URL.
 pub(crate) fn path_segment(text: &str) -> Vec<String> {
     match text {

@@ -91,3 +91,12 @@ pub(in crate::kinds) fn selector(selector: &Value) -> String {
     parts.sort();
     if parts.is_empty() { NONE.to_owned() } else { parts.join(",") }
 }
+
+/// The columns of kinds that show when they were made instead of how old they are.
+pub(in crate::kinds) fn created_columns() -> Vec<Column> {
+    vec![Column::new("Name", "string"), Column::new("Created At", "date")]
+}
+
+pub(in crate::kinds) fn created_row(object: &Value) -> Vec<Cell> {
+    vec![name(object), object["metadata"]["creationTimestamp"].clone()]
+}
