@@ -5,6 +5,7 @@
 //! [`Resource`] at run time. This crate does no IO, reads no clock and knows nothing of HTTP.
 
 mod column;
+mod cron_schedule;
 mod format;
 mod json_path;
 pub mod kinds;
@@ -18,6 +19,7 @@ mod strategy;
 
 pub use column::{Cell, Column, age, human_duration};
 pub use json_path::{JsonPath, JsonPathError};
+pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;

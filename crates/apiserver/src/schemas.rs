@@ -13,12 +13,12 @@ pub fn v3_index(api: &Api) -> Bytes {
 
 pub fn v3_document(api: &Api, group: &str, version: &str) -> Option<Bytes> {
     let snapshot = api.registry.catalog.snapshot();
-    let document = openapi::v3_document(&resources(&snapshot), group, version)?;
-    Some(document.to_string().into())
+    let document = openapi::v3_document(group, version, &resources(&snapshot))?;
+    Some(document.into())
 }
 
 pub fn v2_json(api: &Api) -> Bytes {
-    openapi::v2_document(&resources(&api.registry.catalog.snapshot())).to_string().into()
+    openapi::v2_json(&resources(&api.registry.catalog.snapshot())).into()
 }
 
 pub fn v2_protobuf(api: &Api) -> Bytes {

@@ -9,3 +9,4 @@ pub(in crate::kinds) mod containers;
 pub(in crate::kinds) mod defaults;
 pub(in crate::kinds) mod qos;
 pub(in crate::kinds) mod template;
+pub(in crate::kinds) mod validation;

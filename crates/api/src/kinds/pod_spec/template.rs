@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use super::defaults;
+use super::validation::{self, Place};
+use crate::kinds::at::At;
 use crate::kinds::fill;
+use crate::{FieldErrors, LabelSelector, metadata, validate_label_selector};
 
 /// Fills in the template in a field of a workload's spec.
 pub(in crate::kinds) fn fill_in(holder: &mut Value, field: &str) {
@@ -20,5 +23,54 @@ pub(in crate::kinds) fn drop_creation_time(template: &mut Value) {
         && metadata["creationTimestamp"].is_null()
     {
         fill::remove(metadata, "creationTimestamp");
+    }
+}
+
+pub(in crate::kinds) fn validate(template: &At<'_>, errors: &mut FieldErrors) {
+    let at = template.field("metadata");
+    let (labels, annotations) = (at.field("labels"), at.field("annotations"));
+    metadata::validate_labels(labels.value, &labels.path, errors);
+    metadata::validate_annotations(annotations.value, &annotations.path, errors);
+    validation::pod_spec(&template.field("spec"), Place::Template, errors);
+}
+
+/// The template of a workload that replaces pods: they may not end by themselves.
+pub(in crate::kinds) fn validate_lasting(template: &At<'_>, kind: &str, errors: &mut FieldErrors) {
+    validate(template, errors);
+    let spec = template.field("spec");
+    if spec.field("restartPolicy").is_set() && spec.field("restartPolicy").text() != "Always" {
+        spec.field("restartPolicy").not_supported(errors, &["Always"]);
+    }
+    if spec.field("activeDeadlineSeconds").exists() {
+        spec.field("activeDeadlineSeconds")
+            .forbidden(errors, format!("activeDeadlineSeconds in {kind} is not Supported"));
+    }
+}
+
+/// `selector` of a workload: valid, not empty, and the template's labels fulfil it.
+pub(in crate::kinds) fn validate_selector(spec: &At<'_>, kind: &str, errors: &mut FieldErrors) {
+    let selector = spec.field("selector");
+    if !selector.exists() {
+        return selector.required(errors, "");
+    }
+    validate_label_selector(selector.value, &selector.path, errors);
+    let counted = |field: &str| selector.field(field).len();
+    if counted("matchLabels") + counted("matchExpressions") == 0 {
+        selector.invalid(errors, format!("empty selector is invalid for {}", kind.to_lowercase()));
+    }
+    match LabelSelector::from_value(Some(selector.value)) {
+        Ok(parsed) => validate_labels_match(&spec.field("template"), &parsed, errors),
+        Err(_) => selector.invalid(errors, "invalid label selector"),
+    }
+}
+
+pub(in crate::kinds) fn validate_labels_match(
+    template: &At<'_>,
+    selector: &LabelSelector,
+    errors: &mut FieldErrors,
+) {
+    let labels = template.field("metadata").field("labels");
+    if !selector.is_everything() && !selector.matches(labels.value.as_object()) {
+        labels.invalid(errors, "`selector` does not match template `labels`");
     }
 }
