@@ -22,7 +22,7 @@ pub fn integer() -> Schema {
     Schema { ty: Type::Integer, ..Schema::default() }
 }
 
-pub fn any() -> Schema {
+pub fn anything() -> Schema {
     Schema { preserve_unknown: true, ..Schema::default() }
 }
 
@@ -62,8 +62,8 @@ pub fn metadata() -> Schema {
         ("labels", map(string())),
         ("annotations", map(string())),
         ("finalizers", set(string())),
-        ("ownerReferences", keyed(any(), &["uid"])),
-        ("managedFields", atomic_list(any())),
+        ("ownerReferences", keyed(anything(), &["uid"])),
+        ("managedFields", atomic_list(anything())),
     ])
 }
 
@@ -86,7 +86,7 @@ fn container() -> Schema {
 /// Something like a Deployment: one of each way to merge.
 pub fn deployment() -> Schema {
     let volume =
-        object([("name", string()), ("emptyDir", object([("medium", string())])), ("hostPath", any())]);
+        object([("name", string()), ("emptyDir", object([("medium", string())])), ("hostPath", anything())]);
     let strategy = object([("type", string()), ("rollingUpdate", object([("maxSurge", integer())]))]);
     object([
         ("apiVersion", string()),
@@ -113,10 +113,10 @@ pub fn deployment() -> Schema {
                         ),
                     ]),
                 ),
-                ("extra", any()),
+                ("extra", anything()),
             ]),
         ),
-        ("status", object([("readyReplicas", integer()), ("conditions", keyed(any(), &["type"]))])),
+        ("status", object([("readyReplicas", integer()), ("conditions", keyed(anything(), &["type"]))])),
     ])
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::fieldset::{FieldPath, FieldSet};
 use crate::managed::{Entries, Operation};
+use crate::typed::Comparison;
 
 /// Someone else owns a field that the configuration sets to another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,14 +39,15 @@ impl Conflict {
 }
 
 impl Conflicts {
-    /// Who owns any of the changed fields.
-    pub(super) fn find(others: &Entries, changed: &FieldSet) -> Option<Conflicts> {
+    /// Who owns any of the changed or replaced fields.
+    pub(super) fn find(others: &Entries, change: &Comparison) -> Option<Conflicts> {
+        let overruled = change.changed.union(&change.replaced);
         let mut found: Vec<Conflict> = Vec::new();
         let mut entries: Vec<_> = others.0.iter().collect();
         entries
             .sort_by_key(|entry| (&entry.manager, entry.operation, &entry.api_version, &entry.subresource));
         for entry in entries {
-            for path in entry.fields.intersection(changed).paths() {
+            for path in entry.fields.intersection(&overruled).paths() {
                 found.push(Conflict {
                     manager: entry.manager.clone(),
                     operation: entry.operation,

@@ -30,7 +30,7 @@ pub(super) fn handed_over(live: &Value, schema: &Schema, manager: &Manager) -> O
     }
     let change = typed::compare(schema, &last, live);
     let fields = typed::fields_of(Some(schema), &last, Containers::Implied, 0);
-    Some(fields.difference(&change.changed).difference(&change.removed))
+    Some(change.sets().into_iter().fold(fields, |kept, differing| kept.difference(differing)))
 }
 
 /// Writes the annotation anew, if the object has one.

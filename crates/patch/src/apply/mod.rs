@@ -132,10 +132,10 @@ impl Apply<'_> {
         }
 
         let mut change = typed::compare(self.schema, live, &merged);
-        for set in [&mut change.changed, &mut change.removed] {
+        for set in change.sets_mut() {
             strip_untracked(set);
         }
-        if !force && let Some(conflicts) = Conflicts::find(&others, &change.changed) {
+        if !force && let Some(conflicts) = Conflicts::find(&others, &change) {
             return Err(ApplyError::Conflict(conflicts));
         }
         others.lose(&change);

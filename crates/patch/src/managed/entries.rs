@@ -59,7 +59,7 @@ impl Entries {
 
     /// Takes from everyone what a change touched.
     pub fn lose(&mut self, change: &Comparison) {
-        for set in [&change.changed, &change.removed] {
+        for set in change.sets() {
             if !set.is_empty() {
                 self.0.iter_mut().for_each(|entry| entry.fields = entry.fields.difference(set));
             }

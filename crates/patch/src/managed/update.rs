@@ -38,7 +38,7 @@ pub fn track_update(
         return;
     }
     let mut change = compare(schema, old, new);
-    for set in [&mut change.changed, &mut change.removed] {
+    for set in change.sets_mut() {
         strip_untracked(set);
         manager.strip_resets(set);
     }

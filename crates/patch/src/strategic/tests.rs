@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use crate::PatchError;
-use crate::sample::{any, keyed, map, object, set, string};
+use crate::sample::{anything, keyed, map, object, set, string};
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn schema() -> Schema {
         ("items", keyed(item, &["name"])),
         ("tags", set(string())),
         ("plain", crate::sample::atomic_list(string())),
-        ("one", object([("a", string()), ("b", any()), ("tags", set(string()))])),
+        ("one", object([("a", string()), ("b", anything()), ("tags", set(string()))])),
         ("labels", map(string())),
     ])
 }

@@ -9,23 +9,36 @@ use super::{Containers, Shape, child, fields_of, items, shape};
 use crate::fieldset::{FieldSet, PathElement};
 use crate::number::same;
 
-/// Two disjoint sets, but for list elements that changed between unique and repeated.
+/// The fields that differ.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Comparison {
     /// Fields that are new or have another value.
     pub changed: FieldSet,
     /// Fields that are gone.
     pub removed: FieldSet,
+    /// Fields that are gone because something of another type stands where they were. To write that
+    /// is to overrule their owners; to remove a field is not.
+    pub replaced: FieldSet,
 }
 
 impl Comparison {
     pub fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.removed.is_empty()
+        self.sets().into_iter().all(FieldSet::is_empty)
     }
 
-    fn sort(&mut self) {
-        self.changed.sort();
-        self.removed.sort();
+    pub fn sets(&self) -> [&FieldSet; 3] {
+        [&self.changed, &self.removed, &self.replaced]
+    }
+
+    pub fn sets_mut(&mut self) -> [&mut FieldSet; 3] {
+        [&mut self.changed, &mut self.removed, &mut self.replaced]
+    }
+
+    /// Adds what changed inside of an element, and whether the element itself did.
+    fn push(&mut self, element: &PathElement, inside: Comparison, changed: bool) {
+        self.changed.push(element, changed, inside.changed);
+        self.removed.push(element, false, inside.removed);
+        self.replaced.push(element, false, inside.replaced);
     }
 }
 
@@ -50,8 +63,8 @@ fn compare_values(schema: Option<&Schema>, old: &Value, new: &Value, depth: usiz
         }
         _ => {
             let changed = fields_of(schema, new, Containers::Listed, depth);
-            let removed = fields_of(schema, old, Containers::Listed, depth);
-            (Comparison { changed, removed }, true)
+            let replaced = fields_of(schema, old, Containers::Listed, depth);
+            (Comparison { changed, replaced, ..Comparison::default() }, true)
         }
     }
 }
@@ -69,9 +82,7 @@ fn compare_maps(
             Some(after) => {
                 let (inside, changed) = compare_values(field, before, after, depth);
                 if changed || !inside.is_empty() {
-                    let element = PathElement::field(name);
-                    found.changed.push(&element, changed, inside.changed);
-                    found.removed.push_owned(element, false, inside.removed);
+                    found.push(&PathElement::field(name), inside, changed);
                 }
             }
             None => {
@@ -88,7 +99,7 @@ fn compare_maps(
             found.changed.push_owned(PathElement::field(name), member, below);
         }
     }
-    found.sort();
+    found.sets_mut().into_iter().for_each(FieldSet::sort);
     found
 }
 
@@ -111,8 +122,7 @@ fn compare_items(schema: Option<&Schema>, old: &[Item<'_>], new: &[Item<'_>], de
         match (before, after) {
             ([before], [after]) => {
                 let (inside, changed) = compare_values(schema, before.value, after.value, depth);
-                found.changed.push(element, changed, inside.changed);
-                found.removed.push(element, false, inside.removed);
+                found.push(element, inside, changed);
             }
             ([], [after]) => found.changed.push(element, true, fields(after)),
             ([before], []) => found.removed.push(element, true, fields(before)),
