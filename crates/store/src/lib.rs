@@ -5,12 +5,15 @@
 //! redb (embedded, one file) and etcd. The store knows nothing of Kubernetes: keys are strings, values bytes.
 
 mod error;
+mod etcd;
 mod options;
 mod redb;
+mod retention;
 mod types;
 mod watch;
 
 pub use error::{Error, Result};
+pub use etcd::EtcdStore;
 pub use options::Options;
 pub use redb::RedbStore;
 pub use types::{

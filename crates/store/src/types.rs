@@ -107,6 +107,17 @@ pub struct Event {
     pub previous: Option<Entry>,
 }
 
+impl Event {
+    /// The bytes of its values.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let value = match &self.change {
+            Change::Put(value) => value.len(),
+            Change::Delete => 0,
+        };
+        value + self.previous.as_ref().map_or(0, |previous| previous.value.len())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     Put(Bytes),

@@ -11,7 +11,6 @@ mod disk;
 mod inbox;
 mod newest;
 mod replay;
-mod retention;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -15,8 +15,8 @@ use super::Shared;
 use super::batch::{Batch, Planned};
 use super::disk::Write;
 use super::inbox::{Request, Work};
-use super::retention::Retention;
-use crate::{Change, Error, Event, Options, Outcome, Result, Revision};
+use crate::retention::Retention;
+use crate::{Error, Options, Outcome, Result, Revision};
 
 /// Compaction goes on alone when no commit has come for this long.
 const QUIET: Duration = Duration::from_millis(100);
@@ -167,7 +167,7 @@ impl Writer {
             newest.apply(&planned.events, planned.revision);
             self.shared.hub.publish(&planned.events, planned.revision);
             drop(newest);
-            let bytes = planned.events.iter().map(|event| size(event)).sum();
+            let bytes = planned.events.iter().map(|event| event.value_bytes() as u64).sum();
             self.retention.record(Instant::now(), planned.revision, bytes);
         }
     }
@@ -180,12 +180,4 @@ impl Drop for Writer {
         self.shared.hub.close();
         self.shared.disk.close();
     }
-}
-
-fn size(event: &Event) -> u64 {
-    let value = match &event.change {
-        Change::Put(value) => value.len(),
-        Change::Delete => 0,
-    };
-    (event.key.len() + value) as u64
 }

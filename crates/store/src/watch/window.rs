@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::{Change, Event, Options, Revision};
+use crate::{Event, Options, Revision};
 
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
@@ -71,17 +71,13 @@ impl Window {
 
 /// What an event keeps in memory.
 fn size(event: &Event) -> usize {
-    let value = match &event.change {
-        Change::Put(value) => value.len(),
-        Change::Delete => 0,
-    };
-    let previous = event.previous.as_ref().map_or(0, |previous| previous.value.len());
-    size_of::<Event>() + event.key.len() + value + previous
+    size_of::<Event>() + event.key.len() + event.value_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Change;
 
     fn event(revision: Revision, size: usize) -> Arc<Event> {
         Arc::new(Event {

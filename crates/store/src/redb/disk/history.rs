@@ -78,7 +78,7 @@ impl Disk {
                 let (key, previous, _) = change.value();
                 if key.starts_with(prefix) {
                     let event = event(&history, key, revision, previous)?;
-                    bytes += size(&event);
+                    bytes += event.value_bytes();
                     replayed.events.push(Arc::new(event));
                 }
             }
@@ -102,14 +102,6 @@ fn event(history: &History, key: &str, revision: Revision, previous: Revision) -
         at => value(at)?.map(|value| Entry { key: key.clone(), value, revision: at }),
     };
     Ok(Event { revision, key, change, previous })
-}
-
-fn size(event: &Event) -> usize {
-    let value = match &event.change {
-        Change::Put(value) => value.len(),
-        Change::Delete => 0,
-    };
-    value + event.previous.as_ref().map_or(0, |previous| previous.value.len())
 }
 
 /// Walks the rows in order: all versions of a key, then the next key.
