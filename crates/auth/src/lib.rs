@@ -1,1 +1,14 @@
+//! Who someone is, and what they may do.
+//!
+//! Authentication: [`pki`] (certificates), [`service_account_token`], [`token_file`], all yielding a
+//! [`User`]; [`impersonation`] lets one user act as another. Authorization: [`rbac`] and [`node`] answer
+//! [`Attributes`] with a [`Decision`].
+//!
+//! Nothing here knows HTTP, reads the store or asks the clock: the API server feeds objects in and passes
+//! the time. Only [`pki`] touches files, in the directory that it is given.
 
+pub mod pki;
+pub mod service_account_token;
+pub mod user;
+
+pub use user::User;
