@@ -7,8 +7,13 @@
 //! Nothing here knows HTTP, reads the store or asks the clock: the API server feeds objects in and passes
 //! the time. Only [`pki`] touches files, in the directory that it is given.
 
+mod attributes;
+pub mod impersonation;
 pub mod pki;
+pub mod rbac;
 pub mod service_account_token;
+pub mod token_file;
 pub mod user;
 
+pub use attributes::{Attributes, Decision};
 pub use user::User;
