@@ -7,6 +7,7 @@
 mod column;
 pub mod kinds;
 mod names;
+pub mod openapi;
 mod resource;
 mod strategy;
 
