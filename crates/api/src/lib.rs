@@ -13,6 +13,7 @@ mod metadata;
 mod names;
 mod quantity;
 pub mod quota;
+pub mod openapi;
 mod resource;
 mod selector;
 mod strategy;
