@@ -33,6 +33,11 @@ impl<B> Incoming<B> {
         self.request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
+    /// What is left when the body does not matter.
+    pub fn without_body(self) -> Incoming<()> {
+        Incoming { request: self.request.map(|_| ()), info: self.info, query: self.query, user: self.user }
+    }
+
     pub fn accepted(&self) -> Result<Accepted> {
         Accepted::parse(self.header(ACCEPT), self.query.text("includeObject"))
     }
@@ -62,7 +67,7 @@ impl Api {
         if !incoming.info.is_resource {
             return match discovery::answer(self, &incoming)? {
                 Some(response) => Ok(response),
-                None => nonresource::answer(self, &incoming).await,
+                None => nonresource::answer(self, incoming).await,
             };
         }
         let info = &incoming.info;
@@ -136,7 +141,8 @@ impl Api {
             }
             "delete" | "deletecollection" => {
                 let body = incoming.body().await?;
-                self.delete(call, &incoming, &body, &accepted).await
+                let options = delete_body(call, &content_type, &body)?;
+                self.delete(call, &incoming.query, options, &accepted).await
             }
             _ => Err(ApiError::method_not_allowed(&method)),
         }
@@ -173,13 +179,12 @@ impl Api {
         Ok(answer::stream(200, JSON, body))
     }
 
-    async fn delete<B>(&self, call: &Call, incoming: &Incoming<B>, body: &[u8], accepted: &Accepted) -> Result<Response<Body>> {
-        let options_body = delete_body(call, incoming.header(CONTENT_TYPE), body)?;
-        let options = DeleteOptions::parse(&incoming.query, &options_body)?;
+    async fn delete(&self, call: &Call, query: &Query, body: Value, accepted: &Accepted) -> Result<Response<Body>> {
+        let options = DeleteOptions::parse(query, &body)?;
         let mut dry = call.on(&call.namespace, &call.name);
-        dry.options.dry_run |= options_body["dryRun"] == json!(["All"]);
+        dry.options.dry_run |= body["dryRun"] == json!(["All"]);
         if call.name.is_empty() {
-            let list = ListOptions::parse(&incoming.query)?;
+            let list = ListOptions::parse(query)?;
             let objects = self.registry.delete_collection(&dry, &list, &options).await?;
             let revision = self.registry.store.revision().await?;
             let metadata = json!({"resourceVersion": revision.to_string()});

@@ -16,7 +16,8 @@ pub const MINOR: &str = "37";
 
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-pub async fn answer<B>(api: &Api, incoming: &Incoming<B>) -> Result<Response<Body>> {
+pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>> {
+    let incoming = incoming.without_body();
     let path = incoming.info.path.trim_end_matches('/');
     if !matches!(*incoming.request.method(), http::Method::GET | http::Method::HEAD) {
         return Err(ApiError::method_not_allowed(incoming.request.method()));

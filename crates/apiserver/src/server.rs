@@ -53,8 +53,6 @@ pub enum StartError {
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("certificates: {0}")]
     Pki(#[from] pki::PkiError),
-    #[error("TLS: {0}")]
-    Tls(#[from] rustls::Error),
     #[error("--token-auth-file {path}: {why}")]
     TokenFile { path: PathBuf, why: String },
     #[error("--service-cidr {0}: at least 16 addresses are needed (a /28 or larger)")]
@@ -138,7 +136,7 @@ fn assemble(config: &Config, store: Arc<dyn Store>, pki: &Arc<Pki>, address: Soc
         token_file: read_token_file(config)?,
         server_url: format!("https://{host}:{}", address.port()),
     };
-    let kubelet_tls = TlsConnector::from(Arc::new(pki.kubelet_client_config()?));
+    let kubelet_tls = TlsConnector::from(Arc::new(pki::kubelet_client_config(pki)?));
     Ok(Api {
         registry,
         authenticator,

@@ -114,8 +114,8 @@ fn check(ty: &str, limit: &Value, requests: &Value, limits: &Value, problems: &m
         let (Some(ratio), Some(request), Some(own_limit)) = (parse(ratio), parse(&requests[name]), parse(&limits[name])) else {
             continue;
         };
-        let found = own_limit.as_f64() / request.as_f64().max(f64::MIN_POSITIVE);
-        if found > ratio.as_f64() {
+        let found = own_limit.milli() as f64 / (request.milli() as f64).max(1.0);
+        if found > ratio.milli() as f64 / 1000.0 {
             problems.push(format!("{name} max limit to request ratio per {ty} is {ratio}, but provided ratio is {found:.6}"));
         }
     }

@@ -105,7 +105,7 @@ pub fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Result<
     }
     served.strategy.validate(object, &mut errors);
     if let Some(old) = old {
-        minik8s_api::validate_metadata_update(object, old, &mut errors);
+        minik8s_api::validate_metadata_update(served.resource(), object, old, &mut errors);
         served.strategy.validate_update(object, old, &mut errors);
     }
     if errors.is_empty() {

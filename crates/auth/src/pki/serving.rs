@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::RootCertStore;
+use rustls::{ClientConfig, RootCertStore};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -64,6 +64,20 @@ pub fn server_config(pki: &Pki) -> Result<ServerConfig, PkiError> {
         .with_cert_resolver(pki.serving_cert());
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.ticketer = ring::Ticketer::new()?;
+    Ok(config)
+}
+
+/// As whom the API server calls kubelets: it shows its client certificate and trusts this cluster alone.
+pub fn kubelet_client_config(pki: &Pki) -> Result<ClientConfig, PkiError> {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(pki.ca_der()))?;
+    let identity = &pki.current().kubelet_client;
+    let chain = vec![CertificateDer::from(identity.certificate_der().to_vec())];
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, identity.key_der())?;
     Ok(config)
 }
 
