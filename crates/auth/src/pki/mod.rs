@@ -16,6 +16,8 @@
 
 mod authority;
 mod csr;
+#[cfg(test)]
+mod csr_tests;
 mod error;
 mod file;
 mod identity;
@@ -38,7 +40,7 @@ pub use error::PkiError;
 pub use kubeconfig::{Kubeconfig, write_kubeconfig};
 pub use names::{AltNames, ServingNames};
 pub(crate) use pem::encode as encode_pem;
-pub use serving::{ServingCert, server_config};
+pub use serving::{ServingCert, kubelet_client_config, server_config};
 pub use subject::Subject;
 
 use self::authority::{Authority, Profile};
