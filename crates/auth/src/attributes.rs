@@ -47,7 +47,7 @@ impl<'a> Attributes<'a> {
         Attributes { name, ..self }
     }
 
-    pub fn sub(self, subresource: &'a str) -> Self {
+    pub fn subresource(self, subresource: &'a str) -> Self {
         Attributes { subresource, ..self }
     }
 
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(attributes.forbidden(&User::authenticated("jane", &[])), expected);
         };
         check(
-            Attributes::resource("get", "", "pods").sub("log").in_namespace("default").named("web"),
+            Attributes::resource("get", "", "pods").subresource("log").in_namespace("default").named("web"),
             r#"User "jane" cannot get resource "pods/log" in API group "" in the namespace "default""#,
         );
         check(

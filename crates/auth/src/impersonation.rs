@@ -73,7 +73,7 @@ impl Impersonation {
         }];
         checks.extend(self.groups.iter().map(|g| Attributes::resource("impersonate", "", "groups").named(g)));
         for (key, values) in &self.extra {
-            let extra = Attributes::resource("impersonate", GROUP, "userextras").sub(key);
+            let extra = Attributes::resource("impersonate", GROUP, "userextras").subresource(key);
             checks.extend(values.iter().map(|value| extra.named(value)));
         }
         if !self.uid.is_empty() {

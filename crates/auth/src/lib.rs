@@ -9,6 +9,7 @@
 
 mod attributes;
 pub mod impersonation;
+pub mod node;
 pub mod pki;
 pub mod rbac;
 pub mod service_account_token;

@@ -16,6 +16,8 @@
 
 mod authority;
 mod csr;
+#[cfg(test)]
+mod csr_tests;
 mod error;
 mod file;
 mod identity;

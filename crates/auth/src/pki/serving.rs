@@ -1,4 +1,4 @@
-//! TLS as the API server speaks it.
+//! TLS as the API server speaks it, towards its clients and towards kubelets.
 //!
 //! Client certificates are optional. One that does not verify against the cluster's authority ends the
 //! handshake, so nobody is taken for anonymous after having shown a bad certificate.
@@ -6,10 +6,10 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::{ClientConfig, RootCertStore};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 
 use super::identity::Identity;
@@ -53,9 +53,7 @@ impl ResolvesServerCert for ServingCert {
 /// The roots stay right when the authority is renewed, because its key and name do not change then.
 pub fn server_config(pki: &Pki) -> Result<ServerConfig, PkiError> {
     let provider = Arc::new(ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(pki.ca_der()))?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pki)?), provider.clone())
         .allow_unauthenticated()
         .build()?;
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -67,18 +65,21 @@ pub fn server_config(pki: &Pki) -> Result<ServerConfig, PkiError> {
     Ok(config)
 }
 
-/// As whom the API server calls kubelets: it shows its client certificate and trusts this cluster alone.
+/// How the API server calls kubelets: with its own client certificate, trusting certificates of the cluster's
+/// authority. Make a new one after a renewal.
 pub fn kubelet_client_config(pki: &Pki) -> Result<ClientConfig, PkiError> {
-    let provider = Arc::new(ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(pki.ca_der()))?;
     let identity = &pki.current().kubelet_client;
     let chain = vec![CertificateDer::from(identity.certificate_der().to_vec())];
-    let config = ClientConfig::builder_with_provider(provider)
+    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, identity.key_der())?;
-    Ok(config)
+        .with_root_certificates(roots(pki)?)
+        .with_client_auth_cert(chain, identity.key_der())?)
+}
+
+fn roots(pki: &Pki) -> Result<RootCertStore, PkiError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(pki.ca_der()))?;
+    Ok(roots)
 }
 
 fn certified(identity: &Identity) -> Result<Arc<CertifiedKey>, PkiError> {

@@ -227,7 +227,7 @@ mod tests {
                     [("pods", ""), ("pods", "log"), ("things", ""), ("things", "log"), ("pods", "x")]
                 {
                     for name in ["", "a", "b", "c"] {
-                        all.push(Attributes::resource(verb, group, resource).sub(sub).named(name));
+                        all.push(Attributes::resource(verb, group, resource).subresource(sub).named(name));
                     }
                 }
             }

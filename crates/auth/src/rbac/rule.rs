@@ -140,7 +140,7 @@ mod tests {
     fn resources() {
         let check = |resources: &str, wanted: &str, expected: bool| {
             let (resource, sub) = wanted.split_once('/').unwrap_or((wanted, ""));
-            let attributes = Attributes::resource("get", "", resource).sub(sub);
+            let attributes = Attributes::resource("get", "", resource).subresource(sub);
             assert_eq!(
                 rule("get", "\"\"", resources, "").allows(&attributes),
                 expected,

@@ -225,7 +225,7 @@ mod tests {
         }
         let check = |user: &str, verb: &str, group: &str, resource: &str, expected: bool| {
             let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
-            let wanted = Attributes::resource(verb, group, resource).sub(sub).in_namespace("ns");
+            let wanted = Attributes::resource(verb, group, resource).subresource(sub).in_namespace("ns");
             let decision = policy.allows(&User::authenticated(user, &[]), &wanted);
             assert_eq!(decision.is_allowed(), expected, "{user} {verb} {resource}/{sub}");
         };
