@@ -6,7 +6,8 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use crate::Path;
@@ -102,13 +103,19 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(key) = input.next_key::<String>()? {
             let trail = Trail::Field(self.trail, &key);
             let value = input.next_value_seed(Node { trail: &trail, duplicates: self.duplicates })?;
-            if map.contains_key(&key) {
-                let mut duplicates = self.duplicates.try_borrow_mut().map_err(A::Error::custom)?;
-                if duplicates.len() < MAX_REPORTED {
-                    duplicates.push(DuplicateField { path: trail.path() });
+            match map.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                }
+                Entry::Occupied(mut place) => {
+                    let path = Trail::Field(self.trail, place.key()).path();
+                    place.insert(value);
+                    let mut duplicates = self.duplicates.borrow_mut();
+                    if duplicates.len() < MAX_REPORTED {
+                        duplicates.push(DuplicateField { path });
+                    }
                 }
             }
-            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }

@@ -35,9 +35,13 @@ impl Generator {
 
     /// The type's name. Its definition and those it needs go to `emit`, unless they went there before.
     pub(super) fn add(&mut self, ty: TypeFn, emit: &mut dyn FnMut(String, Map<String, Value>)) -> String {
+        let before = self.generator.definitions().len();
         let reference = ty(&mut self.generator);
         let name = reference.get("$ref").and_then(Value::as_str).and_then(|r| r.rsplit('/').next());
         let name = name.unwrap_or_default().to_owned();
+        if self.generator.definitions().len() == before {
+            return name;
+        }
         // A null stays behind, so that the generator takes the type for generated.
         let fresh: Vec<(String, Value)> = self
             .generator
@@ -78,12 +82,14 @@ pub(super) fn each_definition(
         }
     };
     for ty in support_types() {
-        generator.add(ty, &mut hold);
+        generator.add(ty, &mut |name, definition| hold(name, built_in(definition)));
     }
     let mut names = Vec::with_capacity(resources.len());
     for resource in resources {
         names.push(match &resource.definition {
-            Definition::BuiltIn(ty) => generator.add(*ty, &mut hold),
+            Definition::BuiltIn(ty) => {
+                generator.add(*ty, &mut |name, definition| hold(name, built_in(definition)))
+            }
             Definition::Custom(schema) => {
                 let name = custom::definition_name(resource);
                 hold(name.clone(), custom::published(schema));
@@ -91,20 +97,25 @@ pub(super) fn each_definition(
             }
         });
     }
-    let list_of = |resource: &Resource, name: &str| list_definition(resource, name);
     for (resource, name) in resources.iter().zip(&names) {
         let gvk = group_version_kind(&resource.group, &resource.version, &resource.kind);
         if let Some(definition) = kinds.get_mut(name) {
             mark(definition, gvk);
         }
         if resource.verbs.contains(&"list") {
-            kinds.insert(format!("{name}List"), list_of(resource, name));
+            kinds.insert(format!("{name}List"), list_definition(resource, name));
         }
     }
     for (name, definition) in &kinds {
         emit(name, definition);
     }
     names
+}
+
+/// Documents tell free-form built-in types by having no fields, as clients know them.
+fn built_in(mut definition: Map<String, Value>) -> Map<String, Value> {
+    definition.remove(special::PRESERVE_UNKNOWN);
+    definition
 }
 
 /// What a definition or an operation is about.

@@ -8,6 +8,7 @@ mod compiled;
 mod custom;
 mod definitions;
 mod facts;
+mod fingerprint;
 mod operations;
 mod parameters;
 mod special;
@@ -17,8 +18,9 @@ mod v3;
 mod wire;
 
 pub use compiled::{schema_for, schema_of};
+pub use fingerprint::fingerprint;
 pub use v2::v2_json;
-pub use v2_protobuf::v2_protobuf;
+pub use v2_protobuf::{V2_PROTOBUF, V2_PROTOBUF_REQUEST, v2_protobuf};
 pub use v3::{v3_document, v3_index};
 
 #[cfg(test)]

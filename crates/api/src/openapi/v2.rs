@@ -44,6 +44,11 @@ pub(super) fn published(name: &str, definition: &Map<String, Value>) -> Value {
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => {
             json!({"description": description, "type": "string", "format": "int-or-string"})
         }
+        // Clients complain about every field that a kind does not list, so this one lists none.
+        _ if is_set(definition, PRESERVE_UNKNOWN) => {
+            let kind = definition.get("x-kubernetes-group-version-kind").cloned().unwrap_or_default();
+            json!({"type": "object", "x-kubernetes-group-version-kind": kind})
+        }
         _ => {
             let mut definition = definition.clone();
             simplify(&mut definition);
@@ -65,18 +70,36 @@ fn simplify(schema: &mut Map<String, Value>) {
     for name in ["oneOf", "anyOf", "not"] {
         schema.remove(name);
     }
+    drop_optional_nulls(schema);
     // Clients refuse a null and fields that a schema does not list; where those are fine it says nothing.
     let nullable = schema.remove("nullable").is_some_and(|nullable| nullable == true);
-    let open = schema.get(PRESERVE_UNKNOWN).is_some_and(|open| *open == true);
+    let open = is_set(schema, PRESERVE_UNKNOWN);
     if nullable || open {
-        schema.remove("properties");
-        schema.remove("items");
-        schema.remove("additionalProperties");
+        for name in ["type", "properties", "items", "additionalProperties"] {
+            schema.remove(name);
+        }
     }
-    if nullable || schema.get(INT_OR_STRING).is_some_and(|either| *either == true) {
+    if is_set(schema, INT_OR_STRING) {
         schema.remove("type");
     }
     special::each_subschema(schema, &mut simplify);
+}
+
+/// A field that may be null loses its type below, and clients would take a null for a missing field.
+fn drop_optional_nulls(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return };
+    let nullable: Vec<String> = properties
+        .iter()
+        .filter(|(_, property)| property["nullable"] == true)
+        .map(|(name, _)| name.clone())
+        .collect();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| nullable.iter().all(|nullable| name != nullable));
+    }
+}
+
+fn is_set(schema: &Map<String, Value>, name: &str) -> bool {
+    schema.get(name) == Some(&Value::Bool(true))
 }
 
 pub(super) fn path_item(path: &Path) -> Value {

@@ -11,7 +11,13 @@ use super::wire::Message;
 use super::{operations, v2};
 use crate::Resource;
 
-/// The answer of `/openapi/v2` as `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`.
+/// The `Content-Type` of the answer. Go's clients cannot read the form with an `@` that they ask for.
+pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// What clients put into `Accept`, besides [`V2_PROTOBUF`].
+pub const V2_PROTOBUF_REQUEST: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// The answer of `/openapi/v2` in protobuf.
 pub fn v2_protobuf(resources: &[&Resource]) -> Vec<u8> {
     let mut document = Message::default();
     document.string(1, "2.0");

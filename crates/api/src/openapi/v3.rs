@@ -1,25 +1,24 @@
 //! OpenAPI v3: an index with a hash per group and version, and one document for each of them.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Map, Value, json};
 
 use super::definitions::{REFERENCE, each_definition};
+use super::fingerprint::fingerprint;
 use super::operations::{self, Operation, Path};
 use super::special;
 use super::v2::{API_LEVEL, Members};
-use crate::{Definition, Resource};
+use crate::Resource;
 
 /// The answer of `/openapi/v3`. The hash changes when a document changes, so clients may keep what they have.
 pub fn v3_index(resources: &[&Resource]) -> Value {
-    let mut groups: BTreeMap<String, DefaultHasher> = BTreeMap::new();
-    for resource in resources {
-        let prefix = operations::prefix(&resource.group, &resource.version);
-        hash(resource, groups.entry(prefix).or_default());
+    let mut groups: BTreeMap<String, Vec<&Resource>> = BTreeMap::new();
+    for &resource in resources {
+        groups.entry(operations::prefix(&resource.group, &resource.version)).or_default().push(resource);
     }
-    let entry = |(prefix, hasher): (String, DefaultHasher)| {
-        let url = format!("/openapi/v3{prefix}?hash={:016X}", hasher.finish());
+    let entry = |(prefix, resources): (String, Vec<&Resource>)| {
+        let url = format!("/openapi/v3{prefix}?hash={}", fingerprint(&resources));
         (prefix.trim_start_matches('/').to_owned(), json!({"serverRelativeURL": url}))
     };
     json!({"paths": groups.into_iter().map(entry).collect::<Map<_, _>>()})
@@ -48,20 +47,6 @@ pub fn v3_document(group: &str, version: &str, resources: &[&Resource]) -> Optio
     members.close();
     out.push('}');
     Some(out)
-}
-
-/// Everything that the document of the resource's group and version is made of, except built-in types,
-/// which change only with the program.
-fn hash(resource: &Resource, hasher: &mut DefaultHasher) {
-    env!("CARGO_PKG_VERSION").hash(hasher);
-    include_str!("merge_keys.txt").len().hash(hasher);
-    (&resource.kind, &resource.plural, resource.namespaced, &resource.verbs).hash(hasher);
-    for subresource in &resource.subresources {
-        format!("{subresource:?}").hash(hasher);
-    }
-    if let Definition::Custom(schema) = &resource.definition {
-        schema.to_string().hash(hasher);
-    }
 }
 
 fn published(name: &str, definition: &Map<String, Value>) -> Value {

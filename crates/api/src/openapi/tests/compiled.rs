@@ -1,10 +1,11 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions;
-use minik8s_schema::{FieldErrors, ListType, Path, Schema, StrategicMerge, Type};
+use minik8s_schema::{FieldErrors, ListType, Path, Schema, StrategicMerge, Type, structural_errors};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -181,6 +182,33 @@ fn a_custom_schema_that_cannot_be_compiled_takes_everything() {
         ..cron_tab()
     };
     assert!(schema_of(&resource).preserve_unknown);
+}
+
+/// Operators put whole pod templates into their definitions; the schema of one must pass as structural.
+#[test]
+fn a_pod_template_is_structural() {
+    fn inline(schema: &mut Value, definitions: &HashMap<String, Value>) {
+        let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"));
+        if let Some(name) = reference.and_then(Value::as_str).and_then(|r| r.rsplit('/').next()) {
+            *schema = definitions[name].clone();
+        }
+        match schema {
+            Value::Object(map) => map.values_mut().for_each(|value| inline(value, definitions)),
+            Value::Array(list) => list.iter_mut().for_each(|value| inline(value, definitions)),
+            _ => {}
+        }
+    }
+    let mut definitions = HashMap::new();
+    Generator::new().add(|g| g.subschema_for::<PodSpec>(), &mut |name, definition| {
+        definitions.insert(name, Value::Object(definition));
+    });
+    let mut schema = definitions["io.k8s.api.core.v1.PodSpec"].clone();
+    inline(&mut schema, &definitions);
+    let schema = json!({"type": "object", "properties": {"spec": schema}});
+    let mut errors = FieldErrors::default();
+    structural_errors(&schema, &Path::new("schema"), &mut errors);
+    assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
+    assert!(Schema::compile(&schema, &mut |_| None).is_ok());
 }
 
 /// A kind of our own: optional fields may be left out or null, and null counts as left out.

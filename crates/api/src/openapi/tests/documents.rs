@@ -156,9 +156,47 @@ fn v2_has_no_words_of_v3() {
     let definitions = document["definitions"].as_object().unwrap();
     definitions.iter().for_each(|(name, definition)| look(definition, name));
     let custom = &definitions["com.example.stable.v1.CronTab"]["properties"]["spec"]["properties"];
-    assert_eq!(custom["raw"], json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    assert_eq!(custom["raw"], json!({"x-kubernetes-preserve-unknown-fields": true}));
     assert_eq!(custom["port"], json!({"x-kubernetes-int-or-string": true}));
     assert_eq!(custom["replicas"], json!({"default": 1}));
+}
+
+/// What upstream's conformance tests compare.
+#[test]
+fn v2_custom_kinds() {
+    let published = |schema: Value| {
+        let resource = Resource { definition: crate::Definition::Custom(schema.into()), ..cron_tab() };
+        let document: Value = v2_json(&[&resource]).parse().unwrap();
+        let mut definition = document["definitions"]["com.example.stable.v1.CronTab"].clone();
+        let kind = definition.as_object_mut().unwrap().shift_remove("x-kubernetes-group-version-kind");
+        assert_eq!(kind, Some(json!([{"group": "stable.example.com", "kind": "CronTab", "version": "v1"}])));
+        for name in ["apiVersion", "kind", "metadata"] {
+            if let Some(Value::Object(properties)) = definition.get_mut("properties") {
+                assert!(properties.shift_remove(name).is_some(), "{name}");
+            }
+        }
+        definition
+    };
+    let closed = json!({"type": "object", "description": "d", "properties": {"spec": {"type": "object", "properties": {
+        "list": {"type": "array", "items": {"type": "object", "required": ["a"], "properties": {
+            "a": {"type": "string", "enum": ["x", "y"], "pattern": "x|y"}}}}}}}});
+    assert_eq!(published(closed.clone()), closed, "a plain schema is published as it is");
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}});
+    assert_eq!(published(open), json!({"type": "object"}));
+    let nullable = json!({"type": "object", "required": ["a", "b"], "properties": {
+        "a": {"type": "string", "nullable": true}, "b": {"type": "string"}}});
+    let expected =
+        json!({"type": "object", "required": ["b"], "properties": {"a": {}, "b": {"type": "string"}}});
+    assert_eq!(published(nullable), expected);
+}
+
+#[test]
+fn free_form_built_in_types_have_no_fields() {
+    let document = v2();
+    let raw = &document["definitions"]["io.k8s.apimachinery.pkg.runtime.RawExtension"];
+    assert_eq!(raw["type"], "object");
+    let json = &document["definitions"]["io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"];
+    assert!(json.get("type").is_none() && json["description"].is_string());
 }
 
 #[test]
