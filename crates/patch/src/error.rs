@@ -4,7 +4,7 @@ use minik8s_schema::Path;
 
 use crate::{depth, json};
 
-/// A patch that was refused. The document it was meant for is unchanged.
+/// A patch that was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PatchError {
     /// The patch is not a patch of its kind at all.

@@ -119,8 +119,3 @@ pub fn deployment() -> Schema {
         ("status", object([("readyReplicas", integer()), ("conditions", keyed(anything(), &["type"]))])),
     ])
 }
-
-/// A ConfigMap.
-pub fn config_map() -> Schema {
-    object([("apiVersion", string()), ("kind", string()), ("metadata", metadata()), ("data", map(string()))])
-}

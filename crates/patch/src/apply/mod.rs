@@ -123,22 +123,21 @@ impl Apply<'_> {
 
         let empty = Value::Object(Map::new());
         let live = self.live.unwrap_or(&empty);
-        let mut merged = live.clone();
-        managed::take_managed_fields(&mut merged);
+        let mut merged = managed::clone_unmanaged(live);
         typed::merge(schema, &mut merged, self.applied, 0);
-        if let Some(last) = &last {
+        if let Some(last) = last.as_ref().filter(|last| !last.fields.is_subset(&own.fields)) {
             let owned = others.union().union(&own.fields);
             typed::prune(schema, &mut merged, &last.fields, &owned, 0);
         }
 
-        let mut change = typed::compare(self.schema, live, &merged);
-        for set in change.sets_mut() {
-            strip_untracked(set);
+        if !others.0.is_empty() {
+            let mut change = typed::compare(self.schema, live, &merged);
+            change.sets_mut().into_iter().for_each(strip_untracked);
+            if !force && let Some(conflicts) = Conflicts::find(&others, &change) {
+                return Err(ApplyError::Conflict(conflicts));
+            }
+            others.lose(&change);
         }
-        if !force && let Some(conflicts) = Conflicts::find(&others, &change) {
-            return Err(ApplyError::Conflict(conflicts));
-        }
-        others.lose(&change);
 
         if typed::contains_null(self.applied) {
             typed::drop_nulls(schema, &mut merged);

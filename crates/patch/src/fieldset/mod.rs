@@ -30,6 +30,12 @@ pub(crate) struct Node {
     pub children: FieldSet,
 }
 
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+}
+
 /// A path in upstream's form: `.spec.containers[name="a"].image`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldPath(pub Vec<PathElement>);
@@ -101,20 +107,39 @@ impl FieldSet {
 
     /// The members of this set that are not members of `other`.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        let mut result = FieldSet::default();
-        join(&self.nodes, &other.nodes, |mine, theirs| match (mine, theirs) {
-            (Some(a), Some(b)) => {
-                result.push(&a.element, a.member && !b.member, a.children.difference(&b.children));
-            }
-            (Some(a), None) => result.nodes.push(a.clone()),
-            (None, _) => {}
-        });
-        result
+        let mut rest = self.clone();
+        rest.subtract(other);
+        rest
+    }
+
+    pub fn is_subset(&self, other: &FieldSet) -> bool {
+        self.nodes.iter().all(|own| {
+            let theirs = other.get(&own.element);
+            theirs.is_some_and(|node| (node.member || !own.member) && own.children.is_subset(&node.children))
+        })
+    }
+
+    /// Takes out the members of `other`.
+    pub fn subtract(&mut self, other: &FieldSet) {
+        let mut emptied = false;
+        for theirs in &other.nodes {
+            let Ok(index) = self.find(&theirs.element) else { continue };
+            let own = &mut self.nodes[index];
+            own.member &= !theirs.member;
+            own.children.subtract(&theirs.children);
+            emptied |= own.is_empty();
+        }
+        if emptied {
+            self.nodes.retain(|node| !node.is_empty());
+        }
     }
 
     pub(crate) fn get(&self, element: &PathElement) -> Option<&Node> {
-        let index = self.nodes.binary_search_by(|node| node.element.cmp(element)).ok()?;
-        Some(&self.nodes[index])
+        self.find(element).ok().map(|index| &self.nodes[index])
+    }
+
+    fn find(&self, element: &PathElement) -> Result<usize, usize> {
+        self.nodes.binary_search_by(|node| node.element.cmp(element))
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
@@ -151,7 +176,7 @@ impl FieldSet {
 
     /// Keeps the nodes that `keep` accepts, drops the ones it leaves empty.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut Node) -> bool) {
-        self.nodes.retain_mut(|node| keep(node) && (node.member || !node.children.is_empty()));
+        self.nodes.retain_mut(|node| keep(node) && !node.is_empty());
     }
 }
 

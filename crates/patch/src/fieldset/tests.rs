@@ -97,6 +97,8 @@ proptest! {
         prop_assert_eq!(&union, &b.union(&a));
         prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
         prop_assert!(a.difference(&union).is_empty());
+        prop_assert!(a.is_subset(&union));
+        prop_assert_eq!(a.is_subset(&b), a.difference(&b).is_empty());
         prop_assert_eq!(union.intersection(&a), a);
     }
 }

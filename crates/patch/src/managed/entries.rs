@@ -6,6 +6,9 @@ use super::{Entry, EntryError};
 use crate::fieldset::FieldSet;
 use crate::typed::Comparison;
 
+/// More than any object gathers; keeps a hostile list from costing the square of its length.
+const MAX_ENTRIES: usize = 5_000;
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Entries(pub Vec<Entry>);
 
@@ -17,6 +20,9 @@ impl Entries {
             Some(Value::Array(list)) => list,
             Some(_) => return Err(EntryError::NotAList),
         };
+        if list.len() > MAX_ENTRIES {
+            return Err(EntryError::TooMany(list.len()));
+        }
         let mut entries = Entries::default();
         for (index, entry) in list.iter().enumerate() {
             entries.add(Entry::decode(entry, index)?);
@@ -60,9 +66,7 @@ impl Entries {
     /// Takes from everyone what a change touched.
     pub fn lose(&mut self, change: &Comparison) {
         for set in change.sets() {
-            if !set.is_empty() {
-                self.0.iter_mut().for_each(|entry| entry.fields = entry.fields.difference(set));
-            }
+            self.0.iter_mut().for_each(|entry| entry.fields.subtract(set));
         }
         self.0.retain(|entry| !entry.fields.is_empty());
     }

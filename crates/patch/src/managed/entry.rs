@@ -29,6 +29,8 @@ pub enum Operation {
 pub enum EntryError {
     #[error("managedFields must be a list of objects")]
     NotAList,
+    #[error("managedFields has too many entries: {0}")]
+    TooMany(usize),
     #[error("operation must be `Apply` or `Update`")]
     Operation,
     #[error("apiVersion must not be empty")]

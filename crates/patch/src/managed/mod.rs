@@ -93,6 +93,19 @@ pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.shift_remove("managedFields")
 }
 
+/// A copy without managedFields, which are often half of the object.
+pub(crate) fn clone_unmanaged(object: &Value) -> Value {
+    let Value::Object(fields) = object else { return object.clone() };
+    let copied = fields.iter().map(|(name, field)| match field {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        field => (name.clone(), field.clone()),
+    });
+    copied.collect()
+}
+
 /// Writes `metadata.managedFields`; `None` leaves it out. An object without metadata stays as it is.
 pub(crate) fn set_managed_fields(object: &mut Value, fields: Option<Value>) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };

@@ -33,17 +33,17 @@ pub fn track_update(
     };
 
     let stored = managed_fields(old);
-    let mut entries = previous(stored, sent.as_ref(), manager);
-    if entries.0.is_empty() {
-        return;
-    }
     let mut change = compare(schema, old, new);
     for set in change.sets_mut() {
         strip_untracked(set);
         manager.strip_resets(set);
     }
     if change.is_empty() && (sent.is_none() || sent.as_ref() == stored) {
-        super::set_managed_fields(new, stored.cloned());
+        super::set_managed_fields(new, sent.or_else(|| stored.cloned()));
+        return;
+    }
+    let mut entries = previous(stored, sent.as_ref(), manager);
+    if entries.0.is_empty() {
         return;
     }
     entries.0.iter_mut().for_each(|entry| reconcile(Some(schema), &mut entry.fields));

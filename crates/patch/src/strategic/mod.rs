@@ -33,7 +33,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 
-/// Merges `patch` into `doc`. On error `doc` is unchanged.
+/// Merges `patch` into `doc`. An error leaves `doc` half patched: give it a copy.
 pub fn apply(schema: &Schema, patch: &Value, doc: &mut Value) -> Result<(), PatchError> {
     depth::check(patch)?;
     let patch = match patch {
@@ -44,10 +44,7 @@ pub fn apply(schema: &Schema, patch: &Value, doc: &mut Value) -> Result<(), Patc
     let Value::Object(fields) = doc else {
         return Err(PatchError::Malformed("only an object can be patched".to_owned()));
     };
-    let mut merged = fields.clone();
-    merge_map(Some(schema), patch, &mut merged, &Path::root())?;
-    *fields = merged;
-    Ok(())
+    merge_map(Some(schema), patch, fields, &Path::root())
 }
 
 /// Merges a map of the patch into the map of the document at `path`.

@@ -32,10 +32,9 @@ fn check(doc: Value, patch: Value, expected: Value) {
 
 #[track_caller]
 fn refuse(doc: Value, patch: Value, message: &str) {
-    let mut patched = doc.clone();
+    let mut patched = doc;
     let error = apply(&schema(), &patch, &mut patched).unwrap_err();
     assert!(error.to_string().contains(message), "{error}");
-    assert_eq!(patched, doc);
 }
 
 fn names(names: &str) -> Value {
