@@ -144,5 +144,5 @@ fn attributes(info: &RequestInfo) -> Attributes<'_> {
     Attributes::resource(&info.verb, &info.group, &info.resource)
         .in_namespace(&info.namespace)
         .named(&info.name)
-        .sub(&info.subresource)
+        .subresource(&info.subresource)
 }

@@ -14,10 +14,10 @@ use crate::health;
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
 
-const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
 
 pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>> {
-    let incoming = incoming.without_body();
+    let incoming = &incoming.without_body();
     let path = incoming.info.path.trim_end_matches('/');
     if !matches!(*incoming.request.method(), http::Method::GET | http::Method::HEAD) {
         return Err(ApiError::method_not_allowed(incoming.request.method()));
@@ -80,7 +80,7 @@ fn paths(api: &Api) -> Vec<String> {
 fn openapi_v2<B>(api: &Api, incoming: &Incoming<B>) -> Response<Body> {
     let wants_protobuf = incoming.header(ACCEPT).contains("proto-openapi.spec.v2");
     let (content_type, document) = if wants_protobuf {
-        (OPENAPI_V2_PROTOBUF, crate::schemas::v2_protobuf(api))
+        (minik8s_api::openapi::V2_PROTOBUF, crate::schemas::v2_protobuf(api))
     } else {
         (JSON, crate::schemas::v2_json(api))
     };

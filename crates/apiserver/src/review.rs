@@ -98,7 +98,7 @@ fn access(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
             let part = |field: &str| text(resource, field);
             let (verb, group, plural) = (part("verb"), part("group"), part("resource"));
             let (namespace, name, sub) = (part("namespace"), part("name"), part("subresource"));
-            let wanted = Attributes::resource(&verb, &group, &plural).in_namespace(&namespace).named(&name).sub(&sub);
+            let wanted = Attributes::resource(&verb, &group, &plural).in_namespace(&namespace).named(&name).subresource(&sub);
             api.authorizer.allows(user, &wanted)
         }
         (false, true) => api.authorizer.allows(user, &Attributes::path(&text(path, "verb"), &text(path, "path"))),
