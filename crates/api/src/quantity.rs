@@ -114,6 +114,13 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
+    /// The next larger whole number of thousandths.
+    pub fn rounded_up_to_milli(self) -> Self {
+        let unit = NANO / 1000;
+        let up = i128::from(self.nanos.rem_euclid(unit) != 0);
+        Quantity { nanos: (self.nanos.div_euclid(unit) + up) * unit, ..self }
+    }
+
     pub fn format(&self) -> Format {
         self.format
     }

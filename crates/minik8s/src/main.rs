@@ -1,1 +1,41 @@
-fn main() {}
+//! `minik8s`: one binary, several roles. This crate reads flags and environment and wires the parts
+//! together; everything else is in the libraries.
+
+mod flags;
+mod host;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::flags::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("MINIK8S_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("minik8s: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Version => {
+            let version = minik8s_apiserver::version();
+            println!("minik8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), version["gitVersion"].as_str().unwrap_or_default());
+            Ok(())
+        }
+        Command::Server(flags) => {
+            // Two workers suit small machines; more cores get more.
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(server::run(flags))
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod fill;
 mod flowcontrol;
 mod networking;
 mod node;
+mod pod_spec;
 mod policy;
 mod rbac;
 mod resource;

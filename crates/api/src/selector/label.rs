@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::SelectorError;
-use super::label_syntax;
+use crate::format;
 
 /// What an object's labels must fulfil. The default selects everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Requirement {
     /// Checks key, operator and values against each other.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
         let fail = |message: String| Err(SelectorError(message));
-        if let Some(problem) = label_syntax::label_key_problems(key).first() {
+        if let Some(problem) = format::qualified_name(key).first() {
             return fail(format!("key: Invalid value: {key:?}: {problem}"));
         }
         match operator {
@@ -105,18 +105,18 @@ impl Requirement {
                         .into(),
                 );
             }
-            Operator::GreaterThan | Operator::LessThan => {
-                if values.iter().any(|v| v.parse::<i64>().is_err()) {
-                    return fail(format!(
-                        "values[0]: Invalid value: {:?}: for 'Gt', 'Lt' operators, the value must be an integer",
-                        values.first().map_or("", String::as_str)
-                    ));
-                }
+            Operator::GreaterThan | Operator::LessThan
+                if values.iter().any(|v| v.parse::<i64>().is_err()) =>
+            {
+                let value = values.first().map_or("", String::as_str);
+                return fail(format!(
+                    "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                ));
             }
             _ => {}
         }
         for (i, value) in values.iter().enumerate() {
-            if let Some(problem) = label_syntax::label_value_problems(value).first() {
+            if let Some(problem) = format::label_value(value).first() {
                 return fail(format!("values[{i}][{key}]: Invalid value: {value:?}: {problem}"));
             }
         }

@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use super::SelectorError;
 use super::label::{LabelSelector, Operator, Requirement};
-use super::label_syntax;
-use crate::{FieldErrors, Path};
+use crate::{FieldErrors, Path, format, metadata};
 
 impl LabelSelector {
     /// From the object's JSON form: absent selects nothing, empty selects everything.
@@ -68,15 +67,7 @@ fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Require
 
 /// Reports every problem of a `LabelSelector` object at its field.
 pub fn validate_label_selector(selector: &Value, path: &Path, errors: &mut FieldErrors) {
-    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        let at = path.field("matchLabels");
-        for problem in label_syntax::label_key_problems(key) {
-            errors.invalid(at.clone(), key.as_str(), problem);
-        }
-        for problem in label_syntax::label_value_problems(value.as_str().unwrap_or_default()) {
-            errors.invalid(at.clone(), value.clone(), problem);
-        }
-    }
+    metadata::validate_labels(&selector["matchLabels"], &path.field("matchLabels"), errors);
     for (i, expression) in selector["matchExpressions"].as_array().into_iter().flatten().enumerate() {
         validate_expression(expression, &path.field("matchExpressions").index(i), errors);
     }
@@ -99,11 +90,11 @@ fn validate_expression(expression: &Value, path: &Path, errors: &mut FieldErrors
         other => errors.invalid(path.field("operator"), other, "not a valid selector operator"),
     }
     let key = expression["key"].as_str().unwrap_or_default();
-    for problem in label_syntax::label_key_problems(key) {
+    for problem in format::qualified_name(key) {
         errors.invalid(path.field("key"), key, problem);
     }
     for (i, value) in values.iter().enumerate() {
-        for problem in label_syntax::label_value_problems(value.as_str().unwrap_or_default()) {
+        for problem in format::label_value(value.as_str().unwrap_or_default()) {
             errors.invalid(path.field("values").index(i), value.clone(), problem);
         }
     }

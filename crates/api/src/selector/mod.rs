@@ -8,7 +8,6 @@ mod field;
 mod label;
 mod label_object;
 mod label_parser;
-mod label_syntax;
 
 pub use field::FieldSelector;
 pub use label::{LabelSelector, Operator, Requirement};
