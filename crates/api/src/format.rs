@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use serde_json::Value;
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
@@ -192,6 +193,26 @@ pub(crate) fn in_range(number: i64, low: i64, high: i64) -> Vec<String> {
     match (low..=high).contains(&number) {
         true => Vec::new(),
         false => vec![format!("must be between {low} and {high}, inclusive")],
+    }
+}
+
+/// A number of 0 or more, or a percentage of at most 100; nothing is good, too.
+pub(crate) fn count_or_percent(value: &Value) -> Vec<String> {
+    let Some(text) = value.as_str() else {
+        return match value.as_i64().is_some_and(|number| number < 0) {
+            true => vec!["must be greater than or equal to 0".to_owned()],
+            false => Vec::new(),
+        };
+    };
+    let digits = text.strip_suffix('%').filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    match digits {
+        None => vec![regex(
+            "a valid percent string must be a numeric string followed by an ending '%'",
+            "[0-9]+%",
+            &["1%", "93%"],
+        )],
+        Some(digits) if digits.parse::<u32>().is_ok_and(|percent| percent <= 100) => Vec::new(),
+        Some(_) => vec!["must not be greater than 100%".to_owned()],
     }
 }
 

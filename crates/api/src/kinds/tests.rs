@@ -22,6 +22,8 @@ fn samples(resource: &Resource) -> Vec<Value> {
         json!({ "spec": null, "status": {} }),
         json!({ "spec": { "ports": [{ "port": 1 }, {}], "type": "LoadBalancer", "behavior": {}, "metrics": [] } }),
         json!({ "webhooks": [{}], "subjects": [{ "kind": "User" }, { "kind": "ServiceAccount" }], "roleRef": {} }),
+        json!({ "spec": workload(), "template": { "spec": pod_spec() } }),
+        json!({ "spec": pod_spec() }),
         json!({ "data": {}, "type": "", "ports": [{}], "endpoints": [{}], "subsets": [{ "ports": [{}] }] }),
     ] {
         let mut object = base.clone();
@@ -29,6 +31,53 @@ fn samples(resource: &Resource) -> Vec<Value> {
         objects.push(object);
     }
     objects
+}
+
+/// A pod with something in every list that has defaults.
+fn pod_spec() -> Value {
+    json!({
+        "hostNetwork": true,
+        "serviceAccount": "s",
+        "overhead": { "cpu": 0.25 },
+        "containers": [{
+            "name": "c",
+            "image": "i",
+            "ports": [{ "containerPort": 1 }],
+            "env": [
+                { "name": "A", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                { "name": "B", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } },
+            ],
+            "resources": { "limits": { "cpu": "0.5", "memory": "1024Mi" } },
+            "livenessProbe": { "httpGet": { "port": 1 } },
+            "readinessProbe": { "grpc": { "port": 1 } },
+            "lifecycle": { "preStop": { "httpGet": { "port": 1 } } },
+        }],
+        "initContainers": [{ "name": "i", "restartPolicy": "Always" }],
+        "ephemeralContainers": [{ "name": "e" }],
+        "volumes": [
+            { "name": "a" },
+            { "name": "b", "secret": {} },
+            { "name": "c", "hostPath": { "path": "/" } },
+            { "name": "d", "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } },
+            { "name": "e", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } },
+            { "name": "f", "downwardAPI": { "items": [{ "path": "p", "fieldRef": {} }] } },
+        ],
+    })
+}
+
+/// The spec of any workload.
+fn workload() -> Value {
+    let template = json!({
+        "metadata": { "creationTimestamp": null, "labels": { "a": "b" } },
+        "spec": pod_spec(),
+    });
+    let policy = json!({ "rules": [{ "action": "Count", "onPodConditions": [{ "type": "x" }] }] });
+    json!({
+        "template": template,
+        "jobTemplate": { "spec": { "template": template, "podFailurePolicy": policy } },
+        "podFailurePolicy": policy,
+        "volumeClaimTemplates": [{ "metadata": { "name": "d" }, "spec": {} }],
+    })
 }
 
 #[test]

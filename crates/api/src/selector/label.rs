@@ -105,13 +105,13 @@ impl Requirement {
                         .into(),
                 );
             }
-            Operator::GreaterThan | Operator::LessThan => {
-                if values.iter().any(|v| v.parse::<i64>().is_err()) {
-                    return fail(format!(
-                        "values[0]: Invalid value: {:?}: for 'Gt', 'Lt' operators, the value must be an integer",
-                        values.first().map_or("", String::as_str)
-                    ));
-                }
+            Operator::GreaterThan | Operator::LessThan
+                if values.iter().any(|v| v.parse::<i64>().is_err()) =>
+            {
+                let value = values.first().map_or("", String::as_str);
+                return fail(format!(
+                    "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                ));
             }
             _ => {}
         }

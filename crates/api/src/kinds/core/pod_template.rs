@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplate;
 use serde_json::Value;
 
+use crate::kinds::at::At;
 use crate::kinds::pod_spec::{cells, template};
 use crate::kinds::table;
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<PodTemplate>(PodTemplates).counted()
@@ -17,6 +18,10 @@ struct PodTemplates;
 impl Strategy for PodTemplates {
     fn default(&self, object: &mut Value) {
         template::fill_in(object, "template");
+    }
+
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        template::validate(&At::root(object).field("template"), errors);
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

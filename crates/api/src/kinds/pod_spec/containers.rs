@@ -16,11 +16,6 @@ pub(in crate::kinds) fn lasting(spec: &Value) -> impl Iterator<Item = &Value> {
     of(spec, INIT).iter().chain(of(spec, MAIN))
 }
 
-/// Containers of all three lists.
-pub(in crate::kinds) fn every(spec: &Value) -> impl Iterator<Item = &Value> {
-    lasting(spec).chain(of(spec, EPHEMERAL))
-}
-
 /// An init container that keeps running beside the main ones.
 pub(in crate::kinds) fn is_sidecar(init: &Value) -> bool {
     init["restartPolicy"] == "Always"

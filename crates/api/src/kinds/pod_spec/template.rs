@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::defaults;
+use super::equality::same;
 use super::validation::{self, Place};
 use crate::kinds::at::At;
 use crate::kinds::fill;
@@ -27,16 +28,26 @@ pub(in crate::kinds) fn drop_creation_time(template: &mut Value) {
 }
 
 pub(in crate::kinds) fn validate(template: &At<'_>, errors: &mut FieldErrors) {
+    validate_with_claims(template, &[], errors);
+}
+
+fn validate_with_claims(template: &At<'_>, claims: &[&str], errors: &mut FieldErrors) {
     let at = template.field("metadata");
     let (labels, annotations) = (at.field("labels"), at.field("annotations"));
     metadata::validate_labels(labels.value, &labels.path, errors);
     metadata::validate_annotations(annotations.value, &annotations.path, errors);
-    validation::pod_spec(&template.field("spec"), Place::Template, errors);
+    validation::pod_spec_with_claims(&template.field("spec"), Place::Template, claims, errors);
 }
 
-/// The template of a workload that replaces pods: they may not end by themselves.
-pub(in crate::kinds) fn validate_lasting(template: &At<'_>, kind: &str, errors: &mut FieldErrors) {
-    validate(template, errors);
+/// The template of a workload that replaces pods: they may not end by themselves. `claims` are volumes
+/// that the workload adds.
+pub(in crate::kinds) fn validate_lasting(
+    template: &At<'_>,
+    kind: &str,
+    claims: &[&str],
+    errors: &mut FieldErrors,
+) {
+    validate_with_claims(template, claims, errors);
     let spec = template.field("spec");
     if spec.field("restartPolicy").is_set() && spec.field("restartPolicy").text() != "Always" {
         spec.field("restartPolicy").not_supported(errors, &["Always"]);
@@ -72,5 +83,13 @@ pub(in crate::kinds) fn validate_labels_match(
     let labels = template.field("metadata").field("labels");
     if !selector.is_everything() && !selector.matches(labels.value.as_object()) {
         labels.invalid(errors, "`selector` does not match template `labels`");
+    }
+}
+
+/// Pods are found by the selector: a workload that changed it would lose them.
+pub(in crate::kinds) fn validate_selector_kept(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let (new, old) = (At::root(object).field("spec"), At::root(old).field("spec"));
+    if !same(new.field("selector").value, old.field("selector").value) {
+        new.field("selector").invalid(errors, "field is immutable");
     }
 }

@@ -4,9 +4,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::Value;
 
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::apps::int_or_percent;
+use crate::kinds::at::At;
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<Deployment>(Deployments).short(&["deploy"]).in_all().counted().status().scale()
@@ -32,6 +34,29 @@ impl Strategy for Deployments {
         template::fill_in(spec, "template");
     }
 
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        let spec = At::root(object).field("spec");
+        for field in ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+            spec.field(field).not_negative(errors);
+        }
+        template::validate_selector(&spec, "Deployment", errors);
+        template::validate_lasting(&spec.field("template"), "Deployment", &[], errors);
+        validate_strategy(&spec.field("strategy"), errors);
+        let deadline = spec.field("progressDeadlineSeconds");
+        let settled = spec.field("minReadySeconds").int().unwrap_or(0);
+        if deadline.int().is_some_and(|seconds| seconds <= settled) {
+            deadline.invalid(errors, "must be greater than minReadySeconds");
+        }
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        template::validate_selector_kept(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         Some(table::texts_and_wide(
             &["Name", "Ready", "Up-to-date", "Available", "Age"],
@@ -55,3 +80,28 @@ impl Strategy for Deployments {
         ]
     }
 }
+
+fn validate_strategy(strategy: &At<'_>, errors: &mut FieldErrors) {
+    let rolling = strategy.field("rollingUpdate");
+    match strategy.field("type").text() {
+        "Recreate" if rolling.exists() => {
+            rolling.forbidden(errors, "may not be specified when strategy `type` is 'Recreate'");
+        }
+        "Recreate" => {}
+        "RollingUpdate" => {
+            let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
+            let valid = [&unavailable, &surge].map(|amount| int_or_percent::validate(amount, errors));
+            int_or_percent::validate_at_most_all(&unavailable, errors);
+            if valid == [true, true]
+                && int_or_percent::is_zero(&unavailable)
+                && int_or_percent::is_zero(&surge)
+            {
+                unavailable.invalid(errors, "may not be 0 when `maxSurge` is 0");
+            }
+        }
+        _ => strategy.field("type").not_supported(errors, &["Recreate", "RollingUpdate"]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

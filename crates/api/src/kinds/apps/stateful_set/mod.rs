@@ -1,12 +1,14 @@
 //! StatefulSet: pods with an identity and storage of their own.
 
+mod validation;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use serde_json::Value;
 
-use crate::kinds::pod_spec::{cells, defaults, template};
+use crate::kinds::pod_spec::{cells, defaults, template, warnings};
 use crate::kinds::{fill, table};
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<StatefulSet>(StatefulSets).short(&["sts"]).in_all().counted().status().scale()
@@ -39,6 +41,18 @@ impl Strategy for StatefulSets {
         }
     }
 
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        validation::validate(object, errors);
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        validation::validate_update(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         Some(table::texts_and_wide(&["Name", "Ready", "Age"], &["Containers", "Images"]))
     }
@@ -51,3 +65,6 @@ impl Strategy for StatefulSets {
         vec![table::name(object), ready.into(), table::age(object, now), names, images]
     }
 }
+
+#[cfg(test)]
+mod tests;

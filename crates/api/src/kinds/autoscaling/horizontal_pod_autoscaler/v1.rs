@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{columns, convert, validate};
 use crate::kinds::fill;
@@ -23,6 +23,10 @@ impl Strategy for Autoscalers {
         if let Some(spec) = fill::object(object, "spec") {
             fill::field(spec, "minReplicas", 1);
         }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object["status"] = json!({ "currentReplicas": 0, "desiredReplicas": 0 });
     }
 
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{columns, defaults, validate};
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
@@ -16,6 +16,10 @@ struct Autoscalers;
 impl Strategy for Autoscalers {
     fn default(&self, object: &mut Value) {
         defaults::fill(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object["status"] = json!({ "desiredReplicas": 0 });
     }
 
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {

@@ -1,13 +1,16 @@
 //! CronJob: starts Jobs by the clock.
 
+mod validation;
+
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::CronJob;
 use serde_json::Value;
 
+use crate::kinds::at::At;
 use crate::kinds::batch::job;
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<CronJob>(CronJobs).short(&["cj"]).in_all().counted().status()
@@ -28,6 +31,18 @@ impl Strategy for CronJobs {
                 job::fill_in_nested(spec);
             }
         }
+    }
+
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        validation::validate(object, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        let object = At::root(object);
+        let job = object.field("spec").field("jobTemplate").field("spec");
+        let mut all = warnings::name(&object, "Pod names and hostnames");
+        all.extend(warnings::of(&job.field("template")));
+        all
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

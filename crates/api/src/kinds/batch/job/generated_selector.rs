@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::fill;
 
-const UID: &str = "batch.kubernetes.io/controller-uid";
+pub(super) const UID: &str = "batch.kubernetes.io/controller-uid";
 const NAME: &str = "batch.kubernetes.io/job-name";
 /// The labels of old, which tools still look for.
 const OLD_UID: &str = "controller-uid";

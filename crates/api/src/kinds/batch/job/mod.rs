@@ -1,15 +1,20 @@
 //! Job: runs pods until enough of them have succeeded.
 
 mod generated_selector;
+mod policies;
 mod row;
+mod update;
+mod validation;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
-use crate::kinds::pod_spec::{cells, template};
+use crate::kinds::pod_spec::{cells, template, warnings};
 use crate::kinds::{fill, table};
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
+
+pub(in crate::kinds::batch) use validation::validate_spec;
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<Job>(Jobs).in_all().counted().status()
@@ -35,6 +40,18 @@ impl Strategy for Jobs {
 
     fn prepare_create(&self, object: &mut Value) {
         generated_selector::generate(object);
+    }
+
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        validation::validate(object, errors);
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        update::validate(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of_workload(object)
     }
 
     fn selectable(&self, object: &Value) -> Vec<(&'static str, String)> {
@@ -90,3 +107,6 @@ pub(in crate::kinds) fn fill_in_nested(spec: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,19 @@
 //! Pod: containers that run together on one node.
 
+mod label_keys;
 mod row;
 mod tolerations;
+mod update;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::kinds::pod_spec::{defaults, qos};
+use crate::kinds::at::At;
+use crate::kinds::pod_spec::validation::{self, Place};
+use crate::kinds::pod_spec::{defaults, qos, warnings};
 use crate::kinds::table;
-use crate::{Cell, Column, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 const CONNECT: &[&str] = &["create", "get"];
 const CONNECT_ANY: &[&str] = &["create", "delete", "get", "patch", "update"];
@@ -54,6 +58,7 @@ impl Strategy for Pods {
         }
         pod["status"] = status;
         tolerations::tolerate_lost_nodes(&mut pod["spec"]);
+        label_keys::write_into_selectors(pod);
     }
 
     fn prepare_update(&self, pod: &mut Value, old: &Value) {
@@ -62,6 +67,26 @@ impl Strategy for Pods {
         if pod["status"].is_object() && pod["status"]["qosClass"].is_null() && !class.is_null() {
             pod["status"]["qosClass"] = class.clone();
         }
+    }
+
+    fn validate(&self, pod: &Value, errors: &mut FieldErrors) {
+        validation::pod_spec(&At::root(pod).field("spec"), Place::Pod, errors);
+    }
+
+    fn validate_change(&self, subresource: &str, pod: &Value, old: &Value, errors: &mut FieldErrors) {
+        match subresource {
+            "" => update::validate(pod, old, errors),
+            "ephemeralcontainers" => update::validate_ephemeral_containers(pod, old, errors),
+            "resize" => update::validate_resize(pod, old, errors),
+            _ => {}
+        }
+    }
+
+    fn warnings(&self, pod: &Value) -> Vec<String> {
+        let pod = At::root(pod);
+        let mut all = warnings::name(&pod, "the Pod's hostname");
+        all.extend(warnings::of(&pod));
+        all
     }
 
     fn selectable(&self, pod: &Value) -> Vec<(&'static str, String)> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::containers::{EPHEMERAL, INIT, MAIN};
 use crate::kinds::fill;
 
-pub(in crate::kinds) use quantities::{canonical_field, canonical_list, canonical_resources};
+pub(in crate::kinds) use quantities::{canonical_field, canonical_resources};
 pub(in crate::kinds) use volume::claim_template;
 
 /// The spec of a template: what holds in a Pod too, but nothing that only a Pod gets.

@@ -22,7 +22,7 @@ pub(in crate::kinds) fn canonical_field(holder: &mut Value, field: &str) {
 }
 
 /// Resource name → quantity. Nothing finer than a thousandth has a meaning here, so it rounds up.
-pub(in crate::kinds) fn canonical_list(list: &mut Value) {
+fn canonical_list(list: &mut Value) {
     for (_, value) in list.as_object_mut().into_iter().flatten() {
         if let Ok(quantity) = Quantity::from_json(value) {
             *value = quantity.rounded_up_to_milli().to_string().into();

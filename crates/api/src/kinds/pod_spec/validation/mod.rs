@@ -31,16 +31,24 @@ pub(in crate::kinds) enum Place {
     Template,
 }
 
-/// Also for the overhead of a RuntimeClass and the claims of a StatefulSet.
-pub(in crate::kinds) use resources::resource_list;
-pub(in crate::kinds) use tolerations::validate as tolerations;
 pub(in crate::kinds) use volume_source::claim_spec;
 
 pub(in crate::kinds) fn pod_spec(spec: &At<'_>, place: Place, errors: &mut FieldErrors) {
-    let volumes = volumes::validate(&spec.field("volumes"), errors);
+    pod_spec_with_claims(spec, place, &[], errors);
+}
+
+/// The spec of a StatefulSet's template, whose pods will have these claims as further volumes.
+pub(in crate::kinds) fn pod_spec_with_claims(
+    spec: &At<'_>,
+    place: Place,
+    claims: &[&str],
+    errors: &mut FieldErrors,
+) {
+    let mut volumes = volumes::validate(&spec.field("volumes"), errors);
+    volumes.extend(claims.iter().map(|&claim| (claim, volumes::Backing::Claim)));
     Containers { spec, volumes: &volumes, place }.validate(errors);
     resources::validate(spec, resources::Holder::Pod, errors);
-    resource_list(&spec.field("overhead"), resources::Holder::Pod, errors);
+    resources::resource_list(&spec.field("overhead"), resources::Holder::Pod, errors);
     lifetime(spec, errors);
     names(spec, errors);
     placement(spec, errors);

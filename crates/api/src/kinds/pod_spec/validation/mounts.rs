@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::volumes::{Volumes, descending_problems};
+use super::volumes::{Backing, Volumes, descending_problems};
 use crate::FieldErrors;
 use crate::kinds::at::At;
 
@@ -77,15 +77,13 @@ fn validate_devices(devices: &At<'_>, volumes: &Volumes<'_>, errors: &mut FieldE
         if name.need(errors) {
             match volumes.get(name.text()) {
                 None => errors.not_found(name.path.clone(), Value::clone(name.value)),
-                Some(volume)
-                    if volume["persistentVolumeClaim"].is_null() && volume["ephemeral"].is_null() =>
-                {
+                Some(Backing::Other) => {
                     name.invalid(
                         errors,
                         "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
                     );
                 }
-                Some(_) => {}
+                Some(Backing::Claim) => {}
             }
             if !names.insert(name.text()) {
                 name.invalid(errors, "must be unique");

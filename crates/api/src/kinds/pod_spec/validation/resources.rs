@@ -5,7 +5,7 @@ use crate::{FieldErrors, Quantity, format};
 
 /// What the resources are of: which names make sense there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::kinds) enum Holder {
+pub(super) enum Holder {
     Container,
     Pod,
     Claim,
@@ -43,7 +43,7 @@ pub(super) fn validate(holder: &At<'_>, kind: Holder, errors: &mut FieldErrors) 
 }
 
 /// Names and amounts of one resource list.
-pub(in crate::kinds) fn resource_list(list: &At<'_>, kind: Holder, errors: &mut FieldErrors) {
+pub(super) fn resource_list(list: &At<'_>, kind: Holder, errors: &mut FieldErrors) {
     for (name, amount) in list.entries() {
         for problem in name_problems(name, kind) {
             errors.invalid(amount.path.clone(), name, problem);

@@ -3,7 +3,7 @@
 use crate::kinds::at::At;
 use crate::{FieldErrors, format};
 
-pub(in crate::kinds) fn validate(tolerations: &At<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate(tolerations: &At<'_>, errors: &mut FieldErrors) {
     for toleration in tolerations.items() {
         one(&toleration, errors);
     }

@@ -9,14 +9,27 @@ use crate::kinds::at::At;
 use crate::{FieldErrors, format};
 
 /// The volumes of a pod by name: what mounts may refer to.
-pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
+pub(super) type Volumes<'a> = HashMap<&'a str, Backing>;
+
+/// What a volume rests on, as far as mounts must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Backing {
+    /// A claim, which may be a block device.
+    Claim,
+    Other,
+}
+
+fn backing(volume: &Value) -> Backing {
+    let claims = ["persistentVolumeClaim", "ephemeral"];
+    if claims.iter().any(|source| !volume[*source].is_null()) { Backing::Claim } else { Backing::Other }
+}
 
 pub(super) fn validate<'a>(volumes: &At<'a>, errors: &mut FieldErrors) -> Volumes<'a> {
     let mut known = Volumes::new();
     for volume in volumes.items() {
         let name = volume.field("name");
         name.need_form(errors, format::label);
-        if name.is_set() && known.insert(name.text(), volume.value).is_some() {
+        if name.is_set() && known.insert(name.text(), backing(volume.value)).is_some() {
             name.duplicate(errors);
         }
         one_source(&volume, errors);
