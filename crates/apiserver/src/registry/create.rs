@@ -48,7 +48,7 @@ impl Registry {
         let mut also = Commit::default();
         let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
         self.admission.admit(self, &mut request).await?;
-        metadata::validate(served, &object, None)?;
+        metadata::validate(call, &object, None)?;
         served.strategy.warnings(&object).into_iter().for_each(|text| call.warn(text));
         let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
         self.admission.review(self, &mut request).await?;
