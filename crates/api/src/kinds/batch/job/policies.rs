@@ -134,7 +134,7 @@ fn success_rule(rule: &At<'_>, completions: i64, errors: &mut FieldErrors) {
 fn total_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut next = 0;
-    for part in text.split(',') {
+    for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| {
             text.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {text:?}"))

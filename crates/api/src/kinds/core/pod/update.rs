@@ -130,7 +130,7 @@ fn gates(new: &At<'_>, old: &At<'_>, errors: &mut FieldErrors) {
     for gate in new.items() {
         let name = gate.field("name").text();
         if !old.items().any(|known| known.field("name").text() == name) {
-            gate.forbidden(
+            gate.field("name").forbidden(
                 errors,
                 format!("only deletion is allowed, but found new scheduling gate '{name}'"),
             );
@@ -264,7 +264,11 @@ mod tests {
             spec
         };
         check(gated(json!({})), json!({}), &[]);
-        check(json!({}), gated(json!({})), &["spec.schedulingGates[0]: Forbidden: only deletion is allowed"]);
+        check(
+            json!({}),
+            gated(json!({})),
+            &["spec.schedulingGates[0].name: Forbidden: only deletion is allowed"],
+        );
         check(gated(json!({})), gated(json!({"nodeSelector": {"a": "b"}})), &[]);
         check(json!({}), json!({"nodeSelector": {"a": "b"}}), &["spec: Forbidden"]);
         check(gated(json!({"nodeSelector": {"a": "b"}})), gated(json!({})), &["spec.nodeSelector: Invalid"]);
