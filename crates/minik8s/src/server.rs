@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::flags::{ServerFlags, StoreFlag};
-use crate::host;
+use crate::{agent, host};
 
 pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let config = check(&flags)?;
@@ -42,6 +42,16 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         client(&server, "system:kube-scheduler"),
         minik8s_scheduler::Config { stop: stop.clone(), ..Default::default() },
     ));
+    if !flags.no_agent {
+        let node_name = flags.node_name.clone().unwrap_or_else(host::name);
+        let node = agent::config(&flags, &node_name)?;
+        let node_client = client(&server, &format!("system:node:{node_name}"));
+        tokio::spawn(async move {
+            if let Err(error) = minik8s_kubelet::run(node, node_client).await {
+                tracing::error!("the node cannot run: {error:#}", error = anyhow::Error::from(error));
+            }
+        });
+    }
     eprintln!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", kubeconfig.display());
     wait_for_signal().await?;
     tracing::info!("stopping");
@@ -53,7 +63,11 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
 
 /// The API without a socket, as one of the cluster's own components.
 fn client(server: &Server, user: &str) -> kube::Client {
-    kube::Client::new(server.local(User::authenticated(user, &[])), "default")
+    kube::Client::new(server.local(User::authenticated(user, groups(user))), "default")
+}
+
+fn groups(user: &str) -> &'static [&'static str] {
+    if user.starts_with("system:node:") { &["system:nodes"] } else { &[] }
 }
 
 /// The flags as a configuration, or what is wrong with them together.
