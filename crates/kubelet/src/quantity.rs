@@ -11,6 +11,11 @@ pub fn milli(text: &str) -> Option<i64> {
     Some(parse(text)?.clamp(MIN, MAX) as i64)
 }
 
+/// As [`milli`], for amounts of bytes that would not fit.
+pub fn milli_wide(text: &str) -> Option<i128> {
+    parse(text)
+}
+
 const MIN: i128 = i64::MIN as i128;
 const MAX: i128 = i64::MAX as i128;
 

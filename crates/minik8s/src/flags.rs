@@ -18,8 +18,43 @@ pub struct Cli {
 pub enum Command {
     /// Run the control plane, and a node beside it
     Server(ServerFlags),
+    /// Handle the images of this machine's node
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// End all pods of a stopped node and remove what they left on this machine; its data stays
+    Teardown(NodeFlags),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Load docker or OCI archives, e.g. `minik8s image load web.tar`
+    Load {
+        #[arg(required = true, value_name = "FILE.tar")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// List the images that pods can use without a pull
+    List {
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Remove images by name
+    Rm {
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct NodeFlags {
+    /// The node's data dir
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/minik8s")]
+    pub data_dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

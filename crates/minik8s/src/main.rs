@@ -1,8 +1,10 @@
 //! `minik8s`: one binary, several roles. This crate reads flags and environment and wires the parts
 //! together; everything else is in the libraries.
 
+mod agent;
 mod flags;
 mod host;
+mod image;
 mod server;
 
 use std::process::ExitCode;
@@ -25,6 +27,10 @@ fn main() -> ExitCode {
     }
 }
 
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Version => {
@@ -32,10 +38,8 @@ fn run(command: Command) -> anyhow::Result<()> {
             println!("minik8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), version["gitVersion"].as_str().unwrap_or_default());
             Ok(())
         }
-        Command::Server(flags) => {
-            // Two workers suit small machines; more cores get more.
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            runtime.block_on(server::run(flags))
-        }
+        Command::Server(flags) => runtime()?.block_on(server::run(flags)),
+        Command::Image(command) => runtime()?.block_on(image::run(command)),
+        Command::Teardown(flags) => runtime()?.block_on(agent::tear_down(&flags.data_dir)),
     }
 }

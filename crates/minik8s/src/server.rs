@@ -8,12 +8,15 @@ use anyhow::{Context, bail};
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use minik8s_apiserver::{Config, Server};
+use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames, write_kubeconfig};
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::flags::{ServerFlags, StoreFlag};
-use crate::host;
+use crate::{agent, host};
 
 pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let config = check(&flags)?;
@@ -33,11 +36,38 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let kubeconfig = data_dir.join("admin.kubeconfig");
     let url = format!("https://{}", SocketAddr::new(reachable(flags.bind), server.address().port()));
     write_kubeconfig(&kubeconfig, &pki.admin_kubeconfig(&url))?;
+    let stop = CancellationToken::new();
+    let mut parts = JoinSet::new();
+    parts.spawn(minik8s_scheduler::run(
+        client(&server, "system:kube-scheduler"),
+        minik8s_scheduler::Config { stop: stop.clone(), ..Default::default() },
+    ));
+    if !flags.no_agent {
+        let node_name = flags.node_name.clone().unwrap_or_else(host::name);
+        let node = agent::config(&flags, &node_name)?;
+        let node_client = client(&server, &format!("system:node:{node_name}"));
+        tokio::spawn(async move {
+            if let Err(error) = minik8s_kubelet::run(node, node_client).await {
+                tracing::error!("the node cannot run: {error:#}", error = anyhow::Error::from(error));
+            }
+        });
+    }
     eprintln!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", kubeconfig.display());
     wait_for_signal().await?;
     tracing::info!("stopping");
+    stop.cancel();
+    parts.join_all().await;
     server.stop().await;
     Ok(())
+}
+
+/// The API without a socket, as one of the cluster's own components.
+fn client(server: &Server, user: &str) -> kube::Client {
+    kube::Client::new(server.local(User::authenticated(user, groups(user))), "default")
+}
+
+fn groups(user: &str) -> &'static [&'static str] {
+    if user.starts_with("system:node:") { &["system:nodes"] } else { &[] }
 }
 
 /// The flags as a configuration, or what is wrong with them together.

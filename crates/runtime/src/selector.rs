@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 /// A parsed selector. One that cannot be parsed, and an absent one, match nothing; an empty one matches
 /// everything.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Option<Vec<Requirement>>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Requirement {
     In(String, Vec<String>),
     NotIn(String, Vec<String>),
@@ -63,6 +63,15 @@ impl Selector {
     pub fn and_equal(mut self, key: &str, value: &str) -> Self {
         if let Some(requirements) = &mut self.0 {
             requirements.push(Requirement::In(key.to_owned(), vec![value.to_owned()]));
+        }
+        self
+    }
+
+    /// Also refuses this label.
+    #[must_use]
+    pub fn and_not_equal(mut self, key: &str, value: &str) -> Self {
+        if let Some(requirements) = &mut self.0 {
+            requirements.push(Requirement::NotIn(key.to_owned(), vec![value.to_owned()]));
         }
         self
     }

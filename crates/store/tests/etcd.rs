@@ -1,6 +1,8 @@
 //! The suite against a real etcd, one for all cases, each with a prefix of its own, one after the other,
 //! since revisions and compaction are the whole cluster's.
 
+#![allow(clippy::unwrap_used)]
+
 mod etcd_server;
 mod suite;
 

@@ -1,5 +1,7 @@
 //! The suite against the embedded engine.
 
+#![allow(clippy::unwrap_used)]
+
 mod suite;
 
 use std::sync::Arc;

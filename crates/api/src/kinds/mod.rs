@@ -29,6 +29,7 @@ mod storage;
 mod storagemigration;
 mod table;
 
+pub use self::apiextensions::custom_resource_definition::CLEANUP as CUSTOM_RESOURCE_CLEANUP;
 use crate::Resource;
 
 /// Every built-in resource, in the order in which discovery shows them.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_api::Resource;
+use minik8s_api::kinds::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +24,6 @@ use crate::error::Result;
 use crate::object::Object;
 use crate::registry::{Call, DeleteOptions};
 
-/// Holds a definition until its instances are gone.
-pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows the definitions until `stop`.

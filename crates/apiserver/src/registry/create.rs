@@ -44,11 +44,12 @@ impl Registry {
         if served.has_status() {
             object.as_object_mut().map(|map| map.shift_remove("status"));
         }
-        served.strategy.prepare_create(&mut object);
         let mut also = Commit::default();
         let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
         self.admission.admit(self, &mut request).await?;
-        metadata::validate(served, &object, None)?;
+        // After admission: what is computed from the object (a pod's QoS class) must see its defaults.
+        served.strategy.prepare_create(&mut object);
+        metadata::validate(call, &object, None)?;
         served.strategy.warnings(&object).into_iter().for_each(|text| call.warn(text));
         let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
         self.admission.review(self, &mut request).await?;

@@ -96,17 +96,26 @@ pub fn count_generation(served: &Served, object: &mut Value, old: &Value) {
     object.metadata_mut().insert("generation".into(), (generation + i64::from(changed)).into());
 }
 
-/// Validates a whole object, new (`old` is None) or changed.
-pub fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Result<()> {
+/// Validates a whole object, new (`old` is None) or changed through the call's subresource.
+pub fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> {
+    let served = &call.served;
     let mut errors = FieldErrors::default();
     minik8s_api::validate_metadata(served.resource(), object, &mut errors);
     if served.is_custom() {
         served.schema().validate(object, &Path::root(), &mut errors);
     }
-    served.strategy.validate(object, &mut errors);
+    // Status is the controllers' word; bindings and approvals are checked where they are made.
+    let touches_spec = matches!(call.subresource.as_str(), "" | "scale" | "ephemeralcontainers" | "resize");
+    if touches_spec {
+        served.strategy.validate(object, &mut errors);
+    }
     if let Some(old) = old {
         minik8s_api::validate_metadata_update(served.resource(), object, old, &mut errors);
-        served.strategy.validate_update(object, old, &mut errors);
+        if touches_spec {
+            let door = if call.subresource == "scale" { "" } else { &call.subresource };
+            served.strategy.validate_update(object, old, &mut errors);
+            served.strategy.validate_change(door, object, old, &mut errors);
+        }
     }
     if errors.is_empty() {
         return Ok(());

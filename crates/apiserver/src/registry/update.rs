@@ -59,7 +59,7 @@ impl Registry {
         let mut also = Commit::default();
         let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
         self.admission.admit(self, &mut request).await?;
-        metadata::validate(served, &new, Some(old))?;
+        metadata::validate(call, &new, Some(old))?;
         if call.subresource.is_empty() {
             served.strategy.warnings(&new).into_iter().for_each(|text| call.warn(text));
         }

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::blueprint::{Blueprint, ContainerSpec, Kind};
-use super::notes::{Failure, Notes, Target};
+use super::notes::{Notes, Target};
 use super::plan::must_stop;
 use super::restart;
 use crate::cri::{ContainerRecord, ContainerState, PodRecord};
@@ -20,13 +20,14 @@ pub fn container_status(
     let name = &spec.spec.name;
     let failure = notes.failures.get(&Target::Container(name.clone()));
     let newest = record.container(name);
+    let failure = failure.map(|f| f.shown(spec.spec.image.as_deref().unwrap_or_default(), now));
     let Some(current) = newest else {
         return without_container(blueprint, spec, failure);
     };
     let previous = record.previous(name).and_then(terminated);
     let restarts = will_restart(blueprint, spec, current, record, notes, now);
     let (state, last_state) = match (failure, restarts) {
-        (Some(failure), true) => (waiting(failure.reason, &failure.message), terminated(current)),
+        (Some((reason, message)), true) => (waiting(reason, &message), terminated(current)),
         (None, true) if restart::not_before(current) > now => {
             (back_off(blueprint, current), terminated(current))
         }
@@ -53,27 +54,51 @@ pub fn container_status(
 fn without_container(
     blueprint: &Blueprint,
     spec: &ContainerSpec,
-    failure: Option<&Failure>,
+    failure: Option<(&str, String)>,
 ) -> core::ContainerStatus {
-    if let Some(known) = reported(blueprint, &spec.spec.name)
-        && (blueprint.terminal || known.container_id.is_some())
+    let known = reported(blueprint, &spec.spec.name);
+    if let Some(known) = known.clone()
+        && (blueprint.terminal || blueprint.deleted.is_some())
     {
         return known;
     }
     let initializing = spec.kind == Kind::Main && blueprint.containers.iter().any(is_init);
     let state = match failure {
-        Some(failure) => waiting(failure.reason, &failure.message),
+        Some((reason, message)) => waiting(reason, &message),
         None if initializing || spec.kind != Kind::Main => waiting("PodInitializing", ""),
         None => waiting("ContainerCreating", ""),
     };
+    let lost = known.filter(|status| status.container_id.is_some());
     core::ContainerStatus {
         name: spec.spec.name.clone(),
         state: Some(state),
+        last_state: lost.as_ref().map(lost_state),
+        restart_count: lost.as_ref().map_or(0, |status| status.restart_count),
+        container_id: lost.and_then(|status| status.container_id),
         ready: false,
         started: Some(false),
         image: spec.spec.image.clone().unwrap_or_default(),
         ..Default::default()
     }
+}
+
+/// What became of a container that was reported and that the runtime no longer has, as after a reboot.
+fn lost_state(reported: &core::ContainerStatus) -> core::ContainerState {
+    let ended = reported.state.clone().filter(|state| state.terminated.is_some());
+    let before = reported.last_state.clone().filter(|_| {
+        // Told already.
+        reported.state.as_ref().is_some_and(|state| state.waiting.is_some())
+    });
+    ended.or(before).unwrap_or_else(|| core::ContainerState {
+        terminated: Some(core::ContainerStateTerminated {
+            container_id: reported.container_id.clone(),
+            exit_code: 137,
+            reason: Some("ContainerStatusUnknown".to_owned()),
+            message: Some("The container could not be located when the pod was started again".to_owned()),
+            ..Default::default()
+        }),
+        ..Default::default()
+    })
 }
 
 fn is_init(spec: &ContainerSpec) -> bool {

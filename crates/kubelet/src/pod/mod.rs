@@ -5,8 +5,18 @@
 mod blueprint;
 mod conditions;
 mod container_status;
+mod exits;
+mod manager;
 mod notes;
+mod operation;
 mod plan;
 mod qos;
+mod report;
 mod restart;
 mod status;
+mod worker;
+
+pub use blueprint::{Blueprint, ContainerSpec, Kind};
+pub use manager::Manager;
+pub use operation::{OperationError, subject};
+pub use qos::{QosClass, class as qos_class};

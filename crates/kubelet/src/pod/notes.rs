@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+/// How long a failed pull is shown as such before it is shown as waiting.
+const PULL_ERROR_SHOWN: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notes {
@@ -33,9 +36,33 @@ pub struct Failure {
     /// Kubernetes' name for it: `ErrImagePull`, `CreateContainerConfigError`.
     pub reason: &'static str,
     pub message: String,
+    pub since: Timestamp,
     pub retry_at: Timestamp,
     /// How often it failed in a row, from 1.
     pub count: u32,
+}
+
+impl Failure {
+    /// Reason and message as the container's status shows them: a failed pull soon becomes a back-off.
+    pub fn shown(&self, image: &str, now: Timestamp) -> (&'static str, String) {
+        match self.reason {
+            "ErrImagePull" if self.turns_into_back_off() <= now => {
+                let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {}", self.message);
+                ("ImagePullBackOff", message)
+            }
+            reason => (reason, self.message.clone()),
+        }
+    }
+
+    /// When to look again although it is not time to try again.
+    pub fn next_change(&self, now: Timestamp) -> Timestamp {
+        let turn = self.turns_into_back_off();
+        if self.reason == "ErrImagePull" && turn > now { turn.min(self.retry_at) } else { self.retry_at }
+    }
+
+    fn turns_into_back_off(&self) -> Timestamp {
+        self.since.checked_add(PULL_ERROR_SHOWN).unwrap_or(Timestamp::MAX)
+    }
 }
 
 /// What probes and hooks found out about a running container.

@@ -310,7 +310,7 @@ impl Planner<'_> {
             return;
         }
         match self.notes.failures.get(&target) {
-            Some(failure) if failure.retry_at > self.now => self.wake_at(Some(failure.retry_at)),
+            Some(failure) if failure.retry_at > self.now => self.wake_at(Some(failure.next_change(self.now))),
             _ => self.plan.actions.push(action),
         }
     }

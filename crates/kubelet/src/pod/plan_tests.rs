@@ -259,8 +259,18 @@ fn unhealthy_and_changed_containers_are_replaced() {
 #[test]
 fn failures_are_waited_for() {
     let mut notes = Notes::default();
-    let failure = Failure { reason: "ErrImagePull", message: String::new(), retry_at: at(NOW + 7), count: 1 };
+    let failure = Failure {
+        reason: "ErrImagePull",
+        message: String::new(),
+        since: at(NOW),
+        retry_at: at(NOW + 7),
+        count: 1,
+    };
+    let earlier = Failure { since: at(NOW - 1), ..failure.clone() };
     notes.failures.insert(Target::Container("main".into()), failure);
+    // A failed pull becomes a back-off after a second.
+    check_with(&blueprint(one("Always")), &record(&[("s0", true)], &[]), &notes, "wake 1");
+    notes.failures.insert(Target::Container("main".into()), earlier);
     check_with(&blueprint(one("Always")), &record(&[("s0", true)], &[]), &notes, "wake 7");
 }
 

@@ -1,5 +1,9 @@
 //! A node for tests: real containerd in a temporary data dir, taken apart at the end, also after a panic.
 
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+pub mod fake_api;
+
 use std::future::Future;
 use std::io::Cursor;
 use std::path::Path;

@@ -5,8 +5,9 @@
 //! replay it, and compaction follows it to find exactly the rows that nobody can reach any more, so it
 //! never scans. `meta` has a few numbers.
 //!
-//! redb refuses to go on after an I/O error, so the file is opened anew then. A commit that failed may still
-//! have reached the disk; the revision found afterwards tells.
+//! redb refuses to go on after an I/O error, so the file is opened anew then. A write that failed may still
+//! have reached the disk. If the revision found afterwards tells so, it has not failed after all; if the
+//! file cannot be opened at once, the write has failed for good, and the next one removes what is left of it.
 
 mod history;
 mod purge;
@@ -53,6 +54,8 @@ pub(super) struct Loaded {
 
 /// One durable step.
 pub(super) struct Write<'a> {
+    /// The revision before.
+    pub(super) base: Revision,
     pub(super) events: &'a [Arc<Event>],
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
@@ -77,8 +80,8 @@ impl Disk {
 
     /// Reads all newest values, and makes the tables of a new file.
     pub(super) fn load(&self) -> Result<Loaded> {
-        self.guarded(|| self.prepare())?;
-        self.guarded(|| {
+        self.guarded("preparing", || self.prepare())?;
+        self.guarded("reading", || {
             let transaction = self.read()?;
             let meta = transaction.open_table(META)?;
             let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |number| number.value()));
@@ -107,12 +110,12 @@ impl Disk {
     /// Makes `write` durable. After an error nothing of it is there. Returns whether more is to be purged.
     pub(super) fn write(&self, write: &Write<'_>) -> Result<bool> {
         self.reopen_if_lost()?;
-        let error = match self.try_write(write) {
+        let error = match self.guarded("writing", || self.try_write(write)) {
             Ok(purge_left) => return Ok(purge_left),
-            Err(error) => self.failed("writing", error),
+            Err(error) => error,
         };
         tracing::error!(%error, "the store's disk failed; opening the file again");
-        *self.database.write() = None;
+        self.close();
         self.reopen_if_lost()?;
         if !write.events.is_empty() && self.revision_on_disk()? == write.revision {
             return Ok(true);
@@ -120,8 +123,11 @@ impl Disk {
         Err(error)
     }
 
+    /// Lets go of the file.
     pub(super) fn close(&self) {
-        *self.database.write() = None;
+        let database = self.database.write().take();
+        // A damaged file may make redb panic once more; nothing is left to be done about it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
     }
 
     fn try_write(&self, write: &Write<'_>) -> Result<bool, redb::Error> {
@@ -133,6 +139,12 @@ impl Disk {
             let mut history = transaction.open_table(HISTORY)?;
             let mut log = transaction.open_table(LOG)?;
             let mut meta = transaction.open_table(META)?;
+            let found = meta.get("revision")?.map_or(0, |revision| revision.value());
+            if found < write.base {
+                let lost = format!("it is at revision {found}, but {} had been made durable", write.base);
+                return Err(redb::Error::Corrupted(lost));
+            }
+            purge::take_back(&mut history, &mut log, write.base)?;
             let mut number = (0, 0);
             for event in write.events {
                 number = (event.revision, if number.0 == event.revision { number.1 + 1 } else { 0 });
@@ -188,7 +200,7 @@ impl Disk {
     }
 
     fn revision_on_disk(&self) -> Result<Revision> {
-        self.guarded(|| {
+        self.guarded("reading", || {
             let meta = self.read()?.open_table(META)?;
             Ok(meta.get("revision")?.map_or(0, |revision| revision.value()))
         })
@@ -205,7 +217,14 @@ impl Disk {
     fn open_database(&self) -> Result<Database> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
-        let opened = catch_unwind(AssertUnwindSafe(|| (self.opener)(&builder)));
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let mut database = (self.opener)(&builder)?;
+            // Damage that is found now does not spread.
+            if !database.check_integrity()? {
+                tracing::warn!(path = %self.path.display(), "the store was damaged and has been repaired");
+            }
+            Ok(database)
+        }));
         let path = self.path.display();
         match opened {
             Ok(Ok(database)) => Ok(database),
@@ -224,12 +243,12 @@ impl Disk {
         }
     }
 
-    /// Runs a read of the file; damage, which redb may answer with a panic, becomes an error.
-    fn guarded<T>(&self, read: impl FnOnce() -> Result<T, redb::Error>) -> Result<T> {
-        match catch_unwind(AssertUnwindSafe(read)) {
-            Ok(Ok(read)) => Ok(read),
+    /// Works on the file; damage, which redb may answer with a panic, becomes an error.
+    fn guarded<T>(&self, doing: &str, work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T> {
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(done)) => Ok(done),
             Ok(Err(redb::Error::DatabaseClosed)) => Err(Error::Closed),
-            Ok(Err(redb::Error::Io(error))) => Err(self.failed("reading", error)),
+            Ok(Err(error @ (redb::Error::Io(_) | redb::Error::PreviousIo))) => Err(self.failed(doing, error)),
             Ok(Err(error)) => Err(self.damaged(error)),
             Err(_) => Err(self.damaged("reading it failed half-way")),
         }

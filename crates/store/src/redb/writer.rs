@@ -38,7 +38,7 @@ pub(super) fn spawn(shared: Arc<Shared>, options: Options, history_bytes: u64) -
         progress: options.progress,
         told: now,
         compact_to: compacted,
-        purge_left: true,
+        to_compact: true,
         quiet: QUIET,
         shared,
     };
@@ -54,12 +54,18 @@ struct Writer {
     told: Instant,
     /// What the next write compacts to.
     compact_to: Revision,
-    purge_left: bool,
+    /// There may be something to compact or to purge.
+    to_compact: bool,
     /// How long no commit must have come before compaction goes on alone.
     quiet: Duration,
 }
 
-type CommitReply = (oneshot::Sender<Result<Outcome>>, Outcome);
+/// A group of requests, decided.
+struct Group {
+    planned: Planned,
+    commits: Vec<(oneshot::Sender<Result<Outcome>>, Outcome)>,
+    compactions: Vec<oneshot::Sender<Result<()>>>,
+}
 
 impl Writer {
     fn run(mut self) {
@@ -78,18 +84,14 @@ impl Writer {
 
     /// None when there is nothing to wait for but commits.
     fn next_housekeeping(&self) -> Option<Instant> {
-        let purge = self.has_to_compact().then(|| Instant::now() + self.quiet);
+        let purge = self.to_compact.then(|| Instant::now() + self.quiet);
         let tell = self.shared.hub.has_news().then(|| self.told + self.progress);
         let forget = self.retention.due(self.compact_to);
         [purge, tell, forget].into_iter().flatten().min()
     }
 
-    fn has_to_compact(&self) -> bool {
-        self.purge_left || self.compact_to > self.shared.newest.read().compacted()
-    }
-
     fn compact_alone(&mut self) {
-        if self.has_to_compact() {
+        if self.to_compact {
             let written = self.write(Vec::new(), PURGE_ROWS_QUIET);
             self.quiet = if written.is_ok() { QUIET } else { QUIET_AFTER_FAILURE };
         }
@@ -98,7 +100,7 @@ impl Writer {
     fn look_around(&mut self) {
         let now = Instant::now();
         if let Some(revision) = self.retention.take_compactable(now) {
-            self.compact_to = self.compact_to.max(revision);
+            self.compact(revision);
         }
         if now >= self.told + self.progress && self.shared.hub.has_news() {
             self.shared.hub.tell_quiet_watchers();
@@ -106,11 +108,19 @@ impl Writer {
         }
     }
 
+    fn compact(&mut self, revision: Revision) {
+        if revision > self.compact_to {
+            self.compact_to = revision;
+            self.to_compact = true;
+        }
+    }
+
     fn write(&mut self, requests: Vec<Request>, purge: usize) -> Result<()> {
-        let (planned, commits, compactions) = self.plan(requests);
+        let Group { planned, commits, compactions } = self.decide(requests);
         let purge = purge + PURGE_FACTOR * planned.events.len();
         let written = self.make_durable(&planned, purge);
-        if written.is_ok() {
+        let is_news = written.is_ok() && !planned.events.is_empty();
+        if is_news {
             self.show(&planned);
         }
         for (reply, outcome) in commits {
@@ -120,20 +130,18 @@ impl Writer {
         for reply in compactions {
             let _ = reply.send(written.clone());
         }
-        if written.is_ok() && !planned.events.is_empty() {
+        if is_news {
             self.shared.hub.dispatch(&planned.events, planned.revision);
         }
         written
     }
 
-    fn plan(
-        &mut self,
-        requests: Vec<Request>,
-    ) -> (Planned, Vec<CommitReply>, Vec<oneshot::Sender<Result<()>>>) {
+    fn decide(&mut self, requests: Vec<Request>) -> Group {
         let newest = self.shared.newest.read();
         let mut batch = Batch::new(&newest);
         let mut commits = Vec::with_capacity(requests.len());
         let mut compactions = Vec::new();
+        let mut compact_to = 0;
         for request in requests {
             if request.is_abandoned() {
                 continue;
@@ -141,35 +149,41 @@ impl Writer {
             match request {
                 Request::Commit(commit, reply) => commits.push((reply, batch.add(commit))),
                 Request::Compact(revision, reply) => {
-                    self.compact_to = self.compact_to.max(revision);
+                    compact_to = compact_to.max(revision);
                     compactions.push(reply);
                 }
             }
         }
-        (batch.finish(), commits, compactions)
+        let planned = batch.finish();
+        drop(newest);
+        self.compact(compact_to);
+        Group { planned, commits, compactions }
     }
 
     fn make_durable(&mut self, planned: &Planned, purge: usize) -> Result<()> {
-        if planned.events.is_empty() && !self.has_to_compact() {
+        if planned.events.is_empty() && !self.to_compact {
             return Ok(());
         }
-        let write =
-            Write { events: &planned.events, revision: planned.revision, compacted: self.compact_to, purge };
-        self.purge_left = self.shared.disk.write(&write)?;
+        let base = {
+            // Known before it is done: a read that comes in between must not find half of it.
+            let mut newest = self.shared.newest.write();
+            newest.compact(self.compact_to);
+            newest.revision()
+        };
+        let (events, revision) = (&planned.events[..], planned.revision);
+        self.to_compact =
+            self.shared.disk.write(&Write { base, events, revision, compacted: self.compact_to, purge })?;
         Ok(())
     }
 
     /// Lets readers see what is durable now.
     fn show(&mut self, planned: &Planned) {
         let mut newest = self.shared.newest.write();
-        newest.compact(self.compact_to);
-        if !planned.events.is_empty() {
-            newest.apply(&planned.events, planned.revision);
-            self.shared.hub.publish(&planned.events, planned.revision);
-            drop(newest);
-            let bytes = planned.events.iter().map(|event| event.value_bytes() as u64).sum();
-            self.retention.record(Instant::now(), planned.revision, bytes);
-        }
+        newest.apply(&planned.events, planned.revision);
+        self.shared.hub.publish(&planned.events, planned.revision);
+        drop(newest);
+        let bytes = planned.events.iter().map(|event| event.value_bytes() as u64).sum();
+        self.retention.record(Instant::now(), planned.revision, bytes);
     }
 }
 

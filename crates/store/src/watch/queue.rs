@@ -173,7 +173,7 @@ impl Queue {
             }
             return Poll::Ready(Some(Ok(item)));
         }
-        match std::mem::replace(&mut state.end, None) {
+        match state.end.take() {
             Some(End::Failed(error)) => {
                 state.end = Some(End::Closed);
                 Poll::Ready(Some(Err(error)))

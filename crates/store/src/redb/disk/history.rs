@@ -36,7 +36,7 @@ impl Disk {
         check: impl FnOnce() -> Result<()>,
     ) -> Result<Page> {
         let mut checked = Ok(());
-        let page = self.guarded(|| {
+        let page = self.guarded("reading", || {
             let history = self.read()?.open_table(HISTORY)?;
             checked = check();
             match checked {
@@ -56,7 +56,7 @@ impl Disk {
         check: impl FnOnce() -> Result<()>,
     ) -> Result<Replayed> {
         let mut checked = Ok(());
-        let replayed = self.guarded(|| {
+        let replayed = self.guarded("reading", || {
             let transaction = self.read()?;
             checked = check();
             let mut replayed = Replayed { events: Vec::new(), reached: newest };
@@ -126,10 +126,9 @@ fn page_at(history: &History, range: &Range, revision: Revision) -> Result<Page,
         }
         current.walked += 1;
         if current.walked > WALK {
-            current.newest = match history.range((key, 0)..=(key, revision))?.next_back().transpose()? {
-                Some((at, value)) => Some((at.value().1, value.value().map(Bytes::copy_from_slice))),
-                None => None,
-            };
+            let found = history.range((key, 0)..=(key, revision))?.next_back().transpose()?;
+            current.newest =
+                found.map(|(at, value)| (at.value().1, value.value().map(Bytes::copy_from_slice)));
             rows = history
                 .range::<(&str, Revision)>((Bound::Excluded((key, Revision::MAX)), Bound::Unbounded))?;
         } else if written <= revision {

@@ -1,7 +1,7 @@
 //! CustomResourceDefinition: a kind that users define.
 //!
-//! Judges the definition as far as names, versions and flags go; whether its schemas are structural is the
-//! schema crate's to say.
+//! Its validation covers names, versions, schemas and printer columns. Serving the kind and cleaning up
+//! behind it is the API server's.
 
 mod validate;
 
@@ -10,7 +10,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use crate::kinds::{fill, table};
-use crate::{Cell, Column, FieldErrors, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, JsonPath, Path, Resource, Strategy};
+
+/// The finalizer under which the API server deletes the instances.
+pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<CustomResourceDefinition>(Definitions)
@@ -43,6 +46,7 @@ impl Strategy for Definitions {
         object["status"] =
             json!({ "conditions": [], "acceptedNames": { "plural": "", "kind": "" }, "storedVersions": [] });
         note_stored_version(object);
+        hold_until_clean(object);
     }
 
     fn prepare_update(&self, object: &mut Value, _old: &Value) {
@@ -51,6 +55,7 @@ impl Strategy for Definitions {
 
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {
         validate::definition(object, errors);
+        schemas(object, errors);
     }
 
     fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -63,6 +68,34 @@ impl Strategy for Definitions {
 
     fn row(&self, object: &Value, _now: Timestamp) -> Vec<Cell> {
         table::created_row(object)
+    }
+}
+
+/// A definition stays until its instances are gone.
+fn hold_until_clean(object: &mut Value) {
+    let finalizers = &mut object["metadata"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(list) if list.iter().any(|finalizer| finalizer == CLEANUP) => {}
+        Some(list) => list.push(CLEANUP.into()),
+        None => *finalizers = json!([CLEANUP]),
+    }
+}
+
+/// Schemas must be structural, printer columns must have paths that can be read.
+fn schemas(object: &Value, errors: &mut FieldErrors) {
+    let versions = Path::new("spec").field("versions");
+    for (i, version) in object["spec"]["versions"].as_array().into_iter().flatten().enumerate() {
+        let at = versions.index(i);
+        if let Some(schema) = version["schema"].get("openAPIV3Schema") {
+            minik8s_schema::structural_errors(schema, &at.field("schema").field("openAPIV3Schema"), errors);
+        }
+        for (j, column) in version["additionalPrinterColumns"].as_array().into_iter().flatten().enumerate() {
+            let path = column["jsonPath"].as_str().unwrap_or_default();
+            if let Err(problem) = JsonPath::parse(path) {
+                let at = at.field("additionalPrinterColumns").index(j).field("jsonPath");
+                errors.invalid(at, path, problem.to_string());
+            }
+        }
     }
 }
 
