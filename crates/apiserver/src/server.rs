@@ -49,7 +49,7 @@ pub struct Config {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot listen on {address}: {source}; is another server running there? choose another with --port")]
+    #[error("cannot listen on {address} (is another server running there? choose another port with --port)")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("certificates: {0}")]
     Pki(#[from] pki::PkiError),
