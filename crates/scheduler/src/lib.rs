@@ -1,1 +1,30 @@
+//! Finds a node for every pod, and explains itself when it can't.
+//!
+//! [`Scheduler`] is the whole of it without IO: watch events go in, and bindings, explanations and evictions
+//! come out. It keeps a [`snapshot`] of the cluster current by events, refuses nodes by [`filters`] and
+//! compares the rest by [`scores`] or by one of the simple [`Strategy`]s. [`run`] connects it to the API.
+//!
+//! It never looks at a container, never talks to a node, and changes nothing but bindings, the status of
+//! pods it explains, and pods that must make room.
 
+mod decide;
+mod explain;
+pub mod filters;
+mod preempt;
+mod queue;
+mod run;
+mod scheduler;
+pub mod scores;
+pub mod snapshot;
+mod strategy;
+mod volumes;
+mod waking;
+
+pub use decide::{Chooser, Decision, Refused, decide, fits};
+pub use explain::explain;
+pub use preempt::{Preemption, preempt};
+pub use run::{Config, run};
+pub use scheduler::{Change, Effect, Event, SETTINGS, Scheduler};
+pub use strategy::{ANNOTATION, Strategy, UnknownStrategy};
+pub use volumes::Volumes;
+pub use waking::Waking;

@@ -1,0 +1,158 @@
+//! All caches of a process: one per kind, made when somebody first asks for it.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use parking_lot::RwLock;
+use tokio_util::sync::CancellationToken;
+
+use crate::reflect::reflect;
+use crate::{Cache, Cached, Key, Kind, MetaOnly, Object};
+
+/// What a listener that cares for metadata only gets to see: old and new.
+pub type MetaChange<'a> = (Option<&'a ObjectMeta>, Option<&'a ObjectMeta>);
+
+type MetaListener = Box<dyn Fn(&Kind, MetaChange<'_>) + Send + Sync>;
+
+pub struct Caches {
+    entries: RwLock<HashMap<(String, String), Arc<dyn AnyCache>>>,
+    /// None in tests, where the test feeds the caches.
+    source: Option<(Client, CancellationToken)>,
+}
+
+/// A cache without its type.
+pub trait AnyCache: Send + Sync {
+    fn kind(&self) -> &Kind;
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+    fn metadata(&self, key: &Key) -> Option<ObjectMeta>;
+    fn metadata_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+    fn listen_metadata(&self, listener: MetaListener);
+    /// Shows the answer to our own write; gives its metadata, or None if it is not such an object.
+    fn offer_json(&self, answer: &[u8]) -> Option<ObjectMeta>;
+    /// As if the watch had shown it.
+    fn apply_json(&self, object: &[u8]) -> Option<ObjectMeta>;
+    /// As if the watch had shown its deletion.
+    fn remove_json(&self, object: &[u8]);
+    fn forget(&self, key: &Key, uid: &str);
+    fn wait_synced(&self) -> BoxFuture<'_, ()>;
+    fn is_synced(&self) -> bool;
+}
+
+impl Caches {
+    /// Caches that watch through `client` until `stop`.
+    pub fn new(client: Client, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Caches { entries: RwLock::default(), source: Some((client, stop)) })
+    }
+
+    /// Caches that only change when somebody calls their methods.
+    pub fn detached() -> Arc<Self> {
+        Arc::new(Caches { entries: RwLock::default(), source: None })
+    }
+
+    /// The cache of a kind; the first call starts its watch.
+    pub fn of<K: Object>(&self) -> Arc<Cache<K>> {
+        let kind = Kind::of::<K>();
+        if let Some(cache) = self.find(&kind).and_then(|cache| cache.as_any().downcast().ok()) {
+            return cache;
+        }
+        // Also when a metadata-only cache of this kind was there first: the fuller one takes its place
+        // for new users, and the old one stays current for those who hold it.
+        self.start::<K>(kind)
+    }
+
+    /// The cache of a kind known at run time: the typed one if there is one, else one of metadata only.
+    pub fn of_kind(&self, kind: &Kind) -> Arc<dyn AnyCache> {
+        self.find(kind).unwrap_or_else(|| self.start::<MetaOnly>(kind.clone()))
+    }
+
+    /// The cache that holds a kind, if anybody asked for it before.
+    pub fn find(&self, kind: &Kind) -> Option<Arc<dyn AnyCache>> {
+        self.entries.read().get(&id(kind)).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<dyn AnyCache>> {
+        self.entries.read().values().cloned().collect()
+    }
+
+    fn start<K: Cached>(&self, kind: Kind) -> Arc<Cache<K>> {
+        let mut entries = self.entries.write();
+        if let Some(cache) = entries.get(&id(&kind)).and_then(|cache| cache.clone().as_any().downcast().ok())
+        {
+            return cache;
+        }
+        let cache = Arc::new(Cache::<K>::new(kind.clone()));
+        entries.insert(id(&kind), cache.clone());
+        match &self.source {
+            Some((client, stop)) => {
+                tokio::spawn(reflect(client.clone(), cache.clone(), stop.clone()));
+            }
+            None => cache.replace(Vec::new(), 0),
+        }
+        cache
+    }
+}
+
+fn id(kind: &Kind) -> (String, String) {
+    (kind.group.to_string(), kind.plural.to_string())
+}
+
+impl<K: Cached> AnyCache for Cache<K> {
+    fn kind(&self) -> &Kind {
+        Cache::kind(self)
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn metadata(&self, key: &Key) -> Option<ObjectMeta> {
+        self.get(key).map(|object| object.metadata().clone())
+    }
+
+    fn metadata_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        self.in_namespace(namespace).iter().map(|object| object.metadata().clone()).collect()
+    }
+
+    fn listen_metadata(&self, listener: MetaListener) {
+        let kind = Cache::kind(self).clone();
+        self.listen(Box::new(move |old, new| {
+            listener(&kind, (old.map(|o| o.metadata()), new.map(|o| o.metadata())));
+        }));
+    }
+
+    fn offer_json(&self, answer: &[u8]) -> Option<ObjectMeta> {
+        let object: K = serde_json::from_slice(answer).ok()?;
+        let meta = object.metadata().clone();
+        self.offer(object);
+        Some(meta)
+    }
+
+    fn apply_json(&self, object: &[u8]) -> Option<ObjectMeta> {
+        let object: K = serde_json::from_slice(object).ok()?;
+        let meta = object.metadata().clone();
+        self.apply(object);
+        Some(meta)
+    }
+
+    fn remove_json(&self, object: &[u8]) {
+        if let Ok(object) = serde_json::from_slice::<K>(object) {
+            self.remove(&object);
+        }
+    }
+
+    fn forget(&self, key: &Key, uid: &str) {
+        Cache::forget(self, key, uid);
+    }
+
+    fn wait_synced(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Cache::wait_synced(self))
+    }
+
+    fn is_synced(&self) -> bool {
+        Cache::is_synced(self)
+    }
+}

@@ -1,0 +1,291 @@
+//! Objects in memory with the rules of the API that controllers depend on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::{Action, Caches, Key, Kind, Object, Propagation, Target};
+
+pub struct World {
+    pub now: Timestamp,
+    caches: Arc<Caches>,
+    objects: BTreeMap<(Kind, Key), Value>,
+    revision: u64,
+    /// Every action that was carried out, as `create pods ns/name`.
+    pub log: Vec<String>,
+}
+
+/// Why the world would not do it, by the reason the API gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    AlreadyExists,
+    Conflict,
+    NotFound,
+    Remaining,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            now: Timestamp::from_second(1_900_000_000).expect("in range"),
+            caches: Caches::detached(),
+            objects: BTreeMap::new(),
+            revision: 0,
+            log: Vec::new(),
+        }
+    }
+}
+
+impl World {
+    pub fn caches(&self) -> &Arc<Caches> {
+        &self.caches
+    }
+
+    /// Puts an object there as a user would, keeping the status it has.
+    pub fn insert<K: Object>(&mut self, object: &K) -> K {
+        let value = serde_json::to_value(object).expect("serialises");
+        let kind = Kind::of::<K>();
+        let namespace = object.meta().namespace.clone().unwrap_or_default();
+        let key = self.create(&kind, &namespace, value, true).expect("inserted object is new");
+        self.get::<K>(&key).expect("just inserted")
+    }
+
+    pub fn get<K: Object>(&self, key: &Key) -> Option<K> {
+        let value = self.objects.get(&(Kind::of::<K>(), key.clone()))?;
+        Some(serde_json::from_value(value.clone()).expect("stored objects are well-formed"))
+    }
+
+    pub fn list<K: Object>(&self) -> Vec<K> {
+        let kind = Kind::of::<K>();
+        let of_kind = self.objects.iter().filter(|((k, _), _)| *k == kind);
+        of_kind.map(|(_, v)| serde_json::from_value(v.clone()).expect("well-formed")).collect()
+    }
+
+    /// Changes an object as somebody else would (a user, the kubelet).
+    pub fn change<K: Object>(&mut self, key: &Key, change: impl FnOnce(&mut K)) {
+        let Some(mut object) = self.get::<K>(key) else { return };
+        change(&mut object);
+        let value = serde_json::to_value(&object).expect("serialises");
+        self.store(Kind::of::<K>(), key.clone(), value);
+    }
+
+    pub fn delete<K: Object>(&mut self, key: &Key) {
+        let target = Target { kind: Kind::of::<K>(), key: key.clone(), uid: None, resource_version: None };
+        let _ = self.remove(&target, None, None);
+    }
+
+    /// Ends an object at once, as the kubelet does when the containers are gone.
+    pub fn erase<K: Object>(&mut self, key: &Key) {
+        self.drop_object(&Kind::of::<K>(), key);
+    }
+
+    pub fn advance(&mut self, by: Duration) {
+        self.now += by;
+    }
+
+    /// Carries out one action.
+    pub fn apply(&mut self, action: &Action) -> Result<(), Refused> {
+        let (kind, key) = action.subject();
+        let (kind, mut key) = (kind.clone(), key);
+        let verb = match action {
+            Action::Create { namespace, object, .. } => {
+                key = self.create(&kind, namespace, object.clone(), false)?;
+                "create".to_owned()
+            }
+            Action::Update { target, subresource, object } => {
+                self.update(target, *subresource, object)?;
+                subresource.map_or("update".to_owned(), |s| format!("update {s} of"))
+            }
+            Action::Patch { target, patch, .. } => {
+                let mut object = self.guarded(target)?.clone();
+                merge(&mut object, patch);
+                self.store(kind.clone(), key.clone(), object);
+                "patch".to_owned()
+            }
+            Action::Post { target, subresource, .. } => {
+                self.guarded(target)?;
+                if *subresource == "eviction" {
+                    self.remove(target, None, None)?;
+                }
+                format!("post {subresource} of")
+            }
+            Action::Delete { target, propagation, grace_seconds, .. } => {
+                match self.remove(target, *propagation, *grace_seconds) {
+                    Ok(()) | Err(Refused::NotFound) => {}
+                    Err(other) => return Err(other),
+                }
+                "delete".to_owned()
+            }
+            Action::RequireNone { namespace, .. } => {
+                let any = self.objects.keys().any(|(k, o)| *k == kind && o.namespace == *namespace);
+                return if any { Err(Refused::Remaining) } else { Ok(()) };
+            }
+        };
+        self.log.push(format!("{verb} {kind} {key}"));
+        Ok(())
+    }
+
+    fn create(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        mut object: Value,
+        keep_status: bool,
+    ) -> Result<Key, Refused> {
+        let id = self.revision + 1;
+        if !object["metadata"].is_object() {
+            object["metadata"] = json!({});
+        }
+        let meta = &mut object["metadata"];
+        if meta["name"].as_str().unwrap_or("").is_empty() {
+            meta["name"] = json!(format!("{}{id:05}", meta["generateName"].as_str().unwrap_or("")));
+        }
+        let key = Key::new(namespace, meta["name"].as_str().unwrap_or(""));
+        if self.objects.contains_key(&(kind.clone(), key.clone())) {
+            return Err(Refused::AlreadyExists);
+        }
+        if kind.namespaced {
+            meta["namespace"] = json!(namespace);
+        }
+        if meta["uid"].is_null() {
+            meta["uid"] = json!(format!("uid-{id}"));
+        }
+        if meta["creationTimestamp"].is_null() {
+            meta["creationTimestamp"] = json!(self.now.to_string());
+        }
+        meta["generation"] = json!(1);
+        if !keep_status && let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        self.store(kind.clone(), key.clone(), object);
+        Ok(key)
+    }
+
+    fn update(&mut self, target: &Target, subresource: Option<&str>, new: &Value) -> Result<(), Refused> {
+        let old = self.guarded(target)?.clone();
+        let version = &new["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != old["metadata"]["resourceVersion"] {
+            return Err(Refused::Conflict);
+        }
+        let (mut stored, status_from) = match subresource {
+            Some("status") => (old.clone(), new),
+            _ => (new.clone(), &old),
+        };
+        match status_from.get("status") {
+            Some(status) => stored["status"] = status.clone(),
+            None => {
+                stored.as_object_mut().map(|fields| fields.remove("status"));
+            }
+        }
+        self.store(target.kind.clone(), target.key.clone(), stored);
+        Ok(())
+    }
+
+    fn guarded(&self, target: &Target) -> Result<&Value, Refused> {
+        let held = self.objects.get(&(target.kind.clone(), target.key.clone())).ok_or(Refused::NotFound)?;
+        let differs = |field: &str, wanted: &Option<String>| {
+            wanted.as_deref().is_some_and(|wanted| held["metadata"][field].as_str() != Some(wanted))
+        };
+        let stale = differs("uid", &target.uid) || differs("resourceVersion", &target.resource_version);
+        if stale { Err(Refused::Conflict) } else { Ok(held) }
+    }
+
+    fn remove(
+        &mut self,
+        target: &Target,
+        propagation: Option<Propagation>,
+        grace: Option<i64>,
+    ) -> Result<(), Refused> {
+        let mut object = self.guarded(target)?.clone();
+        let meta = &mut object["metadata"];
+        let finalizer = match propagation {
+            Some(Propagation::Foreground) => Some("foregroundDeletion"),
+            Some(Propagation::Orphan) => Some("orphan"),
+            _ => None,
+        };
+        if let Some(finalizer) = finalizer {
+            let mut list = meta["finalizers"].as_array().cloned().unwrap_or_default();
+            if !list.contains(&json!(finalizer)) {
+                list.push(json!(finalizer));
+            }
+            meta["finalizers"] = json!(list);
+        }
+        // A pod on a node goes when its kubelet says so.
+        let is_running = target.kind == Kind::of::<k8s_openapi::api::core::v1::Pod>()
+            && object["spec"]["nodeName"].is_string()
+            && !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let grace = if is_running { grace.unwrap_or(30) } else { 0 };
+        let meta = &mut object["metadata"];
+        if grace == 0 && !has_finalizers(meta) {
+            self.drop_object(&target.kind, &target.key);
+            return Ok(());
+        }
+        if meta["deletionTimestamp"].is_null() {
+            meta["deletionTimestamp"] = json!(self.now.to_string());
+            meta["deletionGracePeriodSeconds"] = json!(grace);
+        }
+        self.store(target.kind.clone(), target.key.clone(), object);
+        Ok(())
+    }
+
+    /// Stores with a new version; drops it instead if the last finalizer of a deleted object is gone.
+    fn store(&mut self, kind: Kind, key: Key, mut object: Value) {
+        let old = self.objects.get(&(kind.clone(), key.clone()));
+        prune_empty(&mut object["metadata"]);
+        if old.is_some_and(|old| *old == object) {
+            return;
+        }
+        if old.is_some_and(|old| old.get("spec") != object.get("spec")) {
+            let generation = object["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            object["metadata"]["generation"] = json!(generation);
+        }
+        let meta = &object["metadata"];
+        let grace = meta["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+        if !meta["deletionTimestamp"].is_null() && grace == 0 && !has_finalizers(meta) {
+            self.drop_object(&kind, &key);
+            return;
+        }
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        self.caches.of_kind(&kind).apply_json(object.to_string().as_bytes());
+        self.objects.insert((kind, key), object);
+    }
+
+    fn drop_object(&mut self, kind: &Kind, key: &Key) {
+        let Some(mut object) = self.objects.remove(&(kind.clone(), key.clone())) else { return };
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        self.caches.of_kind(kind).remove_json(object.to_string().as_bytes());
+    }
+}
+
+fn has_finalizers(meta: &Value) -> bool {
+    meta["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+}
+
+fn prune_empty(meta: &mut Value) {
+    if let Some(fields) = meta.as_object_mut() {
+        fields.retain(|_, value| !value.is_null() && *value != json!([]) && *value != json!({}));
+    }
+}
+
+/// JSON merge patch.
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (field, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().map(|fields| fields.remove(field));
+        } else {
+            merge(&mut target[field.as_str()], value);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `nodeSelector` and required node affinity.
+
+use super::{Check, Filter, Refusal};
+use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
+use crate::waking::Waking;
+
+pub struct NodeAffinity;
+
+impl Filter for NodeAffinity {
+    fn name(&self) -> &'static str {
+        "NodeAffinity"
+    }
+
+    fn prepare<'a>(&self, pod: &'a PodInfo, _: &'a Snapshot) -> Option<Check<'a>> {
+        if pod.node_selector.is_empty() && pod.node_affinity.is_none() {
+            return None;
+        }
+        Some(Box::new(|node| {
+            let admitted = admits(pod, node);
+            let reason = "node(s) didn't match Pod's node affinity/selector";
+            if admitted { Ok(()) } else { Err(Refusal::fixed(reason)) }
+        }))
+    }
+
+    fn helped_by(&self) -> Waking {
+        Waking::NODE
+    }
+}
+
+/// Whether the pod's own wishes allow the node.
+pub(super) fn admits(pod: &PodInfo, node: &NodeInfo) -> bool {
+    pod.node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
+        && pod.node_affinity.as_ref().is_none_or(|terms| terms.admits(node))
+}

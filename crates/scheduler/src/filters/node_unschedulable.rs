@@ -1,0 +1,33 @@
+//! Cordoned nodes take no pods, except those that tolerate it.
+
+use k8s_openapi::api::core::v1::Taint;
+
+use super::{Check, Filter, Refusal, tolerates};
+use crate::snapshot::{PodInfo, Snapshot};
+use crate::waking::Waking;
+
+pub struct NodeUnschedulable;
+
+impl Filter for NodeUnschedulable {
+    fn name(&self) -> &'static str {
+        "NodeUnschedulable"
+    }
+
+    fn prepare<'a>(&self, pod: &'a PodInfo, _: &'a Snapshot) -> Option<Check<'a>> {
+        let cordoned = Taint {
+            key: "node.kubernetes.io/unschedulable".to_owned(),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        };
+        if tolerates(&pod.tolerations, &cordoned) {
+            return None;
+        }
+        Some(Box::new(|node| {
+            if node.unschedulable { Err(Refusal::fixed("node(s) were unschedulable")) } else { Ok(()) }
+        }))
+    }
+
+    fn helped_by(&self) -> Waking {
+        Waking::NODE
+    }
+}

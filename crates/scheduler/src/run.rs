@@ -1,0 +1,282 @@
+//! The scheduler in the world: watches feed it, and its effects become requests.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use minik8s_runtime::{Action, Caches, Executor, Notice, Object, Plan, Recorder, Target};
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::scheduler::{Change, Effect, Event, Scheduler};
+use crate::snapshot::PodInfo;
+use crate::strategy::Strategy;
+
+const COMPONENT: &str = "default-scheduler";
+/// Requests in flight at most.
+const MOST_REQUESTS: usize = 256;
+/// Decisions in a row before other tasks get their turn.
+const BATCH: usize = 32;
+
+/// What the scheduler needs to be told.
+pub struct Config {
+    /// Serves pods with this `schedulerName`.
+    pub name: String,
+    /// Until the cluster's settings say otherwise.
+    pub strategy: Strategy,
+    pub stop: CancellationToken,
+    /// Decides only while this says true.
+    pub leads: watch::Receiver<bool>,
+    /// Caches to share with others of this process.
+    pub caches: Option<Arc<Caches>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            name: COMPONENT.to_owned(),
+            strategy: Strategy::default(),
+            stop: CancellationToken::new(),
+            leads: watch::channel(true).1,
+            caches: None,
+        }
+    }
+}
+
+/// Schedules until `config.stop`.
+pub async fn run(client: Client, config: Config) {
+    let Config { name, strategy, stop, mut leads, caches } = config;
+    let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
+    let (sender, events) = unbounded_channel();
+    listen::<Pod>(&caches, &sender, Event::Pod);
+    listen::<Node>(&caches, &sender, Event::Node);
+    listen(&caches, &sender, Event::Namespace);
+    listen(&caches, &sender, Event::Claim);
+    listen(&caches, &sender, Event::Volume);
+    listen(&caches, &sender, Event::Class);
+    listen(&caches, &sender, Event::Budget);
+    listen(&caches, &sender, Event::Settings);
+    let ready = async {
+        // Deciding before all pods are known would place them where others are.
+        caches.of::<Pod>().wait_synced().await;
+        caches.of::<Node>().wait_synced().await;
+        if leads.wait_for(|leads| *leads).await.is_err() && !*leads.borrow() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = ready => {}
+        () = stop.cancelled() => return,
+    }
+    let recorder = Recorder::start(client.clone());
+    let executor = Arc::new(Executor::new(client, caches, recorder));
+    let hands = Hands { executor, sender, permits: Arc::new(Semaphore::new(MOST_REQUESTS)) };
+    let seed = u64::try_from(Timestamp::now().as_nanosecond() & i128::from(u64::MAX)).unwrap_or(1);
+    serve(Scheduler::new(&name, strategy, seed), events, hands, stop).await;
+}
+
+fn listen<K: Object>(caches: &Caches, sender: &UnboundedSender<Event>, event: fn(Change<K>) -> Event) {
+    let sender = sender.clone();
+    caches.of::<K>().listen(Box::new(move |old, new| {
+        let _ = sender.send(event((old.cloned(), new.cloned())));
+    }));
+}
+
+async fn serve(
+    mut scheduler: Scheduler,
+    mut events: UnboundedReceiver<Event>,
+    hands: Hands,
+    stop: CancellationToken,
+) {
+    loop {
+        while let Ok(event) = events.try_recv() {
+            if let Some(effect) = scheduler.handle(event, Instant::now()) {
+                hands.perform(effect).await;
+            }
+        }
+        let mut decided = 0;
+        while decided < BATCH && !stop.is_cancelled() {
+            let Some(effects) = scheduler.step(Instant::now()) else { break };
+            for effect in effects {
+                hands.perform(effect).await;
+            }
+            decided += 1;
+        }
+        if decided == BATCH {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let due = scheduler.next_due();
+        let timer = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = events.recv() => {
+                // The caches hold senders, so the channel stays open.
+                if let Some(effect) = event.and_then(|event| scheduler.handle(event, Instant::now())) {
+                    hands.perform(effect).await;
+                }
+            }
+            () = timer => {}
+            () = stop.cancelled() => return hands.finish().await,
+        }
+    }
+}
+
+struct Hands {
+    executor: Arc<Executor>,
+    sender: UnboundedSender<Event>,
+    permits: Arc<Semaphore>,
+}
+
+impl Hands {
+    /// Starts the request; waits only while too many are in flight.
+    async fn perform(&self, effect: Effect) {
+        let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
+        let executor = self.executor.clone();
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            let _permit = permit;
+            match effect {
+                Effect::Bind { pod, node, claims } => {
+                    let plan = binding(&pod, &node, &claims);
+                    let done = attempt(&executor, plan).await;
+                    if done {
+                        let message = format!("Successfully assigned {} to {node}", pod.key);
+                        let notice = Notice::normal(&*pod.pod, "Scheduled", message);
+                        executor.recorder().record(COMPONENT, notice);
+                    }
+                    let _ = sender.send(Event::Bound { pod, done });
+                }
+                Effect::Explain { pod, message, nominate } => {
+                    attempt(&executor, explanation(&pod, &message, nominate.as_deref())).await;
+                }
+                Effect::Gated(pod) => {
+                    attempt(&executor, gated(&pod)).await;
+                }
+                Effect::Evict { victim, by, node } => {
+                    attempt(&executor, eviction(&victim, &by, &node)).await;
+                }
+            }
+        });
+    }
+
+    /// Waits for the requests in flight.
+    async fn finish(self) {
+        let _ = self.permits.acquire_many(MOST_REQUESTS as u32).await;
+    }
+}
+
+async fn attempt(executor: &Executor, plan: Plan) -> bool {
+    match executor.run(COMPONENT, plan).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::debug!(%error, cause = error.cause(), "scheduler request failed");
+            false
+        }
+    }
+}
+
+fn binding(
+    pod: &PodInfo,
+    node: &str,
+    claims: &[Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>],
+) -> Plan {
+    let mut plan = Plan::default();
+    for claim in claims {
+        let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
+        plan.act(Action::patch(&**claim, chosen));
+    }
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.key.name, "namespace": pod.key.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    });
+    plan.act(Action::Post { target: Target::of(&*pod.pod), subresource: "binding", body });
+    plan
+}
+
+fn explanation(pod: &PodInfo, message: &str, nominate: Option<&str>) -> Plan {
+    let mut plan = Plan::default();
+    let pod = &*pod.pod;
+    let mut status = json!({});
+    if let Some(conditions) = with_condition(pod, "PodScheduled", "False", "Unschedulable", message) {
+        status["conditions"] = json!(conditions);
+        plan.notice(Notice::warning(pod, "FailedScheduling", message));
+    }
+    let known = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
+    if nominate.is_some() && known != nominate {
+        status["nominatedNodeName"] = json!(nominate);
+    }
+    if status != json!({}) {
+        let patch = json!({ "status": status });
+        plan.act(Action::Patch { target: Target::unchanged(pod), subresource: Some("status"), patch });
+    }
+    plan
+}
+
+fn gated(pod: &Pod) -> Plan {
+    let message = "Scheduling is blocked due to non-empty scheduling gates";
+    let mut plan = Plan::default();
+    if let Some(conditions) = with_condition(pod, "PodScheduled", "False", "SchedulingGated", message) {
+        let patch = json!({"status": {"conditions": conditions}});
+        plan.act(Action::Patch { target: Target::unchanged(pod), subresource: Some("status"), patch });
+    }
+    plan
+}
+
+fn eviction(victim: &PodInfo, by: &PodInfo, node: &str) -> Plan {
+    let mut plan = Plan::default();
+    let pod = &*victim.pod;
+    let why = format!("Preempted by pod {} on node {node}", by.uid);
+    let marked = with_condition(
+        pod,
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+        &format!("{COMPONENT}: preempting to accommodate a higher priority pod"),
+    );
+    if let Some(conditions) = marked {
+        let patch = json!({"status": {"conditions": conditions}});
+        plan.act(Action::Patch { target: Target::of(pod), subresource: Some("status"), patch });
+    }
+    plan.act(Action::delete(pod));
+    plan.notice(Notice::normal(pod, "Preempted", why));
+    plan
+}
+
+/// All conditions with this one set; None if it says so already.
+fn with_condition(pod: &Pod, kind: &str, is: &str, reason: &str, message: &str) -> Option<Vec<PodCondition>> {
+    let mut conditions = pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+    let mut since = Time(Timestamp::now());
+    if let Some(i) = conditions.iter().position(|c| c.type_ == kind) {
+        let known = conditions.remove(i);
+        let says_so = known.status == is
+            && known.reason.as_deref() == Some(reason)
+            && known.message.as_deref() == Some(message);
+        if says_so {
+            return None;
+        }
+        if known.status == is {
+            since = known.last_transition_time.unwrap_or(since);
+        }
+    }
+    conditions.push(PodCondition {
+        type_: kind.to_owned(),
+        status: is.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: Some(since),
+        ..PodCondition::default()
+    });
+    Some(conditions)
+}

@@ -1,0 +1,149 @@
+//! Node and pod affinity terms, parsed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodAffinityTerm,
+    WeightedPodAffinityTerm,
+};
+use minik8s_runtime::Selector;
+
+use super::NodeInfo;
+
+/// Alternatives, one of which a node must meet in full.
+#[derive(Debug, Clone, Default)]
+pub struct NodeTerms(Vec<NodeSelectorTerm>);
+
+impl NodeTerms {
+    pub fn new(selector: &NodeSelector) -> Self {
+        NodeTerms(selector.node_selector_terms.clone())
+    }
+
+    pub fn admits(&self, node: &NodeInfo) -> bool {
+        self.0.iter().any(|term| term_admits(term, node))
+    }
+}
+
+/// An empty term admits no node.
+fn term_admits(term: &NodeSelectorTerm, node: &NodeInfo) -> bool {
+    let by_label = term.match_expressions.as_deref().unwrap_or_default();
+    let by_field = term.match_fields.as_deref().unwrap_or_default();
+    let labels_meet = by_label.iter().all(|r| meets(r, node.label(&r.key)));
+    let field = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
+    let fields_meet = by_field.iter().all(|r| meets(r, field(&r.key)));
+    !(by_label.is_empty() && by_field.is_empty()) && labels_meet && fields_meet
+}
+
+fn meets(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let number = |text: &str| text.parse::<i64>().ok();
+    let compared = |meets: fn(i64, i64) -> bool| {
+        let bound = values.first().and_then(|v| number(v));
+        value.and_then(number).zip(bound).is_some_and(|(value, bound)| meets(value, bound))
+    };
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| values.iter().any(|v| v == value)),
+        "NotIn" => value.is_none_or(|value| values.iter().all(|v| v != value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => compared(|value, bound| value > bound),
+        "Lt" => compared(|value, bound| value < bound),
+        _ => false,
+    }
+}
+
+pub(super) fn preferred_nodes(affinity: Option<&NodeAffinity>) -> Vec<(i32, NodeTerms)> {
+    let preferred = affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let terms = preferred.into_iter().flatten();
+    terms.map(|term| (term.weight, NodeTerms(vec![term.preference.clone()]))).collect()
+}
+
+/// Pods that a selector matches, in some namespaces, seen per domain of a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodTerm {
+    pub selector: Selector,
+    pub topology_key: String,
+    namespaces: Vec<String>,
+    namespace_selector: Selector,
+}
+
+impl PodTerm {
+    pub fn in_namespace(selector: Selector, namespace: String, topology_key: String) -> Self {
+        let namespace_selector = Selector::nothing();
+        PodTerm { selector, topology_key, namespaces: vec![namespace], namespace_selector }
+    }
+
+    fn new(term: &PodAffinityTerm, pod: &Pod) -> Self {
+        let labels = pod.metadata.labels.as_ref();
+        let mut selector = Selector::new(term.label_selector.as_ref());
+        for key in term.match_label_keys.iter().flatten() {
+            if let Some(value) = labels.and_then(|labels| labels.get(key)) {
+                selector = selector.and_equal(key, value);
+            }
+        }
+        for key in term.mismatch_label_keys.iter().flatten() {
+            if let Some(value) = labels.and_then(|labels| labels.get(key)) {
+                selector = selector.and_not_equal(key, value);
+            }
+        }
+        let mut namespaces = term.namespaces.clone().unwrap_or_default();
+        if namespaces.is_empty() && term.namespace_selector.is_none() {
+            namespaces.push(pod.metadata.namespace.clone().unwrap_or_default());
+        }
+        PodTerm {
+            selector,
+            topology_key: term.topology_key.clone(),
+            namespaces,
+            namespace_selector: Selector::new(term.namespace_selector.as_ref()),
+        }
+    }
+
+    pub fn selects_namespace<'a>(
+        &self,
+        namespace: &str,
+        labels: impl FnOnce() -> Option<&'a BTreeMap<String, String>>,
+    ) -> bool {
+        self.namespaces.iter().any(|n| n == namespace)
+            || self.namespace_selector.is_everything()
+            || (!self.namespace_selector.is_nothing() && self.namespace_selector.matches(labels()))
+    }
+}
+
+/// A preference for (or against, when negative) being with some pods.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WeightedPodTerm {
+    pub weight: i64,
+    pub term: PodTerm,
+}
+
+#[derive(Default)]
+pub(super) struct PodTerms {
+    pub required: Vec<Arc<PodTerm>>,
+    pub forbidden: Vec<Arc<PodTerm>>,
+    pub preferred: Vec<Arc<WeightedPodTerm>>,
+}
+
+pub(super) fn pod_terms(affinity: Option<&Affinity>, pod: &Pod) -> PodTerms {
+    let with = affinity.and_then(|a| a.pod_affinity.as_ref());
+    let apart = affinity.and_then(|a| a.pod_anti_affinity.as_ref());
+    let parse = |terms: Option<&Vec<PodAffinityTerm>>| -> Vec<Arc<PodTerm>> {
+        terms.into_iter().flatten().map(|term| Arc::new(PodTerm::new(term, pod))).collect()
+    };
+    let weigh = |terms: Option<&Vec<WeightedPodAffinityTerm>>, sign: i64| -> Vec<Arc<WeightedPodTerm>> {
+        let weighted = terms.into_iter().flatten().map(|weighted| WeightedPodTerm {
+            weight: sign * i64::from(weighted.weight),
+            term: PodTerm::new(&weighted.pod_affinity_term, pod),
+        });
+        weighted.map(Arc::new).collect()
+    };
+    let preferred_with = with.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let preferred_apart = apart.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let mut preferred = weigh(preferred_with, 1);
+    preferred.extend(weigh(preferred_apart, -1));
+    PodTerms {
+        required: parse(with.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref())),
+        forbidden: parse(apart.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref())),
+        preferred,
+    }
+}

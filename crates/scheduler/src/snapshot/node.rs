@@ -1,0 +1,142 @@
+//! One node and what is placed on it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+use super::{PodInfo, Resources, Slot};
+use minik8s_runtime::Key;
+
+/// A port of the host that a pod occupies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPort {
+    /// `0.0.0.0` is every address.
+    pub ip: Box<str>,
+    pub protocol: Box<str>,
+    pub port: i32,
+}
+
+impl HostPort {
+    pub fn collides(&self, other: &HostPort) -> bool {
+        const ANY: &str = "0.0.0.0";
+        let same_address = self.ip == other.ip || &*self.ip == ANY || &*other.ip == ANY;
+        self.port == other.port && self.protocol == other.protocol && same_address
+    }
+}
+
+/// What a node really uses, as measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    pub cpu_millis: i64,
+    pub memory_bytes: i64,
+}
+
+pub struct NodeInfo {
+    pub slot: Slot,
+    pub node: Arc<Node>,
+    pub name: String,
+    pub allocatable: Resources,
+    pub max_pods: usize,
+    pub taints: Vec<Taint>,
+    pub unschedulable: bool,
+    /// Image name to size in bytes.
+    pub images: HashMap<String, i64>,
+    pub requested: Resources,
+    /// Like `requested`, but a pod that asks for nothing counts a little, so that such pods spread too.
+    pub burden: Resources,
+    pub ports: Vec<HostPort>,
+    /// None where nobody measures.
+    pub usage: Option<Usage>,
+    pods: HashMap<Key, Arc<PodInfo>>,
+}
+
+impl NodeInfo {
+    pub fn new(slot: Slot, node: Arc<Node>) -> Self {
+        let mut info = NodeInfo {
+            slot,
+            name: node.metadata.name.clone().unwrap_or_default(),
+            node: node.clone(),
+            allocatable: Resources::default(),
+            max_pods: 0,
+            taints: Vec::new(),
+            unschedulable: false,
+            images: HashMap::new(),
+            requested: Resources::default(),
+            burden: Resources::default(),
+            ports: Vec::new(),
+            usage: None,
+            pods: HashMap::new(),
+        };
+        info.set_node(node);
+        info
+    }
+
+    pub fn set_node(&mut self, node: Arc<Node>) {
+        let status = node.status.as_ref();
+        let offered = status.and_then(|s| s.allocatable.as_ref().or(s.capacity.as_ref()));
+        self.allocatable = Resources::of_map(offered);
+        let pods = offered.and_then(|map| map.get("pods")).map(minik8s_runtime::Amount::of);
+        self.max_pods = pods.map_or(0, |amount| usize::try_from(amount.units()).unwrap_or(0));
+        let spec = node.spec.as_ref();
+        self.taints = spec.and_then(|s| s.taints.clone()).unwrap_or_default();
+        self.unschedulable = spec.and_then(|s| s.unschedulable).unwrap_or(false);
+        // A node that has just joined is unready before the node lifecycle controller has tainted it.
+        if !is_ready(&node) && !self.taints.iter().any(|t| t.key == NOT_READY || t.key == UNREACHABLE) {
+            let effect = "NoSchedule".to_owned();
+            self.taints.push(Taint { key: NOT_READY.to_owned(), effect, ..Taint::default() });
+        }
+        let images = status.and_then(|s| s.images.as_ref()).into_iter().flatten();
+        self.images = images
+            .flat_map(|image| {
+                let size = image.size_bytes.unwrap_or(0);
+                image.names.iter().flatten().map(move |name| (name.clone(), size))
+            })
+            .collect();
+        self.node = node;
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.node.metadata.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The node's domain of a topology key: the label's value.
+    pub fn topology(&self, key: &str) -> Option<&str> {
+        // Nodes are told apart by name even if nobody labelled them.
+        if key == "kubernetes.io/hostname" { self.label(key).or(Some(&self.name)) } else { self.label(key) }
+    }
+
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
+        self.pods.values()
+    }
+
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub(super) fn add_pod(&mut self, pod: Arc<PodInfo>) {
+        self.requested.add(&pod.requests);
+        self.burden.add(&pod.burden);
+        self.ports.extend(pod.ports.iter().cloned());
+        self.pods.insert(pod.key.clone(), pod);
+    }
+
+    pub(super) fn remove_pod(&mut self, pod: &PodInfo) {
+        let Some(pod) = self.pods.remove(&pod.key) else { return };
+        self.requested.subtract(&pod.requests);
+        self.burden.subtract(&pod.burden);
+        for port in &pod.ports {
+            if let Some(i) = self.ports.iter().position(|p| p == port) {
+                self.ports.swap_remove(i);
+            }
+        }
+    }
+}
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")
+}
