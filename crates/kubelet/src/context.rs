@@ -7,6 +7,7 @@ use crate::cri::Runtime;
 use crate::events::Recorder;
 use crate::machine::Machine;
 use crate::objects::ObjectWatches;
+use crate::pod::PodIndex;
 use crate::sandbox::ResolvConf;
 use crate::volume::TokenCache;
 
@@ -19,4 +20,5 @@ pub struct Context {
     pub recorder: Recorder,
     pub tokens: TokenCache,
     pub watches: ObjectWatches,
+    pub pods: PodIndex,
 }

@@ -7,6 +7,7 @@ mod conditions;
 mod container_status;
 mod exits;
 mod hook;
+mod index;
 mod manager;
 mod notes;
 mod operation;
@@ -20,6 +21,7 @@ mod termination;
 mod worker;
 
 pub use blueprint::{Blueprint, ContainerSpec, Kind};
+pub use index::PodIndex;
 pub use manager::Manager;
 pub use operation::{OperationError, subject};
 pub use qos::{QosClass, class as qos_class};
