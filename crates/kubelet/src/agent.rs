@@ -11,9 +11,11 @@ use crate::cri::Cri;
 use crate::events::Recorder;
 use crate::machine::Machine;
 use crate::node::NodeActor;
+use crate::objects::ObjectWatches;
 use crate::pod::Manager;
 use crate::prepare::{PrepareError, prepare};
 use crate::sandbox::ResolvConf;
+use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
 pub enum RunError {
@@ -31,8 +33,10 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         machine: Machine::detect(&config),
         host_dns,
         runtime: Arc::new(cri.clone()),
+        watches: ObjectWatches::new(client.clone()),
         client,
         recorder,
+        tokens: TokenCache::default(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");

@@ -13,6 +13,7 @@ pub mod containerd;
 mod context;
 pub mod cri;
 mod events;
+mod handler;
 pub mod image;
 mod image_pull;
 mod machine;
@@ -23,6 +24,8 @@ mod prepare;
 mod quantity;
 mod sandbox;
 mod teardown;
+mod tls;
+mod volume;
 
 pub use agent::{RunError, run};
 pub use config::{Config, ConfigError};

@@ -26,7 +26,7 @@ impl Machine {
         let hostname = first_line("/proc/sys/kernel/hostname");
         let or_name = |text: String| if text.is_empty() { config.node_name.clone() } else { text };
         let disk = statvfs(&config.data_dir)
-            .map(|fs| fs.blocks() as u64 * fs.fragment_size() as u64)
+            .map(|fs| fs.blocks() * fs.fragment_size())
             .unwrap_or_default();
         Machine {
             cpus: std::thread::available_parallelism().map_or(1, Into::into),

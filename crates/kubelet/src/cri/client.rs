@@ -110,6 +110,7 @@ fn record(sandbox_id: String, status: cri::ContainerStatus) -> ContainerRecord {
         image_id: status.image_ref.clone(),
         hash: annotation(CONTAINER_HASH),
         restart_delay: Duration::from_secs(annotation(RESTART_DELAY).parse().unwrap_or_default()),
+        termination_message: annotation(TERMINATION_MESSAGE),
         log_path: status.log_path,
         id: status.id,
     }

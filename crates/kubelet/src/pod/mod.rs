@@ -6,6 +6,7 @@ mod blueprint;
 mod conditions;
 mod container_status;
 mod exits;
+mod hook;
 mod manager;
 mod notes;
 mod operation;
@@ -13,7 +14,9 @@ mod plan;
 mod qos;
 mod report;
 mod restart;
+mod start;
 mod status;
+mod termination;
 mod worker;
 
 pub use blueprint::{Blueprint, ContainerSpec, Kind};
