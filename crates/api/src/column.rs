@@ -35,7 +35,7 @@ impl Column {
 pub type Cell = Value;
 
 /// The Age cell: `5m`, `3d12h`, as kubectl users know it.
-pub(crate) fn age(object: &Value, now: jiff::Timestamp) -> Cell {
+pub fn age(object: &Value, now: jiff::Timestamp) -> Cell {
     let created =
         object["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok());
     match created {

@@ -5,13 +5,28 @@
 //! [`Resource`] at run time. This crate does no IO, reads no clock and knows nothing of HTTP.
 
 mod column;
+mod cron_schedule;
+mod format;
+mod json_path;
 pub mod kinds;
+mod metadata;
 mod names;
+mod quantity;
+pub mod quota;
+pub mod openapi;
 mod resource;
+mod selector;
 mod strategy;
 
-pub use column::{Cell, Column};
+pub use column::{Cell, Column, age, human_duration};
+pub use json_path::{JsonPath, JsonPathError};
+pub use cron_schedule::{CronError, CronSchedule, time_zone};
+pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;
+pub use quantity::{Format as QuantityFormat, Quantity, QuantityError};
 pub use resource::{Definition, Resource, Subresource};
+pub use selector::{
+    FieldSelector, LabelSelector, Operator, Requirement, SelectorError, validate_label_selector,
+};
 pub use strategy::{Plain, Strategy};

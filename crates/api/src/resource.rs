@@ -92,8 +92,12 @@ impl Resource {
     }
 
     /// Part of `kubectl get all`.
-    pub fn in_all(mut self) -> Self {
-        self.categories.push("all".to_owned());
+    pub fn in_all(self) -> Self {
+        self.category("all")
+    }
+
+    pub fn category(mut self, name: &str) -> Self {
+        self.categories.push(name.to_owned());
         self
     }
 

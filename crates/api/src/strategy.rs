@@ -21,6 +21,10 @@ pub trait Strategy: Send + Sync + 'static {
     /// Beyond `validate`: what may not change.
     fn validate_update(&self, _object: &Value, _old: &Value, _errors: &mut FieldErrors) {}
 
+    /// Beyond `validate_update`: what may not change through the resource itself (`""`) or one of its
+    /// subresources. Writes that the server makes of its own accord (binding a pod) do not ask.
+    fn validate_change(&self, _subresource: &str, _object: &Value, _old: &Value, _errors: &mut FieldErrors) {}
+
     /// Advice that does not stop the request (the `Warning` header).
     fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()

@@ -1,1 +1,38 @@
+//! The Kubernetes API on a durable store.
+//!
+//! A request passes, in this order: `listener` (TLS) or `local` (in process) → `api` (limits, panics,
+//! metrics) → `authenticator` → `authorizer` → `dispatch` → `registry` (with `admission`) → the store.
+//! Only this crate touches the store. It runs no controllers: those are clients like any other.
 
+mod admission;
+mod answer;
+mod api;
+mod authenticator;
+mod authorizer;
+mod bootstrap;
+mod catalog;
+mod codec;
+mod custom;
+mod discovery;
+mod dispatch;
+mod error;
+mod flow;
+mod form;
+mod health;
+mod listener;
+mod local;
+mod metrics;
+mod node_proxy;
+mod nonresource;
+mod object;
+mod registry;
+mod request;
+mod review;
+mod schemas;
+mod selection;
+mod server;
+mod subresource;
+
+pub use local::LocalService;
+pub use nonresource::version;
+pub use server::{Config, Server, StartError};

@@ -1,1 +1,30 @@
+//! The node agent: runs the pods that the API server binds to this node.
+//!
+//! [`run`] is the whole agent. Below it are actors with state of their own: a worker per pod, one that
+//! watches pods and runtime, one for the node object, one that writes events. What they decide is pure and
+//! stands apart from what they do.
 
+mod agent;
+mod cgroup;
+mod cni;
+mod config;
+mod container;
+pub mod containerd;
+mod context;
+pub mod cri;
+mod events;
+pub mod image;
+mod image_pull;
+mod machine;
+mod node;
+mod objects;
+mod pod;
+mod prepare;
+mod quantity;
+mod sandbox;
+mod teardown;
+
+pub use agent::{RunError, run};
+pub use config::{Config, ConfigError};
+pub use prepare::{PrepareError, prepare};
+pub use teardown::tear_down;

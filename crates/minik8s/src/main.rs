@@ -1,1 +1,45 @@
-fn main() {}
+//! `minik8s`: one binary, several roles. This crate reads flags and environment and wires the parts
+//! together; everything else is in the libraries.
+
+mod agent;
+mod flags;
+mod host;
+mod image;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::flags::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("MINIK8S_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("minik8s: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Version => {
+            let version = minik8s_apiserver::version();
+            println!("minik8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), version["gitVersion"].as_str().unwrap_or_default());
+            Ok(())
+        }
+        Command::Server(flags) => runtime()?.block_on(server::run(flags)),
+        Command::Image(command) => runtime()?.block_on(image::run(command)),
+        Command::Teardown(flags) => runtime()?.block_on(agent::tear_down(&flags.data_dir)),
+    }
+}

@@ -5,10 +5,29 @@
 //! strategic merge and server-side apply all walk this same tree, so built-in and custom kinds share one
 //! request path. It does no IO and knows no kind by name.
 
+mod check;
+mod compile;
+mod default;
 mod field;
+mod format;
+mod parse;
+mod pattern;
+mod prune;
 mod rules;
+mod structural;
+#[cfg(test)]
+mod testing;
+mod trail;
 mod tree;
+mod unknown;
+mod validate;
 
+pub use check::{Findings, Mismatch};
+pub use compile::CompileError;
 pub use field::{FieldError, FieldErrorKind, FieldErrors, Path};
-pub use rules::Rules;
+pub use parse::{DuplicateField, parse_json};
+pub use pattern::Pattern;
+pub use rules::{Bound, Rules};
+pub use structural::structural_errors;
 pub use tree::{ListType, Schema, StrategicMerge, Type};
+pub use unknown::UnknownField;

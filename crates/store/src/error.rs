@@ -14,6 +14,9 @@ pub enum Error {
     SlowWatcher,
     #[error("the store is closed")]
     Closed,
+    /// The store could not be opened; the text says what to do about it.
+    #[error("cannot open the store: {0}")]
+    Open(String),
     /// The disk or the etcd cluster did not do what it was asked.
     #[error("the store failed: {0}")]
     Engine(String),

@@ -5,12 +5,21 @@
 //! redb (embedded, one file) and etcd. The store knows nothing of Kubernetes: keys are strings, values bytes.
 
 mod error;
+mod etcd;
+mod options;
+mod redb;
+mod retention;
 mod types;
+mod watch;
 
 pub use error::{Error, Result};
+pub use etcd::EtcdStore;
+pub use options::Options;
+pub use redb::RedbStore;
 pub use types::{
-    Change, Commit, Condition, Conflict, Entry, Event, Op, Outcome, Page, Range, Revision, Watch, WatchItem,
+    Change, Commit, Condition, Conflict, Entry, Event, Op, Outcome, Page, Range, Revision, WatchItem,
 };
+pub use watch::Watch;
 
 use async_trait::async_trait;
 
@@ -34,6 +43,15 @@ pub trait Store: Send + Sync + 'static {
     /// The newest durable revision.
     async fn revision(&self) -> Result<Revision>;
 
-    /// Forgets history up to and including `revision`, except the newest entries.
+    /// Forgets history before `revision`: reads at `revision` and watches after it still work. Engines
+    /// do this by themselves with age and size, see [`Options`].
     async fn compact(&self, revision: Revision) -> Result<()>;
+
+    /// Asks for a [`WatchItem::Progress`] on `watch` as soon as it has delivered everything up to the
+    /// newest revision, which is returned. The item may tell a later revision.
+    async fn request_progress(&self, watch: &Watch) -> Result<Revision> {
+        let newest = self.revision().await?;
+        watch.promise_progress(newest);
+        Ok(newest)
+    }
 }

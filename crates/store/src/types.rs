@@ -1,11 +1,9 @@
 //! The words the store speaks.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
-
-use crate::Result;
 
 /// A point in the store's history. 0 is "before everything".
 pub type Revision = u64;
@@ -31,7 +29,7 @@ pub struct Range {
     pub revision: Option<Revision>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub entries: Vec<Entry>,
     /// The snapshot that was read.
@@ -42,11 +40,27 @@ pub struct Page {
     pub remaining: Option<u64>,
 }
 
-/// An atomic change: all operations or none.
+/// An atomic change: all operations or none. Where several operations name the same key, the last one
+/// counts. Deleting a key that does not exist changes nothing; a commit that changes nothing makes no
+/// revision and reports the newest one.
 #[derive(Debug, Clone, Default)]
 pub struct Commit {
     pub conditions: Vec<Condition>,
     pub ops: Vec<Op>,
+}
+
+impl Commit {
+    /// The operations that count: the last one of each key.
+    pub(crate) fn last_ops(self) -> Vec<Op> {
+        if self.ops.len() < 2 {
+            return self.ops;
+        }
+        let mut seen = HashSet::new();
+        let mut last: Vec<Op> =
+            self.ops.into_iter().rev().filter(|op| seen.insert(op.key().to_owned())).collect();
+        last.reverse();
+        last
+    }
 }
 
 /// The key must have been last written at exactly `revision`; 0 means it must not exist.
@@ -62,21 +76,29 @@ pub enum Op {
     Delete { key: String },
 }
 
-#[derive(Debug, Clone)]
+impl Op {
+    pub fn key(&self) -> &str {
+        match self {
+            Op::Put { key, .. } | Op::Delete { key } => key,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Committed(Revision),
     Conflict(Conflict),
 }
 
 /// The first condition that did not hold, and what was found instead.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub key: String,
     pub found: Option<Entry>,
 }
 
 /// One change of one key, as watchers see it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub revision: Revision,
     pub key: Arc<str>,
@@ -85,39 +107,27 @@ pub struct Event {
     pub previous: Option<Entry>,
 }
 
-#[derive(Debug, Clone)]
+impl Event {
+    /// The bytes of its values.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let value = match &self.change {
+            Change::Put(value) => value.len(),
+            Change::Delete => 0,
+        };
+        value + self.previous.as_ref().map_or(0, |previous| previous.value.len())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     Put(Bytes),
     Delete,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchItem {
     Event(Arc<Event>),
-    /// All events up to this revision have been delivered (sent now and then while nothing happens).
+    /// All events up to this revision have been delivered. Sent now and then while this watch is quiet
+    /// but the store is not, and when asked for with [`crate::Store::request_progress`].
     Progress(Revision),
-}
-
-/// A running watch. Dropping it ends it.
-#[derive(Debug)]
-pub struct Watch {
-    receiver: mpsc::Receiver<Result<WatchItem>>,
-}
-
-impl Watch {
-    pub fn new(receiver: mpsc::Receiver<Result<WatchItem>>) -> Self {
-        Watch { receiver }
-    }
-
-    /// The next item; None when the store closed. After an error nothing follows.
-    pub async fn next(&mut self) -> Option<Result<WatchItem>> {
-        self.receiver.recv().await
-    }
-
-    pub fn poll_next(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<WatchItem>>> {
-        self.receiver.poll_recv(cx)
-    }
 }

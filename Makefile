@@ -1,0 +1,48 @@
+# minik8s: the commands people type. Everything else is `cargo`.
+#
+#   make up      set up this machine, build, and leave a one-node cluster running
+#   make down    stop that cluster and its pods (its data stays; `make purge` removes it)
+#   make test    set up this machine and run every check and test
+#   make bench   measure, against real peers where there are any
+#   make images  build the small container images that tests and examples use
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export DATA_DIR ?= /var/lib/minik8s
+export PORT ?= 6443
+BINARY := target/release/minik8s
+
+.PHONY: help setup build up down purge test lint bench images
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup:
+	@scripts/setup
+
+build: setup
+	cargo build --release --locked -p minik8s
+
+up: build
+	@scripts/up $(BINARY)
+
+down:
+	@scripts/down
+
+purge: down
+	@scripts/down --purge
+
+images: setup
+	@images/build
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+test: lint
+	@scripts/test
+
+bench: build
+	@scripts/bench

@@ -1,0 +1,3 @@
+//! autoscaling: replicas that follow the load.
+
+pub(super) mod horizontal_pod_autoscaler;

@@ -1,0 +1,3 @@
+//! coordination.k8s.io: leader election.
+
+pub(super) mod lease;

@@ -1,0 +1,3 @@
+//! discovery.k8s.io: the backends of Services.
+
+pub(super) mod endpoint_slice;

@@ -1,0 +1,3 @@
+//! policy: limits on disruption.
+
+pub(super) mod pod_disruption_budget;

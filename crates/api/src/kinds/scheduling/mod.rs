@@ -1,0 +1,3 @@
+//! scheduling.k8s.io: which pods go first.
+
+pub(super) mod priority_class;

@@ -1,0 +1,137 @@
+//! What a fresh cluster has: namespaces, the `kubernetes` Service, RBAC rules, priority classes.
+//!
+//! Run at every start: it makes what is missing and repairs the rules that carry `autoupdate`, and leaves
+//! everything else as the users want it.
+
+use std::net::IpAddr;
+
+use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::object::Object;
+use crate::registry::{Call, Registry};
+use crate::server::Config;
+
+pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> {
+    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        ensure(registry, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await?;
+    }
+    for (name, value, description) in [
+        ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster."),
+        ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
+    ] {
+        let class = json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority",
+        });
+        ensure(registry, class).await?;
+    }
+    for (kind, object) in rbac::objects() {
+        ensure_rules(registry, kind, object).await?;
+    }
+    ensure(
+        registry,
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
+            "spec": {"cidrs": [config.service_cidr.to_string()]},
+        }),
+    )
+    .await?;
+    kubernetes_service(registry, config, port).await
+}
+
+/// Creates the object unless it is there.
+async fn ensure(registry: &Registry, object: Value) -> Result<()> {
+    let call = call_for(registry, &object)?;
+    if registry.store.get(&call.key()).await?.is_some() {
+        return Ok(());
+    }
+    let mut object = object;
+    call.served.strategy.default(&mut object);
+    match registry.create(&call, object).await {
+        Err(error) if error.reason != "AlreadyExists" => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn call_for(registry: &Registry, object: &Value) -> Result<Call> {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let snapshot = registry.catalog.snapshot();
+    let served = snapshot.find_kind(group, version, kind).cloned();
+    let served = served.ok_or_else(|| crate::error::ApiError::internal(format_args!("{api_version} {kind} is not served")))?;
+    Ok(Call::internal(served, object.namespace(), object.name()))
+}
+
+/// Adds rules and subjects that a newer version needs; what users added stays.
+async fn ensure_rules(registry: &Registry, kind: RbacKind, object: Value) -> Result<()> {
+    let call = call_for(registry, &object)?;
+    let existing = match registry.get(&call.served, &call.namespace, &call.name).await {
+        Ok(existing) => existing,
+        Err(error) if error.code == 404 => return ensure(registry, object).await,
+        Err(error) => return Err(error),
+    };
+    if rbac::reconcile(kind, Some(&existing), &object).is_none() {
+        return Ok(());
+    }
+    let change = |old: &Value| Ok(rbac::reconcile(kind, Some(old), &object).unwrap_or_else(|| old.clone()));
+    registry.change(&call, change).await.map(drop)
+}
+
+/// The Service `kubernetes` and the endpoint behind it: this server.
+async fn kubernetes_service(registry: &Registry, config: &Config, port: u16) -> Result<()> {
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+        "spec": {
+            "clusterIP": config.service_address().to_string(), "type": "ClusterIP",
+            "ports": [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}],
+        },
+    });
+    ensure(registry, service).await?;
+    let IpAddr::V4(address) = config.advertise else { return Ok(()) };
+    // A loopback address is no endpoint: it would mean something else to every pod.
+    if address.is_loopback() {
+        return Ok(());
+    }
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubernetes", "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address.to_string()], "conditions": {"ready": true}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    });
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints",
+        "metadata": {
+            "name": "kubernetes", "namespace": "default",
+            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+        },
+        "subsets": [{
+            "addresses": [{"ip": address.to_string()}],
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        }],
+    });
+    for object in [slice, endpoints] {
+        ensure(registry, object.clone()).await?;
+        // The address or port may be another one since the last start.
+        let call = call_for(registry, &object)?;
+        let change = |old: &Value| {
+            let mut new = old.clone();
+            for field in ["endpoints", "ports", "subsets"] {
+                if let Some(value) = object.get(field) {
+                    new[field] = value.clone();
+                }
+            }
+            Ok(new)
+        };
+        registry.change(&call, change).await?;
+    }
+    Ok(())
+}

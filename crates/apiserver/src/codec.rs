@@ -1,0 +1,134 @@
+//! Between objects and what the store keeps.
+//!
+//! A stored value is the object's compact JSON with `kind`, `apiVersion` and `metadata` first and without
+//! `resourceVersion`: that is the store's revision, known only once the write is committed. Because the
+//! head of the JSON is fixed, reading an object back is a copy with the version spliced in: nothing is
+//! parsed on the way from the disk to the client.
+
+use bytes::Bytes;
+use minik8s_store::{Entry, Revision};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::catalog::Served;
+use crate::error::{ApiError, Result};
+
+/// The object in its stored form.
+pub fn encode(served: &Served, mut object: Value) -> Result<Bytes> {
+    if served.stored_as.is_some() {
+        served.strategy.to_stored(&mut object);
+    }
+    object["apiVersion"] = served.stored_api_version().into();
+    let text = serde_json::to_vec(&Ordered { object: &object, with_version: false }).map_err(ApiError::internal)?;
+    Ok(Bytes::from(text))
+}
+
+/// The object in its served form, with `resourceVersion`.
+pub fn decode(served: &Served, entry: &Entry) -> Result<Value> {
+    decode_value(served, &entry.value, entry.revision)
+        .map_err(|e| ApiError::internal(format_args!("{} in the store: {}", entry.key, e.message)))
+}
+
+pub fn decode_value(served: &Served, value: &[u8], revision: Revision) -> Result<Value> {
+    let mut object: Value = serde_json::from_slice(value).map_err(ApiError::internal)?;
+    if served.stored_as.is_some() {
+        served.strategy.from_stored(&mut object);
+    }
+    object["apiVersion"] = served.api_version.as_str().into();
+    object["metadata"]["resourceVersion"] = revision.to_string().into();
+    Ok(object)
+}
+
+/// Appends the object as JSON, with `resourceVersion`, to `out`.
+pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
+    if served.stored_as.is_none() && value.starts_with(served.head.as_bytes()) {
+        let (head, tail) = value.split_at(served.head.len());
+        let digits = Digits::of(revision);
+        out.reserve(value.len() + 48);
+        out.extend_from_slice(head);
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        out.extend_from_slice(digits.as_slice());
+        out.extend_from_slice(b"\",");
+        out.extend_from_slice(tail);
+        return Ok(());
+    }
+    let object = decode_value(served, value, revision)?;
+    serde_json::to_writer(out, &Ordered { object: &object, with_version: true }).map_err(ApiError::internal)
+}
+
+/// The object as JSON with `kind`, `apiVersion`, `metadata` first.
+pub fn to_json(object: &Value) -> Result<Vec<u8>> {
+    serde_json::to_vec(&Ordered { object, with_version: true }).map_err(ApiError::internal)
+}
+
+struct Ordered<'a> {
+    object: &'a Value,
+    with_version: bool,
+}
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        const FIRST: [&str; 2] = ["kind", "apiVersion"];
+        let Value::Object(map) = self.object else { return self.object.serialize(serializer) };
+        let mut out = serializer.serialize_map(None)?;
+        for key in FIRST {
+            if let Some(value) = map.get(key) {
+                out.serialize_entry(key, value)?;
+            }
+        }
+        if let Some(metadata) = map.get("metadata") {
+            out.serialize_entry("metadata", &Metadata { metadata, with_version: self.with_version })?;
+        }
+        for (key, value) in map {
+            if key != "metadata" && !FIRST.contains(&key.as_str()) {
+                out.serialize_entry(key, value)?;
+            }
+        }
+        out.end()
+    }
+}
+
+struct Metadata<'a> {
+    metadata: &'a Value,
+    with_version: bool,
+}
+
+impl Serialize for Metadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Value::Object(map) = self.metadata else {
+            return self.metadata.serialize(serializer);
+        };
+        let mut out = serializer.serialize_map(None)?;
+        for (key, value) in map {
+            if self.with_version || key != "resourceVersion" {
+                out.serialize_entry(key, value)?;
+            }
+        }
+        out.end()
+    }
+}
+
+/// A number's digits without an allocation: this runs once per listed object.
+struct Digits {
+    buffer: [u8; 20],
+    start: usize,
+}
+
+impl Digits {
+    fn of(number: u64) -> Self {
+        let mut digits = Digits { buffer: [0; 20], start: 20 };
+        let mut rest = number;
+        loop {
+            digits.start -= 1;
+            digits.buffer[digits.start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                return digits;
+            }
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+}

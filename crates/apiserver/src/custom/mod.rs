@@ -1,0 +1,143 @@
+//! CustomResourceDefinitions: turns them into served resources and follows their lives.
+//!
+//! A loop watches the definitions. Whenever they change it rebuilds the custom part of the catalog, says in
+//! their status what was accepted, and cleans up behind definitions that are being deleted. Instances go
+//! through the same registry as everything else.
+
+mod definition;
+mod kind;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use minik8s_api::Resource;
+use minik8s_api::kinds::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub use definition::resources_of;
+
+use crate::api::Api;
+use crate::catalog::Served;
+use crate::error::Result;
+use crate::object::Object;
+use crate::registry::{Call, DeleteOptions};
+
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Follows the definitions until `stop`.
+pub async fn run(api: Arc<Api>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let followed = tokio::select! {
+            followed = follow(&api) => followed,
+            _ = stop.cancelled() => return,
+        };
+        if let Err(error) = followed {
+            tracing::warn!(%error, "following custom resource definitions failed; trying again");
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}
+
+/// Serves what is defined now.
+pub async fn load(api: &Api) -> Result<()> {
+    let served = definitions(api)?;
+    let all = api.registry.all(&served, "").await?;
+    publish(api, &all);
+    Ok(())
+}
+
+async fn follow(api: &Arc<Api>) -> Result<()> {
+    let served = definitions(api)?;
+    loop {
+        let revision = api.registry.store.revision().await?;
+        let mut watch = api.registry.store.watch(&served.prefix, revision).await?;
+        let all = api.registry.all(&served, "").await?;
+        publish(api, &all);
+        let mut waiting = false;
+        for definition in &all {
+            waiting |= settle(api, &served, &all, definition).await?;
+        }
+        // Instances with finalizers of their own go when their controllers let them.
+        let patience = if waiting { RETRY } else { Duration::MAX };
+        tokio::select! {
+            item = next_change(&mut watch) => if !item { return Ok(()) },
+            _ = tokio::time::sleep(patience) => {}
+        }
+    }
+}
+
+/// False when the watch ended.
+async fn next_change(watch: &mut minik8s_store::Watch) -> bool {
+    loop {
+        match watch.next().await {
+            Some(Ok(minik8s_store::WatchItem::Event(_))) => return true,
+            Some(Ok(minik8s_store::WatchItem::Progress(_))) => {}
+            Some(Err(_)) | None => return false,
+        }
+    }
+}
+
+fn definitions(api: &Api) -> Result<Arc<Served>> {
+    api.registry.built_in("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+}
+
+/// Puts every accepted definition into the catalog; a terminating one is served until its instances are gone.
+fn publish(api: &Api, all: &[Value]) {
+    let accepted = all.iter().filter(|definition| status::conflict(definition, all).is_none());
+    let resources: Vec<Resource> = accepted.flat_map(resources_of).collect();
+    api.registry.catalog.set_custom(resources);
+}
+
+/// Writes the definition's status, or cleans up behind it; true if it must be looked at again.
+async fn settle(api: &Arc<Api>, served: &Arc<Served>, all: &[Value], definition: &Value) -> Result<bool> {
+    let name = definition.name();
+    let mut call = Call::internal(served.clone(), "", name);
+    if definition.is_terminating() {
+        return clean_up(api, &mut call, definition).await;
+    }
+    call.subresource = "status".to_owned();
+    let wanted = status::of(definition, all, call.now);
+    if wanted != definition["status"] {
+        let changed = api.registry.change(&call, |old| {
+            let mut new = old.clone();
+            new["status"] = status::of(old, all, call.now);
+            Ok(new)
+        });
+        ignore_missing(changed.await)?;
+    }
+    Ok(false)
+}
+
+async fn clean_up(api: &Arc<Api>, call: &mut Call, definition: &Value) -> Result<bool> {
+    if !definition.finalizers().contains(&CLEANUP) {
+        return Ok(false);
+    }
+    let snapshot = api.registry.catalog.snapshot();
+    let (group, plural) = (&definition["spec"]["group"], &definition["spec"]["names"]["plural"]);
+    let instances = snapshot.resources().iter().find(|s| *group == s.group.as_str() && *plural == s.plural.as_str());
+    if let Some(instances) = instances {
+        let on_instances = Call::internal(instances.clone(), "", "");
+        let everything = crate::request::ListOptions::default();
+        api.registry.delete_collection(&on_instances, &everything, &DeleteOptions::default()).await?;
+        if !api.registry.all(instances, "").await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    let released = api.registry.change(call, |old| {
+        let mut new = old.clone();
+        let kept: Vec<Value> = old.finalizers().into_iter().filter(|f| *f != CLEANUP).map(Value::from).collect();
+        new.metadata_mut().insert("finalizers".into(), Value::Array(kept));
+        Ok(new)
+    });
+    ignore_missing(released.await)?;
+    Ok(false)
+}
+
+fn ignore_missing(result: Result<Value>) -> Result<()> {
+    match result {
+        Err(error) if error.code != 404 => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,251 @@
+//! From a request that may be made to the code that answers it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use minik8s_api::Subresource;
+use minik8s_auth::User;
+use serde_json::{Value, json};
+
+use crate::answer::{self, Body, JSON};
+use crate::api::Api;
+use crate::catalog::Served;
+use crate::error::{ApiError, Result};
+use crate::form::{Accepted, Form};
+use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written};
+use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
+use crate::{discovery, nonresource, review, subresource};
+
+/// A request with what has been found out about it.
+pub struct Incoming<B> {
+    pub request: Request<B>,
+    pub info: RequestInfo,
+    pub query: Query,
+    pub user: User,
+}
+
+impl<B> Incoming<B> {
+    pub fn header(&self, name: http::HeaderName) -> &str {
+        self.request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// What is left when the body does not matter.
+    pub fn without_body(self) -> Incoming<()> {
+        Incoming { request: self.request.map(|_| ()), info: self.info, query: self.query, user: self.user }
+    }
+
+    pub fn accepted(&self) -> Result<Accepted> {
+        Accepted::parse(self.header(ACCEPT), self.query.text("includeObject"))
+    }
+}
+
+impl<B> Incoming<B>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// The whole body, if it is not too large.
+    pub async fn body(&mut self) -> Result<Bytes> {
+        match Limited::new(self.request.body_mut(), MAX_BODY).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(e) if e.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large(MAX_BODY)),
+            Err(e) => Err(ApiError::bad_request(format!("the body of the request could not be read: {e}"))),
+        }
+    }
+}
+
+impl Api {
+    pub(crate) async fn dispatch<B>(self: &Arc<Self>, incoming: Incoming<B>) -> Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if !incoming.info.is_resource {
+            return match discovery::answer(self, &incoming)? {
+                Some(response) => Ok(response),
+                None => nonresource::answer(self, incoming).await,
+            };
+        }
+        let info = &incoming.info;
+        let snapshot = self.registry.catalog.snapshot();
+        let served = snapshot.find(&info.group, &info.version, &info.resource).cloned();
+        let served = served.ok_or_else(ApiError::no_such_resource)?;
+        check_scope(&served, info)?;
+        let call = Call {
+            namespace: if served.namespaced { info.namespace.clone() } else { String::new() },
+            name: info.name.clone(),
+            subresource: info.subresource.clone(),
+            user: incoming.user.clone(),
+            options: WriteOptions::parse(&incoming.query, incoming.header(USER_AGENT))?,
+            now: Timestamp::now(),
+            applies: false,
+            warnings: Arc::default(),
+            served,
+        };
+        let mut response = self.serve(&call, incoming).await?;
+        answer::add_warnings(&mut response, &call.warnings.lock());
+        Ok(response)
+    }
+
+    async fn serve<B>(self: &Arc<Self>, call: &Call, mut incoming: Incoming<B>) -> Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let info = &incoming.info;
+        if !info.subresource.is_empty() && info.subresource != "status" {
+            return subresource::answer(self, call, incoming).await;
+        }
+        let method = incoming.request.method().clone();
+        let allowed = match info.subresource.as_str() {
+            "" => call.served.verbs.contains(&info.verb.as_str()),
+            _ if !call.served.has_status() => return Err(ApiError::no_such_resource()),
+            _ => matches!(info.verb.as_str(), "get" | "update" | "patch"),
+        };
+        if !allowed {
+            return Err(ApiError::method_not_allowed(&method));
+        }
+        if call.served.verbs == ["create"] {
+            return review::answer(self, call, incoming).await;
+        }
+        let accepted = incoming.accepted()?;
+        let content_type = incoming.header(CONTENT_TYPE).to_owned();
+        match info.verb.as_str() {
+            "get" => self.get(call, &accepted).await,
+            "list" => self.list(call, &incoming.query, &accepted).await,
+            "watch" => self.watch(call, &incoming.query, accepted).await,
+            "create" => {
+                let body = incoming.body().await?;
+                let object = self.registry.decode_body(call, &content_type, &body)?;
+                let object = self.registry.create(call, object).await?;
+                self.written(call, &accepted, Written { object, created: true })
+            }
+            "update" => {
+                let body = incoming.body().await?;
+                let object = self.registry.decode_body(call, &content_type, &body)?;
+                let written = self.registry.update(call, object).await?;
+                self.written(call, &accepted, written)
+            }
+            "patch" => {
+                let kind = PatchKind::of(&content_type)?;
+                if kind == PatchKind::Apply && incoming.query.text("fieldManager").is_empty() {
+                    return Err(ApiError::bad_request("fieldManager: is required for apply patch"));
+                }
+                let body = incoming.body().await?;
+                let written = self.registry.patch(call, kind, &body).await?;
+                self.written(call, &accepted, written)
+            }
+            "delete" | "deletecollection" => {
+                let body = incoming.body().await?;
+                let options = delete_body(call, &content_type, &body)?;
+                self.delete(call, &incoming.query, options, &accepted).await
+            }
+            _ => Err(ApiError::method_not_allowed(&method)),
+        }
+    }
+
+    async fn get(&self, call: &Call, accepted: &Accepted) -> Result<Response<Body>> {
+        if accepted.form == Form::Object && !accepted.yaml {
+            let json = self.registry.get_json(&call.served, &call.namespace, &call.name).await?;
+            return Ok(answer::bytes(200, JSON, json));
+        }
+        let object = self.registry.get(&call.served, &call.namespace, &call.name).await?;
+        answer::object(200, &accepted.form.shape_one(&call.served, object, false), accepted.yaml)
+    }
+
+    async fn list(&self, call: &Call, query: &Query, accepted: &Accepted) -> Result<Response<Body>> {
+        let options = ListOptions::parse(query)?;
+        let selected = self.registry.select(&call.served, &call.namespace, &options).await?;
+        if accepted.form == Form::Object && !accepted.yaml {
+            return Ok(answer::stream(200, JSON, ListBody::new(call.served.clone(), selected)));
+        }
+        let metadata = selected.list_metadata();
+        let decode = |entry| crate::codec::decode(&call.served, entry);
+        let objects = selected.entries.iter().map(decode).collect::<Result<Vec<Value>>>()?;
+        answer::object(200, &accepted.form.shape_list(&call.served, metadata, objects), accepted.yaml)
+    }
+
+    async fn watch(&self, call: &Call, query: &Query, accepted: Accepted) -> Result<Response<Body>> {
+        let mut options = ListOptions::parse(query)?;
+        if !call.name.is_empty() {
+            let one = format!("metadata.name={}", call.name);
+            options.fields = minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        }
+        let body = self.registry.watch(call, &options, accepted.form).await?;
+        Ok(answer::stream(200, JSON, body))
+    }
+
+    async fn delete(&self, call: &Call, query: &Query, body: Value, accepted: &Accepted) -> Result<Response<Body>> {
+        let options = DeleteOptions::parse(query, &body)?;
+        let mut dry = call.on(&call.namespace, &call.name);
+        dry.options.dry_run |= body["dryRun"] == json!(["All"]);
+        if call.name.is_empty() {
+            let list = ListOptions::parse(query)?;
+            let objects = self.registry.delete_collection(&dry, &list, &options).await?;
+            let revision = self.registry.store.revision().await?;
+            let metadata = json!({"resourceVersion": revision.to_string()});
+            let answer = Form::Object.shape_list(&call.served, metadata, objects);
+            return answer::object(200, &answer, accepted.yaml);
+        }
+        let deleted = self.registry.delete(&dry, &options).await?;
+        let whole = !deleted.gone || (call.served.group.is_empty() && call.served.plural == "pods");
+        if whole {
+            return answer::object(200, &accepted.form.shape_one(&call.served, deleted.object, false), accepted.yaml);
+        }
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": {
+                "name": call.name, "group": call.served.group, "kind": call.served.plural,
+                "uid": deleted.object["metadata"]["uid"],
+            },
+        });
+        answer::object(200, &status, accepted.yaml)
+    }
+
+    pub(crate) fn written(&self, call: &Call, accepted: &Accepted, written: Written) -> Result<Response<Body>> {
+        let code = if written.created { 201 } else { 200 };
+        answer::object(code, &accepted.form.shape_one(&call.served, written.object, false), accepted.yaml)
+    }
+}
+
+/// A namespaced resource needs a namespace for everything but list, watch and deletecollection.
+fn check_scope(served: &Served, info: &RequestInfo) -> Result<()> {
+    let namespace_itself = served.plural == "namespaces" && served.group.is_empty();
+    if !served.namespaced && !info.namespace.is_empty() && !namespace_itself {
+        return Err(ApiError::no_such_resource());
+    }
+    if served.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
+        let text = format!("an empty namespace may not be set during {}", info.verb);
+        return Err(ApiError::bad_request(text));
+    }
+    let known = info.subresource.is_empty()
+        || served.subresources.iter().any(|sub| match sub {
+            Subresource::Status => info.subresource == "status",
+            Subresource::Scale { .. } => info.subresource == "scale",
+            Subresource::Other { name, .. } => info.subresource == *name,
+        });
+    if known { Ok(()) } else { Err(ApiError::no_such_resource()) }
+}
+
+/// `DeleteOptions` in the body, if there is one.
+fn delete_body(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(json!({}));
+    }
+    let value = crate::registry::parse_any(call, content_type, body)?;
+    match value["kind"].as_str() {
+        None | Some("" | "DeleteOptions") => Ok(value),
+        Some(other) => Err(ApiError::bad_request(format!("the body of a delete must be DeleteOptions, not {other}"))),
+    }
+}
+
+/// True for requests whose time and number are not bounded like others'.
+pub fn is_long_running(method: &Method, info: &RequestInfo) -> bool {
+    info.verb == "watch"
+        || (info.is_resource && matches!(info.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy"))
+        || (info.is_resource && info.subresource == "log" && *method == Method::GET)
+}

@@ -1,0 +1,202 @@
+//! The shape of an answer: whole objects, tables for `kubectl get`, or metadata alone.
+
+use jiff::Timestamp;
+use minik8s_api::Column;
+use serde_json::{Value, json};
+
+use crate::catalog::Served;
+use crate::error::{ApiError, Result};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    Object,
+    /// `as=Table` with its API version and what each row carries.
+    Table { api_version: String, include: Include },
+    /// `as=PartialObjectMetadata` or its list.
+    Metadata { api_version: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+/// What the client accepts: a form, in JSON or YAML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    pub form: Form,
+    pub yaml: bool,
+}
+
+impl Accepted {
+    /// Takes the first media type of the `Accept` header that can be answered.
+    pub fn parse(accept: &str, include_object: &str) -> Result<Self> {
+        if accept.trim().is_empty() {
+            return Ok(Accepted { form: Form::Object, yaml: false });
+        }
+        let mut binary_only = true;
+        for clause in accept.split(',') {
+            let mut parts = clause.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            let yaml = match media {
+                "application/json" | "*/*" | "application/*" | "text/json" => false,
+                "application/yaml" | "text/yaml" => true,
+                // Go clients list protobuf first and take what they get.
+                "application/vnd.kubernetes.protobuf" | "application/cbor" | "application/cbor-seq" => continue,
+                _ => {
+                    binary_only = false;
+                    continue;
+                }
+            };
+            let (mut shape, mut group, mut version) = ("", "", "");
+            for parameter in parts {
+                match parameter.split_once('=') {
+                    Some(("as", value)) => shape = value,
+                    Some(("g", value)) => group = value,
+                    Some(("v", value)) => version = value,
+                    _ => {}
+                }
+            }
+            let meta = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");
+            let api_version = format!("meta.k8s.io/{version}");
+            let form = match shape {
+                "" => Form::Object,
+                "Table" if meta => Form::Table { api_version, include: Include::parse(include_object)? },
+                "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => Form::Metadata { api_version },
+                _ => continue,
+            };
+            return Ok(Accepted { form, yaml });
+        }
+        if binary_only {
+            return Ok(Accepted { form: Form::Object, yaml: false });
+        }
+        Err(ApiError::not_acceptable(accept))
+    }
+}
+
+impl Include {
+    fn parse(text: &str) -> Result<Self> {
+        match text {
+            "" | "Metadata" => Ok(Include::Metadata),
+            "None" => Ok(Include::None),
+            "Object" => Ok(Include::Object),
+            other => Err(ApiError::bad_request(format!("includeObject: unsupported value {other:?}"))),
+        }
+    }
+}
+
+impl Form {
+    /// One object; `described` leaves the table's column definitions out.
+    pub fn shape_one(&self, served: &Served, object: Value, described: bool) -> Value {
+        match self {
+            Form::Object => object,
+            Form::Metadata { api_version } => partial(api_version, object),
+            Form::Table { api_version, include } => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                let columns = if described { Vec::new() } else { columns_of(served) };
+                table(api_version, metadata, &columns, vec![row(served, *include, object)])
+            }
+        }
+    }
+
+    pub fn shape_list(&self, served: &Served, metadata: Value, objects: Vec<Value>) -> Value {
+        match self {
+            Form::Object => json!({
+                "kind": format!("{}List", served.kind), "apiVersion": served.api_version,
+                "metadata": metadata, "items": objects,
+            }),
+            Form::Metadata { api_version } => {
+                let items: Vec<Value> = objects.into_iter().map(|object| partial(api_version, object)).collect();
+                json!({
+                    "kind": "PartialObjectMetadataList", "apiVersion": api_version,
+                    "metadata": metadata, "items": items,
+                })
+            }
+            Form::Table { api_version, include } => {
+                let rows = objects.into_iter().map(|object| row(served, *include, object)).collect();
+                table(api_version, metadata, &columns_of(served), rows)
+            }
+        }
+    }
+
+    pub fn shape_bookmark(&self, object: Value) -> Value {
+        match self {
+            Form::Object => object,
+            Form::Metadata { api_version } => partial(api_version, object),
+            Form::Table { api_version, .. } => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                table(api_version, metadata, &[], vec![json!({"cells": [], "object": object})])
+            }
+        }
+    }
+}
+
+fn table(api_version: &str, metadata: Value, columns: &[Column], rows: Vec<Value>) -> Value {
+    let columns: Vec<Value> = columns
+        .iter()
+        .map(|c| {
+            json!({
+                "name": c.name, "type": c.ty, "format": c.format, "description": c.description,
+                "priority": c.priority,
+            })
+        })
+        .collect();
+    json!({
+        "kind": "Table", "apiVersion": api_version, "metadata": metadata,
+        "columnDefinitions": columns, "rows": rows,
+    })
+}
+
+fn columns_of(served: &Served) -> Vec<Column> {
+    let default = || vec![Column::new("Name", "string"), Column::new("Age", "date")];
+    served.strategy.columns().unwrap_or_else(default)
+}
+
+fn row(served: &Served, include: Include, object: Value) -> Value {
+    let cells = match served.strategy.columns() {
+        Some(_) => served.strategy.row(&object, Timestamp::now()),
+        None => vec![object["metadata"]["name"].clone(), minik8s_api::age(&object, Timestamp::now())],
+    };
+    match include {
+        Include::None => json!({"cells": cells}),
+        Include::Object => json!({"cells": cells, "object": object}),
+        Include::Metadata => json!({"cells": cells, "object": partial("meta.k8s.io/v1", object)}),
+    }
+}
+
+fn partial(api_version: &str, mut object: Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object["metadata"].take()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(accept: &str, expected: Option<(&str, bool)>) {
+        let got = Accepted::parse(accept, "").ok().map(|a| {
+            let name = match a.form {
+                Form::Object => "object",
+                Form::Table { .. } => "table",
+                Form::Metadata { .. } => "metadata",
+            };
+            (name, a.yaml)
+        });
+        assert_eq!(got, expected, "{accept}");
+    }
+
+    #[test]
+    fn accept_headers() {
+        check("", Some(("object", false)));
+        check("*/*", Some(("object", false)));
+        check("application/yaml", Some(("object", true)));
+        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(("table", false)));
+        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some(("object", false)));
+        check("application/vnd.kubernetes.protobuf,application/json", Some(("object", false)));
+        check("application/vnd.kubernetes.protobuf", Some(("object", false)));
+        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(("metadata", false)));
+        check("text/html", None);
+        check("application/json;as=Table;v=v9;g=meta.k8s.io", None);
+    }
+}

@@ -1,0 +1,59 @@
+//! `/healthz`, `/livez`, `/readyz`: each check by name, with `?verbose` and `?exclude=`.
+
+use http::Response;
+
+use crate::answer::{self, Body};
+use crate::api::Api;
+use crate::request::Query;
+
+/// The store must answer within this time to be called healthy.
+const STORE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Answers health paths; None for other paths.
+pub async fn answer(api: &Api, path: &str, query: &Query) -> Option<Response<Body>> {
+    let (endpoint, one) = match path.trim_start_matches('/').split_once('/') {
+        None => (path.trim_start_matches('/'), None),
+        Some((endpoint, check)) => (endpoint, Some(check)),
+    };
+    let names: &[&str] = match endpoint {
+        "livez" => &["ping", "store"],
+        "healthz" | "readyz" => &["ping", "store", "bootstrap", "authorization"],
+        _ => return None,
+    };
+    if one.is_some_and(|one| !names.contains(&one)) {
+        return None;
+    }
+    let mut lines = String::new();
+    let mut failed = false;
+    for name in names.iter().filter(|name| one.is_none_or(|one| one == **name)) {
+        if query.all("exclude").any(|excluded| excluded == *name) {
+            lines += &format!("[+]{name} excluded: ok\n");
+            continue;
+        }
+        match check(api, name).await {
+            Ok(()) => lines += &format!("[+]{name} ok\n"),
+            Err(why) => {
+                failed = true;
+                lines += &format!("[-]{name} failed: {why}\n");
+            }
+        }
+    }
+    Some(match (failed, query.get("verbose").is_some()) {
+        (true, _) => answer::text(500, format!("{lines}{endpoint} check failed\n")),
+        (false, true) => answer::text(200, format!("{lines}{endpoint} check passed\n")),
+        (false, false) => answer::text(200, "ok"),
+    })
+}
+
+async fn check(api: &Api, name: &str) -> Result<(), String> {
+    match name {
+        "store" => match tokio::time::timeout(STORE_PATIENCE, api.registry.store.revision()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the store does not answer".to_owned()),
+        },
+        "bootstrap" if !api.is_bootstrapped() => Err("the first objects are being made".to_owned()),
+        "authorization" if !api.authorizer.is_ready() => Err("the RBAC rules are being read".to_owned()),
+        _ => Ok(()),
+    }
+}

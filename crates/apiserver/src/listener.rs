@@ -1,0 +1,76 @@
+//! The TLS port.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::Api;
+use crate::authenticator::PeerCertificate;
+
+/// A client must finish the handshake, and send a request's header, within this time.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const HEADER: Duration = Duration::from_secs(30);
+/// Open requests get this long when the server stops.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Serves until `stop`, then lets open requests finish for a moment.
+pub async fn serve(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let stream = tokio::select! {
+            _ = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file descriptors, mostly: wait for connections to end.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+        };
+        connections.spawn(connection(api.clone(), stream, tls.clone(), stop.clone()));
+    }
+    connections.close();
+    let _ = tokio::time::timeout(DRAIN, connections.wait()).await;
+}
+
+async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: CancellationToken) {
+    let _ = stream.set_nodelay(true);
+    let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => return tracing::debug!("TLS handshake took too long"),
+    };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let peer = certificate.map(|certificate| PeerCertificate(Arc::from(certificate.as_ref())));
+    let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
+        let api = api.clone();
+        async move { Ok::<_, std::convert::Infallible>(api.handle(request).await) }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER).max_buf_size(256 * 1024);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEADER);
+    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        _ = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}

@@ -1,0 +1,133 @@
+//! From the bytes of a request to a checked, defaulted object.
+
+use minik8s_schema::{Mismatch, UnknownField};
+use serde_json::Value;
+
+use super::{Call, Registry};
+use crate::catalog::Served;
+use crate::error::{ApiError, Result};
+use crate::request::FieldValidation;
+
+/// No request body may be larger.
+pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// JSON and YAML nest at most this deep.
+const MAX_DEPTH: usize = 64;
+
+impl Registry {
+    /// The object in a request body: right kind, known fields, right types, defaults filled in.
+    pub fn decode_body(&self, call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
+        let mut object = parse(call, content_type, body)?;
+        check_identity(&call.served, &mut object)?;
+        self.check_schema(call, &mut object)?;
+        call.served.strategy.default(&mut object);
+        Ok(object)
+    }
+
+    /// Unknown fields are reported and dropped, wrong types refused. A custom kind's wrong types are
+    /// reported by validation, as upstream does.
+    pub fn check_schema(&self, call: &Call, object: &mut Value) -> Result<()> {
+        let schema = call.served.schema();
+        if call.served.is_custom() {
+            schema.drop_nulls(object);
+            let unknown = schema.prune(object);
+            schema.apply_defaults(object);
+            return report_unknown(call, &unknown);
+        }
+        let findings = schema.check(object);
+        refuse_mismatches(call, &findings.mismatches)?;
+        report_unknown(call, &findings.unknown)
+    }
+}
+
+/// Parses JSON or YAML; fields that stand twice are reported like unknown ones.
+pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let (value, duplicates) = match media {
+        "" | "application/json" | "text/json" | "*/*" => {
+            let parsed = minik8s_schema::parse_json(body)
+                .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid JSON: {e}")))?;
+            (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
+        }
+        "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
+        other => return Err(ApiError::unsupported_media(other, &["application/json", "application/yaml"])),
+    };
+    report_fields(call, duplicates)?;
+    if !value.is_object() {
+        return Err(ApiError::bad_request("the body of the request must be an object"));
+    }
+    Ok(value)
+}
+
+/// YAML that people write, with YAML 1.1's octal numbers (`defaultMode: 0644`).
+pub fn parse_yaml(body: &[u8]) -> Result<Value> {
+    let text = std::str::from_utf8(body)
+        .map_err(|e| ApiError::bad_request(format!("the body of the request is not UTF-8: {e}")))?;
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
+    if depth_exceeds(&value, MAX_DEPTH) {
+        return Err(ApiError::bad_request(format!("the body of the request nests deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(value)
+}
+
+fn depth_exceeds(value: &Value, left: usize) -> bool {
+    if left == 0 {
+        return true;
+    }
+    match value {
+        Value::Array(items) => items.iter().any(|item| depth_exceeds(item, left - 1)),
+        Value::Object(map) => map.values().any(|item| depth_exceeds(item, left - 1)),
+        _ => false,
+    }
+}
+
+/// `apiVersion` and `kind` must be the resource's own; a body may leave them out.
+pub fn check_identity(served: &Served, object: &mut Value) -> Result<()> {
+    for (field, expected) in [("apiVersion", served.api_version.as_str()), ("kind", served.kind.as_str())] {
+        match &object[field] {
+            Value::Null => object[field] = expected.into(),
+            Value::String(given) if given.is_empty() => object[field] = expected.into(),
+            Value::String(given) if given == expected => {}
+            given => {
+                return Err(ApiError::bad_request(format!(
+                    "{} in the body, {given}, does not match {expected:?} of the URL",
+                    field
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse_mismatches(call: &Call, mismatches: &[Mismatch]) -> Result<()> {
+    if mismatches.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
+    let (kind, version) = (&call.served.kind, &call.served.version);
+    let text = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {}", texts.join("; "));
+    Err(ApiError::bad_request(text))
+}
+
+fn report_unknown(call: &Call, unknown: &[UnknownField]) -> Result<()> {
+    report_fields(call, unknown.iter().map(ToString::to_string).collect())
+}
+
+/// Problems that `fieldValidation` decides about.
+fn report_fields(call: &Call, texts: Vec<String>) -> Result<()> {
+    if texts.is_empty() {
+        return Ok(());
+    }
+    match call.options.field_validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            texts.into_iter().for_each(|text| call.warn(text));
+            Ok(())
+        }
+        FieldValidation::Strict => {
+            Err(ApiError::bad_request(format!("strict decoding error: {}", texts.join(", "))))
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Creating objects.
+
+use minik8s_store::{Commit, Condition, Op, Outcome};
+use serde_json::Value;
+
+use super::{Call, Registry, metadata};
+use crate::admission::{Operation, Request};
+use crate::codec;
+use crate::error::{ApiError, Result};
+use crate::object::Object;
+
+/// How often a commit is tried again when something it depends on changed meanwhile.
+pub(super) const RETRIES: usize = 64;
+
+impl Registry {
+    /// Stores a new object that came from [`Registry::decode_body`].
+    pub async fn create(&self, call: &Call, object: Value) -> Result<Value> {
+        let generated = object.name().is_empty();
+        for attempt in 0..RETRIES {
+            match self.try_create(call, object.clone()).await? {
+                Created::Stored(object) => return Ok(*object),
+                // A generated name that is taken is bad luck, not the user's mistake.
+                Created::NameTaken(_) if generated && attempt < 8 => {}
+                Created::NameTaken(name) => {
+                    return Err(ApiError::already_exists(call.served.resource(), &name));
+                }
+                // Something that admission counted on (a quota, an address) changed: look again.
+                Created::Overtaken => {}
+            }
+        }
+        Err(ApiError::unavailable("too many concurrent changes; try again"))
+    }
+
+    async fn try_create(&self, call: &Call, mut object: Value) -> Result<Created> {
+        let served = &call.served;
+        metadata::begin(call, &mut object)?;
+        if !call.name.is_empty() && call.name != object.name() && !object.name().is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({})",
+                object.name(),
+                call.name
+            )));
+        }
+        if served.has_status() {
+            object.as_object_mut().map(|map| map.shift_remove("status"));
+        }
+        let mut also = Commit::default();
+        let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
+        self.admission.admit(self, &mut request).await?;
+        // After admission: what is computed from the object (a pod's QoS class) must see its defaults.
+        served.strategy.prepare_create(&mut object);
+        metadata::validate(call, &object, None)?;
+        served.strategy.warnings(&object).into_iter().for_each(|text| call.warn(text));
+        let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
+        self.admission.review(self, &mut request).await?;
+        super::update::track(call, None, &mut object);
+
+        let key = served.key(object.namespace(), object.name());
+        if call.options.dry_run {
+            let taken = self.store.get(&key).await?.is_some();
+            return Ok(if taken { Created::NameTaken(object.name().to_owned()) } else { Created::Stored(Box::new(object)) });
+        }
+        let name = object.name().to_owned();
+        let value = codec::encode(served, object.clone())?;
+        also.conditions.insert(0, Condition { key: key.clone(), revision: 0 });
+        also.ops.insert(0, Op::Put { key: key.clone(), value });
+        match self.store.commit(also).await? {
+            Outcome::Committed(revision) => {
+                object.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
+                Ok(Created::Stored(Box::new(object)))
+            }
+            Outcome::Conflict(conflict) if conflict.key == key => Ok(Created::NameTaken(name)),
+            Outcome::Conflict(_) => Ok(Created::Overtaken),
+        }
+    }
+}
+
+enum Created {
+    Stored(Box<Value>),
+    NameTaken(String),
+    Overtaken,
+}

@@ -1,0 +1,198 @@
+//! Deleting objects: at once, gracefully, or when the last finalizer is gone.
+
+use minik8s_store::{Commit, Condition, Entry, Op, Outcome};
+use serde_json::{Value, json};
+
+use super::create::RETRIES;
+use super::list::Selected;
+use super::metadata::timestamp;
+use super::update::is_finished;
+use super::{Call, Registry};
+use crate::admission::{Operation, Request};
+use crate::codec;
+use crate::error::{ApiError, Result};
+use crate::object::Object;
+use crate::request::{ListOptions, Query};
+
+/// How to delete: from the body (`DeleteOptions`) or the query.
+#[derive(Debug, Clone, Default)]
+pub struct DeleteOptions {
+    pub grace_seconds: Option<i64>,
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+impl DeleteOptions {
+    pub fn parse(query: &Query, body: &Value) -> Result<Self> {
+        let grace_seconds = match (&body["gracePeriodSeconds"], query.get("gracePeriodSeconds")) {
+            (Value::Null, None | Some("")) => None,
+            (Value::Null, Some(text)) => Some(text.parse().map_err(|_| {
+                ApiError::bad_request(format!("gracePeriodSeconds: {text:?} is not a whole number"))
+            })?),
+            (value, _) => Some(value.as_i64().ok_or_else(|| {
+                ApiError::bad_request(format!("gracePeriodSeconds: {value} is not a whole number"))
+            })?),
+        };
+        let orphan = body["orphanDependents"].as_bool().or(query.get("orphanDependents").map(|v| v == "true"));
+        let policy = body["propagationPolicy"].as_str().or(query.get("propagationPolicy"));
+        let propagation = match (policy, orphan) {
+            (Some(_), Some(_)) => {
+                return Err(ApiError::bad_request("orphanDependents and propagationPolicy cannot be both set"));
+            }
+            (Some("Background"), None) => Some(Propagation::Background),
+            (Some("Foreground"), None) => Some(Propagation::Foreground),
+            (Some("Orphan"), None) => Some(Propagation::Orphan),
+            (Some(other), None) => {
+                let text = format!("propagationPolicy: unsupported value {other:?}: use \"Foreground\", \"Background\" or \"Orphan\"");
+                return Err(ApiError::bad_request(text));
+            }
+            (None, Some(true)) => Some(Propagation::Orphan),
+            (None, Some(false)) => Some(Propagation::Background),
+            (None, None) => None,
+        };
+        let precondition = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
+        Ok(DeleteOptions {
+            grace_seconds,
+            propagation,
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+        })
+    }
+}
+
+/// What a delete did.
+pub struct Deleted {
+    pub object: Value,
+    /// False: the object is still there, terminating.
+    pub gone: bool,
+}
+
+impl Registry {
+    pub async fn delete(&self, call: &Call, options: &DeleteOptions) -> Result<Deleted> {
+        for _ in 0..RETRIES {
+            let entry = self.entry(&call.served, &call.namespace, &call.name).await?;
+            if let Some(deleted) = self.try_delete(call, &entry, options).await? {
+                return Ok(deleted);
+            }
+        }
+        Err(ApiError::conflict(call.served.resource(), &call.name, "it changes too often; try again"))
+    }
+
+    /// Deletes everything that the options select; returns what was selected.
+    pub async fn delete_collection(
+        &self,
+        call: &Call,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Vec<Value>> {
+        let Selected { entries, .. } = self.select(&call.served, &call.namespace, list).await?;
+        let mut deleted = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let object = codec::decode(&call.served, &entry)?;
+            match self.delete(&call.on(object.namespace(), object.name()), options).await {
+                Ok(done) => deleted.push(done.object),
+                // Someone else was faster: that is what was wanted.
+                Err(e) if e.code == 404 => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn try_delete(&self, call: &Call, entry: &Entry, options: &DeleteOptions) -> Result<Option<Deleted>> {
+        let served = &call.served;
+        let old = codec::decode(served, entry)?;
+        check_preconditions(call, &old, options)?;
+        let mut also = Commit::default();
+        let mut ignored = old.clone();
+        let mut request = Request::new(call, Operation::Delete, &mut ignored, Some(&old), &mut also);
+        self.admission.admit(self, &mut request).await?;
+        let mut object = old.clone();
+        mark_terminating(call, &mut object, options);
+        if object == old && !is_finished(&object) {
+            return Ok(Some(Deleted { object, gone: false }));
+        }
+        let gone = is_finished(&object);
+        if call.options.dry_run {
+            return Ok(Some(Deleted { object, gone }));
+        }
+        let key = call.key();
+        also.conditions.insert(0, Condition { key: key.clone(), revision: entry.revision });
+        if gone {
+            also.ops.insert(0, Op::Delete { key });
+            let mut request = Request::new(call, Operation::Delete, &mut object, Some(&old), &mut also);
+            self.admission.release(self, &mut request).await?;
+        } else {
+            also.ops.insert(0, Op::Put { key, value: codec::encode(served, object.clone())? });
+        }
+        match self.store.commit(also).await? {
+            Outcome::Committed(revision) => {
+                object.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
+                Ok(Some(Deleted { object, gone }))
+            }
+            Outcome::Conflict(_) => Ok(None),
+        }
+    }
+}
+
+fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> Result<()> {
+    let failed = |what: &str, wanted: &str, found: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Err(ApiError::conflict(call.served.resource(), &call.name, why))
+    };
+    match (&options.uid, &options.resource_version) {
+        (Some(uid), _) if uid != object.uid() => failed("UID", uid, object.uid()),
+        (_, Some(version)) if version != object.resource_version() => {
+            failed("ResourceVersion", version, object.resource_version())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sets deletionTimestamp, grace period and the finalizers that the propagation policy asks for. A second
+/// delete may only shorten the grace period.
+fn mark_terminating(call: &Call, object: &mut Value, options: &DeleteOptions) {
+    let grace = call.served.strategy.grace_seconds(object, options.grace_seconds).max(0);
+    let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let was_terminating = object.is_terminating();
+    let metadata = object.metadata_mut();
+    if !was_terminating || running.is_some_and(|running| grace < running) {
+        let end = call.now + std::time::Duration::from_secs(grace.unsigned_abs());
+        metadata.insert("deletionTimestamp".into(), timestamp(end).into());
+        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    }
+    if !was_terminating {
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+            metadata.insert("generation".into(), (generation + 1).into());
+        }
+        if call.served.kind == "Namespace" && call.served.group.is_empty() {
+            object["status"]["phase"] = "Terminating".into();
+        }
+    }
+    let Some(policy) = options.propagation else { return };
+    let wanted = match policy {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+    };
+    let mut finalizers: Vec<String> = object.finalizers().iter().map(|&f| f.to_owned()).collect();
+    finalizers.retain(|f| f != FOREGROUND && f != ORPHAN);
+    finalizers.extend(wanted.map(str::to_owned));
+    let metadata = object.metadata_mut();
+    if finalizers.is_empty() {
+        metadata.shift_remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), json!(finalizers));
+    }
+}

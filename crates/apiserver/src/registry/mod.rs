@@ -1,0 +1,147 @@
+//! One generic registry for every kind, built-in and custom: reading, writing and watching objects.
+//!
+//! A write is: decode → schema check → defaults → admission → validation → one atomic commit. The registry
+//! knows no kind by name; what a kind does differently stands in its `Strategy` and in admission.
+
+mod body;
+mod create;
+mod delete;
+mod list;
+mod metadata;
+mod patch;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use minik8s_auth::User;
+use minik8s_patch::managed::Manager;
+use minik8s_store::{Entry, Store};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
+pub use delete::DeleteOptions;
+pub use list::{ListBody, Selected};
+pub use metadata::{random_suffix, timestamp};
+pub use patch::{PatchKind, patch_error};
+pub use watch::WatchBody;
+
+use crate::admission::Chain;
+use crate::catalog::{Catalog, Served};
+use crate::codec;
+use crate::error::{ApiError, Result};
+use crate::request::WriteOptions;
+
+/// The objects of the cluster.
+pub struct Registry {
+    pub store: Arc<dyn Store>,
+    pub catalog: Arc<Catalog>,
+    pub admission: Chain,
+}
+
+/// One request against one resource.
+pub struct Call {
+    pub served: Arc<Served>,
+    pub namespace: String,
+    /// Empty for collections.
+    pub name: String,
+    pub subresource: String,
+    pub user: User,
+    pub options: WriteOptions,
+    pub now: Timestamp,
+    /// A server-side apply, which has written `managedFields` itself.
+    pub applies: bool,
+    /// Texts for the `Warning` header.
+    pub warnings: Arc<Mutex<Vec<String>>>,
+}
+
+impl Call {
+    /// A write by the server itself. It leaves no trace in `managedFields`.
+    pub fn internal(served: Arc<Served>, namespace: &str, name: &str) -> Call {
+        Call {
+            served,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+            user: User::authenticated("system:apiserver", &["system:masters"]),
+            options: WriteOptions::default(),
+            now: Timestamp::now(),
+            applies: false,
+            warnings: Arc::default(),
+        }
+    }
+
+    pub fn warn(&self, text: impl Into<String>) {
+        self.warnings.lock().push(text.into());
+    }
+
+    /// Who writes, for `managedFields`.
+    pub fn manager(&self) -> Manager {
+        let (name, version) = (&self.options.field_manager, &self.served.api_version);
+        match self.subresource.as_str() {
+            "" => Manager::main(name, version, self.served.has_status()),
+            subresource => Manager::subresource(name, version, subresource),
+        }
+    }
+
+    pub fn key(&self) -> String {
+        self.served.key(&self.namespace, &self.name)
+    }
+
+    /// The same request for another object of the same resource.
+    pub fn on(&self, namespace: &str, name: &str) -> Call {
+        Call {
+            served: self.served.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: self.subresource.clone(),
+            user: self.user.clone(),
+            options: self.options.clone(),
+            now: self.now,
+            applies: self.applies,
+            warnings: self.warnings.clone(),
+        }
+    }
+}
+
+/// An object as a write left it.
+pub struct Written {
+    pub object: Value,
+    pub created: bool,
+}
+
+impl Registry {
+    pub async fn entry(&self, served: &Served, namespace: &str, name: &str) -> Result<Entry> {
+        let entry = self.store.get(&served.key(namespace, name)).await?;
+        entry.ok_or_else(|| ApiError::not_found(served.resource(), name))
+    }
+
+    pub async fn get(&self, served: &Served, namespace: &str, name: &str) -> Result<Value> {
+        codec::decode(served, &self.entry(served, namespace, name).await?)
+    }
+
+    /// The object's JSON, not parsed where the stored form is the served one.
+    pub async fn get_json(&self, served: &Served, namespace: &str, name: &str) -> Result<Bytes> {
+        let entry = self.entry(served, namespace, name).await?;
+        let mut out = Vec::new();
+        codec::write_object(served, &entry.value, entry.revision, &mut out)?;
+        Ok(out.into())
+    }
+
+    /// All objects of a resource, for internal use; an empty namespace is all of them.
+    pub async fn all(&self, served: &Served, namespace: &str) -> Result<Vec<Value>> {
+        let range = minik8s_store::Range { prefix: served.keys_in(namespace), ..Default::default() };
+        let page = self.store.range(range).await?;
+        page.entries.iter().map(|entry| codec::decode(served, entry)).collect()
+    }
+
+    /// A built-in resource that code refers to by name.
+    pub fn built_in(&self, group: &str, version: &str, plural: &str) -> Result<Arc<Served>> {
+        let snapshot = self.catalog.snapshot();
+        let found = snapshot.find(group, version, plural).cloned();
+        found.ok_or_else(|| ApiError::internal(format_args!("{group}/{version} {plural} is not served")))
+    }
+}

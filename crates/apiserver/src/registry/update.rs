@@ -1,0 +1,113 @@
+//! Changing objects: the loop that every update, patch and subresource write goes through.
+
+use minik8s_patch::managed;
+use minik8s_store::{Commit, Condition, Entry, Op, Outcome};
+use serde_json::Value;
+
+use super::create::RETRIES;
+use super::{Call, Registry, Written, metadata};
+use crate::admission::{Operation, Request};
+use crate::codec;
+use crate::error::{ApiError, Result};
+use crate::object::Object;
+
+impl Registry {
+    /// PUT of a whole object; creates it where the kind allows that.
+    pub async fn update(&self, call: &Call, object: Value) -> Result<Written> {
+        if object.name() != call.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({})",
+                object.name(),
+                call.name
+            )));
+        }
+        let object = self.change(call, |_| Ok(object.clone())).await?;
+        Ok(Written { object, created: false })
+    }
+
+    /// Reads the object, lets `change` make the new one of it, and stores that if nothing else was faster;
+    /// else begins again. A `resourceVersion` in the new object that is not the current one is a conflict.
+    pub async fn change(&self, call: &Call, change: impl Fn(&Value) -> Result<Value>) -> Result<Value> {
+        for _ in 0..RETRIES {
+            let entry = self.entry(&call.served, &call.namespace, &call.name).await?;
+            let old = codec::decode(&call.served, &entry)?;
+            let new = change(&old)?;
+            if let Some(done) = self.try_change(call, &entry, &old, new).await? {
+                return Ok(done);
+            }
+        }
+        Err(ApiError::conflict(call.served.resource(), &call.name, "it changes too often; try again"))
+    }
+
+    /// None: another write was faster.
+    async fn try_change(&self, call: &Call, entry: &Entry, old: &Value, mut new: Value) -> Result<Option<Value>> {
+        let served = &call.served;
+        let wanted = new.resource_version();
+        if !wanted.is_empty() && wanted != old.resource_version() {
+            return Err(ApiError::modified(served.resource(), &call.name));
+        }
+        let wanted_uid = new.uid();
+        if !wanted_uid.is_empty() && wanted_uid != old.uid() {
+            let why = format!("Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}", old.uid());
+            return Err(ApiError::conflict(served.resource(), &call.name, why));
+        }
+        crate::subresource::restrict(call, &mut new, old);
+        metadata::carry_over(call, &mut new, old);
+        served.strategy.default(&mut new);
+        served.strategy.prepare_update(&mut new, old);
+        metadata::count_generation(served, &mut new, old);
+        let mut also = Commit::default();
+        let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
+        self.admission.admit(self, &mut request).await?;
+        metadata::validate(call, &new, Some(old))?;
+        if call.subresource.is_empty() {
+            served.strategy.warnings(&new).into_iter().for_each(|text| call.warn(text));
+        }
+        let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
+        self.admission.review(self, &mut request).await?;
+        track(call, Some(old), &mut new);
+        new.metadata_mut().insert("resourceVersion".into(), old.resource_version().into());
+        if new == *old && also.ops.is_empty() {
+            return Ok(Some(new));
+        }
+        if call.options.dry_run {
+            return Ok(Some(new));
+        }
+        let key = call.key();
+        also.conditions.insert(0, Condition { key: key.clone(), revision: entry.revision });
+        if is_finished(&new) {
+            also.ops.insert(0, Op::Delete { key });
+            let mut request = Request::new(call, Operation::Delete, &mut new, Some(old), &mut also);
+            self.admission.release(self, &mut request).await?;
+        } else {
+            also.ops.insert(0, Op::Put { key, value: codec::encode(served, new.clone())? });
+        }
+        match self.store.commit(also).await? {
+            Outcome::Committed(revision) => {
+                new.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
+                Ok(Some(new))
+            }
+            Outcome::Conflict(_) => Ok(None),
+        }
+    }
+}
+
+/// A terminating object that nothing holds any more.
+pub(super) fn is_finished(object: &Value) -> bool {
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    let namespace_held = object["kind"] == "Namespace"
+        && object["apiVersion"] == "v1"
+        && object["spec"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+    object.is_terminating() && object.finalizers().is_empty() && grace == 0 && !namespace_held
+}
+
+/// Records in `managedFields` who changed what; an apply has done so itself.
+pub(super) fn track(call: &Call, old: Option<&Value>, new: &mut Value) {
+    if call.applies {
+        if let Some(old) = old {
+            managed::keep_times(old, new);
+        }
+    } else if !call.options.field_manager.is_empty() {
+        managed::track_update(old, new, call.served.schema(), &call.manager(), call.now);
+    }
+}

@@ -1,0 +1,223 @@
+//! Watches: the stored history as a stream of JSON lines.
+//!
+//! A watch is a body that is polled by the connection: an idle one holds no task and no buffer. Events
+//! that are ready together go out in one chunk.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Frame;
+use minik8s_store::{Change, Entry, Event, Revision, Watch, WatchItem};
+use serde_json::{Value, json};
+use tokio::time::Sleep;
+
+use super::{Call, Registry};
+use crate::catalog::Served;
+use crate::codec;
+use crate::error::{ApiError, Result};
+use crate::form::Form;
+use crate::request::{ListOptions, parse_version};
+use crate::selection::Selection;
+
+/// Watches without `timeoutSeconds` end after this long plus a random part, so that clients spread out.
+const DEFAULT_TIMEOUT: u64 = 1800;
+const CHUNK: usize = 64 * 1024;
+
+impl Registry {
+    pub async fn watch(&self, call: &Call, options: &ListOptions, form: Form) -> Result<WatchBody> {
+        let served = call.served.clone();
+        let selection = Selection::new(&served, options)?;
+        let from = parse_version(&options.resource_version)?;
+        check_initial_events(options)?;
+        let initial = options.send_initial_events.unwrap_or(from.is_none());
+        let (entries, after) = if initial {
+            if let Some(version) = from {
+                self.wait_for(version).await?;
+            }
+            let list = ListOptions { labels: options.labels.clone(), fields: options.fields.clone(), ..Default::default() };
+            let selected = self.select(&served, &call.namespace, &list).await?;
+            (selected.entries, selected.revision)
+        } else {
+            match from {
+                Some(version) => {
+                    self.wait_for(version).await?;
+                    (Vec::new(), version)
+                }
+                None => (Vec::new(), self.store.revision().await?),
+            }
+        };
+        let watch = self.store.watch(&selection.prefix(&served, &call.namespace), after).await?;
+        let seconds = options.timeout_seconds.unwrap_or_else(|| DEFAULT_TIMEOUT + rand::random_range(0..DEFAULT_TIMEOUT));
+        Ok(WatchBody {
+            encoder: Encoder { served, selection, form, described: false },
+            initial: entries.into_iter(),
+            // The end of the initial events is told only to those who asked for them.
+            initial_end: (options.send_initial_events == Some(true) && options.bookmarks).then_some(after),
+            bookmarks: options.bookmarks,
+            watch,
+            deadline: Box::pin(tokio::time::sleep(Duration::from_secs(seconds.max(1)))),
+            ended: false,
+        })
+    }
+
+    /// A version that a client got elsewhere may be a moment ahead of what is durable here.
+    async fn wait_for(&self, version: Revision) -> Result<()> {
+        let newest = self.store.revision().await?;
+        if version > newest {
+            return Err(minik8s_store::Error::FutureRevision { requested: version, newest }.into());
+        }
+        Ok(())
+    }
+}
+
+fn check_initial_events(options: &ListOptions) -> Result<()> {
+    match (options.send_initial_events, options.resource_version_match.as_str()) {
+        (Some(_), "NotOlderThan") | (None, "") => Ok(()),
+        (Some(_), _) => Err(ApiError::bad_request("sendInitialEvents requires resourceVersionMatch=NotOlderThan")),
+        (None, _) => Err(ApiError::bad_request("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")),
+    }
+}
+
+/// The streamed answer of one watch.
+pub struct WatchBody {
+    encoder: Encoder,
+    initial: std::vec::IntoIter<Entry>,
+    initial_end: Option<Revision>,
+    bookmarks: bool,
+    watch: Watch,
+    deadline: Pin<Box<Sleep>>,
+    ended: bool,
+}
+
+impl WatchBody {
+    /// Appends what is ready; `Pending` only when nothing is.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>, chunk: &mut Vec<u8>) -> Poll<()> {
+        for entry in self.initial.by_ref() {
+            self.encoder.event("ADDED", &entry.value, entry.revision, chunk);
+            if chunk.len() >= CHUNK {
+                return Poll::Ready(());
+            }
+        }
+        if let Some(revision) = self.initial_end.take() {
+            self.encoder.bookmark(revision, true, chunk);
+        }
+        while chunk.len() < CHUNK {
+            match self.watch.poll_next(cx) {
+                Poll::Pending if chunk.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(()),
+                Poll::Ready(Some(Ok(WatchItem::Event(event)))) => self.encoder.change(&event, chunk),
+                Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => {
+                    if self.bookmarks {
+                        self.encoder.bookmark(revision, false, chunk);
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.encoder.error(&ApiError::from(error), chunk);
+                    self.ended = true;
+                    return Poll::Ready(());
+                }
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    return Poll::Ready(());
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl http_body::Body for WatchBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.ended || self.deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        let mut chunk = Vec::new();
+        ready!(self.poll_chunk(cx, &mut chunk));
+        if chunk.is_empty() {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(Ok(Frame::data(chunk.into()))))
+    }
+}
+
+/// Turns stored changes into lines of the watch, in the form the client asked for.
+struct Encoder {
+    served: Arc<Served>,
+    selection: Selection,
+    form: Form,
+    /// The table's columns have been told.
+    described: bool,
+}
+
+impl Encoder {
+    fn change(&mut self, event: &Event, out: &mut Vec<u8>) {
+        let now = match &event.change {
+            Change::Put(value) if self.selects(value) => Some(value),
+            _ => None,
+        };
+        let before = event.previous.as_ref().filter(|entry| self.selects(&entry.value));
+        match (now, before) {
+            (Some(value), None) => self.event("ADDED", value, event.revision, out),
+            (Some(value), Some(_)) => self.event("MODIFIED", value, event.revision, out),
+            (None, Some(entry)) => self.event("DELETED", &entry.value, event.revision, out),
+            (None, None) => {}
+        }
+    }
+
+    fn selects(&self, value: &[u8]) -> bool {
+        self.selection.matches_entry(&self.served, value).unwrap_or(false)
+    }
+
+    fn event(&mut self, ty: &str, value: &[u8], revision: Revision, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(ty.as_bytes());
+        out.extend_from_slice(b"\",\"object\":");
+        if let Err(error) = self.object(value, revision, out) {
+            out.truncate(start);
+            tracing::error!(resource = %self.served.plural, %error, "an object in the store cannot be read");
+            return;
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn object(&mut self, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
+        if self.form == Form::Object {
+            return codec::write_object(&self.served, value, revision, out);
+        }
+        let object = codec::decode_value(&self.served, value, revision)?;
+        let shaped = self.form.shape_one(&self.served, object, self.described);
+        self.described = true;
+        serde_json::to_writer(out, &shaped).map_err(ApiError::internal)
+    }
+
+    fn bookmark(&mut self, revision: Revision, initial_end: bool, out: &mut Vec<u8>) {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = json!({"kind": self.served.kind, "apiVersion": self.served.api_version, "metadata": metadata});
+        let shaped = match self.form {
+            Form::Object => object,
+            ref form => form.shape_bookmark(object),
+        };
+        push_line(&json!({"type": "BOOKMARK", "object": shaped}), out);
+    }
+
+    fn error(&self, error: &ApiError, out: &mut Vec<u8>) {
+        push_line(&json!({"type": "ERROR", "object": error.to_status()}), out);
+    }
+}
+
+fn push_line(line: &Value, out: &mut Vec<u8>) {
+    out.extend_from_slice(line.to_string().as_bytes());
+    out.push(b'\n');
+}

@@ -1,0 +1,94 @@
+//! Subresources beyond `status`: one file each.
+
+mod binding;
+mod eviction;
+mod partial;
+mod scale;
+mod token;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+
+pub use partial::restrict;
+
+use crate::answer::{self, Body};
+use crate::api::Api;
+use crate::dispatch::Incoming;
+use crate::error::{ApiError, Result};
+use crate::registry::{Call, PatchKind, Written};
+
+pub async fn answer<B>(api: &Arc<Api>, call: &Call, mut incoming: Incoming<B>) -> Result<Response<Body>>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let verb = incoming.info.verb.clone();
+    let content_type = incoming.header(CONTENT_TYPE).to_owned();
+    match (call.subresource.as_str(), verb.as_str()) {
+        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => api.node_proxy.answer(api, call, incoming).await,
+        ("scale", "get" | "update" | "patch") => scale::answer(api, call, &mut incoming).await,
+        ("binding", "create") => {
+            let body = typed_body(call, &mut incoming, "Binding").await?;
+            binding::bind(api, call, &call.name, &body).await
+        }
+        ("eviction", "create") => {
+            let body = typed_body(call, &mut incoming, "Eviction").await?;
+            eviction::evict(api, call, &body).await
+        }
+        ("token", "create") => {
+            let body = typed_body(call, &mut incoming, "TokenRequest").await?;
+            token::issue(api, call, body).await
+        }
+        ("approval" | "finalize" | "ephemeralcontainers" | "resize", verb) => {
+            let accepted = incoming.accepted()?;
+            let written = match verb {
+                "get" => Written { object: api.registry.get(&call.served, &call.namespace, &call.name).await?, created: false },
+                "update" => {
+                    let body = incoming.body().await?;
+                    let object = api.registry.decode_body(call, &content_type, &body)?;
+                    api.registry.update(call, object).await?
+                }
+                "patch" => {
+                    let kind = PatchKind::of(&content_type)?;
+                    let body = incoming.body().await?;
+                    api.registry.patch(call, kind, &body).await?
+                }
+                _ => return Err(ApiError::method_not_allowed(incoming.request.method())),
+            };
+            api.written(call, &accepted, written)
+        }
+        _ => Err(ApiError::method_not_allowed(incoming.request.method())),
+    }
+}
+
+pub use binding::bind;
+
+/// A body of a kind that is not the resource's own.
+async fn typed_body<B>(call: &Call, incoming: &mut Incoming<B>, kind: &str) -> Result<Value>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let content_type = incoming.header(CONTENT_TYPE).to_owned();
+    let body = incoming.body().await?;
+    let value = crate::registry::parse_any(call, &content_type, &body)?;
+    match value["kind"].as_str() {
+        None | Some("") => Ok(value),
+        Some(given) if given == kind => Ok(value),
+        Some(given) => Err(ApiError::bad_request(format!("the body must be a {kind}, not a {given}"))),
+    }
+}
+
+/// The usual answer of a subresource that makes nothing to show.
+fn success(code: u16) -> Response<Body> {
+    answer::json(
+        code,
+        &serde_json::json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code,
+        }),
+    )
+}

@@ -1,0 +1,78 @@
+//! Which part of an object a write through each subresource may change.
+
+use serde_json::Value;
+
+use crate::object::object_at;
+use crate::registry::Call;
+
+/// Puts back everything in `new` that the subresource (or the main resource) does not own.
+pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
+    match call.subresource.as_str() {
+        "" | "scale" => {
+            if call.served.has_status() {
+                copy(new, old, "status");
+            }
+        }
+        "status" => {
+            let mut kept = old.clone();
+            copy(&mut kept, new, "status");
+            if call.served.is_custom() {
+                keep_managed_fields(&mut kept, new);
+            } else {
+                kept["metadata"] = new["metadata"].take();
+            }
+            *new = kept;
+        }
+        "approval" => only(new, old, |kept, new| {
+            object_at(kept, "status").insert("conditions".into(), new["status"]["conditions"].clone());
+        }),
+        "finalize" => only(new, old, |kept, new| {
+            object_at(kept, "spec");
+            copy(&mut kept["spec"], &new["spec"], "finalizers");
+        }),
+        "ephemeralcontainers" => only(new, old, |kept, new| copy(&mut kept["spec"], &new["spec"], "ephemeralContainers")),
+        "resize" => only(new, old, resize),
+        // Binding and eviction are made by the server itself.
+        _ => {}
+    }
+}
+
+/// The old object with one part of the new one, and its version so that conflicts are still seen.
+fn only(new: &mut Value, old: &Value, take: impl Fn(&mut Value, &Value)) {
+    let mut kept = old.clone();
+    take(&mut kept, new);
+    kept["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].clone();
+    keep_managed_fields(&mut kept, new);
+    *new = kept;
+}
+
+fn keep_managed_fields(kept: &mut Value, new: &Value) {
+    let fields = &new["metadata"]["managedFields"];
+    if !fields.is_null() {
+        object_at(kept, "metadata").insert("managedFields".into(), fields.clone());
+    }
+}
+
+/// Resources and resize policies of containers that exist, matched by name.
+fn resize(kept: &mut Value, new: &Value) {
+    for list in ["containers", "initContainers"] {
+        for container in kept["spec"][list].as_array_mut().into_iter().flatten() {
+            let others = new["spec"][list].as_array().into_iter().flatten();
+            let Some(wanted) = others.into_iter().find(|other| other["name"] == container["name"]) else { continue };
+            for field in ["resources", "resizePolicy"] {
+                copy(container, wanted, field);
+            }
+        }
+    }
+}
+
+fn copy(to: &mut Value, from: &Value, field: &str) {
+    match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => {
+            if let Some(map) = to.as_object_mut() {
+                map.shift_remove(field);
+            }
+        }
+    }
+}

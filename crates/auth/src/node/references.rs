@@ -1,0 +1,94 @@
+//! What pods and volumes refer to by name.
+
+use serde_json::Value;
+
+use super::graph::{Kind, text};
+
+/// Every object in the pod's namespace that its node needs in order to run it.
+///
+/// A mirror pod refers to nothing: nodes create those, and could otherwise grant themselves any secret.
+pub fn of_pod(pod: &Value) -> Vec<(Kind, String)> {
+    let mut found = Vec::new();
+    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
+        return found;
+    }
+    let spec = &pod["spec"];
+    let mut add = |kind, name: &Value| {
+        if let Some(name) = name.as_str().filter(|n| !n.is_empty()) {
+            found.push((kind, name.to_owned()));
+        }
+    };
+    add(Kind::ServiceAccount, &spec["serviceAccountName"]);
+    for secret in list(&spec["imagePullSecrets"]) {
+        add(Kind::Secret, &secret["name"]);
+    }
+    for container in
+        ["initContainers", "containers", "ephemeralContainers"].iter().flat_map(|f| list(&spec[*f]))
+    {
+        for variable in list(&container["env"]) {
+            add(Kind::Secret, &variable["valueFrom"]["secretKeyRef"]["name"]);
+            add(Kind::ConfigMap, &variable["valueFrom"]["configMapKeyRef"]["name"]);
+        }
+        for source in list(&container["envFrom"]) {
+            add(Kind::Secret, &source["secretRef"]["name"]);
+            add(Kind::ConfigMap, &source["configMapRef"]["name"]);
+        }
+    }
+    for volume in list(&spec["volumes"]) {
+        of_pod_volume(volume, text(&pod["metadata"]["name"]), &mut add);
+    }
+    for claim in list(&spec["resourceClaims"]).chain(list(&pod["status"]["resourceClaimStatuses"])) {
+        add(Kind::ResourceClaim, &claim["resourceClaimName"]);
+    }
+    add(Kind::ResourceClaim, &pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"]);
+    found
+}
+
+fn of_pod_volume(volume: &Value, pod_name: &str, add: &mut impl FnMut(Kind, &Value)) {
+    add(Kind::Secret, &volume["secret"]["secretName"]);
+    add(Kind::ConfigMap, &volume["configMap"]["name"]);
+    add(Kind::Claim, &volume["persistentVolumeClaim"]["claimName"]);
+    if volume["ephemeral"].is_object() {
+        // The claim that is made for such a volume is named after the pod.
+        add(Kind::Claim, &format!("{pod_name}-{}", text(&volume["name"])).into());
+    }
+    for source in list(&volume["projected"]["sources"]) {
+        add(Kind::Secret, &source["secret"]["name"]);
+        add(Kind::ConfigMap, &source["configMap"]["name"]);
+    }
+    add(Kind::Secret, &volume["azureFile"]["secretName"]);
+    add(Kind::Secret, &volume["csi"]["nodePublishSecretRef"]["name"]);
+    for driver in WITH_SECRET {
+        add(Kind::Secret, &volume[driver]["secretRef"]["name"]);
+    }
+}
+
+/// Volume types with a `secretRef`.
+const WITH_SECRET: [&str; 6] = ["cephfs", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"];
+
+/// `(namespace, name)` of the secrets that a node needs in order to mount the volume. What only controllers
+/// need is left out.
+pub fn secrets_of_volume(volume: &Value, claim_namespace: &str) -> Vec<(String, String)> {
+    let spec = &volume["spec"];
+    let mut found = Vec::new();
+    let mut add = |namespace: &Value, name: &Value| {
+        let namespace = namespace.as_str().filter(|n| !n.is_empty()).unwrap_or(claim_namespace);
+        if let Some(name) = name.as_str().filter(|n| !n.is_empty()) {
+            found.push((namespace.to_owned(), name.to_owned()));
+        }
+    };
+    add(&spec["azureFile"]["secretNamespace"], &spec["azureFile"]["secretName"]);
+    for driver in WITH_SECRET {
+        let secret = &spec[driver]["secretRef"];
+        add(&secret["namespace"], &secret["name"]);
+    }
+    for stage in ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"] {
+        let secret = &spec["csi"][stage];
+        add(&secret["namespace"], &secret["name"]);
+    }
+    found
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}

@@ -1,0 +1,279 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn node(name: &str) -> User {
+    User::authenticated(&format!("system:node:{name}"), &["system:nodes"])
+}
+
+/// A pod that uses one object of each kind, named after what uses it.
+fn pod(node: &str) -> serde_json::Value {
+    json!({
+        "metadata": {"namespace": "ns", "name": "web"},
+        "spec": {
+            "nodeName": node,
+            "serviceAccountName": "bot",
+            "imagePullSecrets": [{"name": "pull"}],
+            "initContainers": [{"envFrom": [{"secretRef": {"name": "env-from"}}]}],
+            "containers": [{"env": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "env", "key": "k"}}},
+                {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "env-map", "key": "k"}}},
+                {"name": "C", "value": "x"},
+            ]}],
+            "volumes": [
+                {"name": "a", "secret": {"secretName": "volume"}},
+                {"name": "b", "projected": {"sources": [
+                    {"secret": {"name": "projected"}},
+                    {"configMap": {"name": "kube-root-ca.crt"}},
+                    {"serviceAccountToken": {"path": "token"}},
+                ]}},
+                {"name": "c", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "d", "ephemeral": {"volumeClaimTemplate": {}}},
+                {"name": "e", "csi": {"nodePublishSecretRef": {"name": "csi"}}},
+                {"name": "f", "iscsi": {"secretRef": {"name": "iscsi"}}},
+            ],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-0"}],
+        },
+        "status": {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "from-template"}]},
+    })
+}
+
+fn volume() -> serde_json::Value {
+    json!({
+        "metadata": {"name": "pv-1"},
+        "spec": {
+            "claimRef": {"namespace": "ns", "name": "data"},
+            "csi": {
+                "nodeStageSecretRef": {"namespace": "storage", "name": "stage"},
+                "controllerPublishSecretRef": {"namespace": "storage", "name": "controller"},
+            },
+        },
+    })
+}
+
+fn authorizer() -> NodeAuthorizer {
+    let mut authorizer = NodeAuthorizer::default();
+    authorizer.graph.upsert(WatchedKind::Pod, &pod("a"));
+    authorizer.graph.upsert(WatchedKind::PersistentVolume, &volume());
+    let on_a = |name: &str| json!({"metadata": {"name": name}, "spec": {"nodeName": "a"}});
+    authorizer.graph.upsert(WatchedKind::VolumeAttachment, &on_a("va-1"));
+    authorizer.graph.upsert(WatchedKind::ResourceSlice, &on_a("slice-1"));
+    authorizer
+}
+
+/// `verb group/resource[/sub] [namespace/]name`; the core group is empty.
+fn wanted(text: &str) -> Attributes<'_> {
+    let mut words = text.split(' ');
+    let verb = words.next().unwrap();
+    let mut what = words.next().unwrap().split('/');
+    let (group, resource) = (what.next().unwrap(), what.next().unwrap());
+    let object = words.next().unwrap_or_default();
+    let (namespace, name) = object.split_once('/').unwrap_or(("", object));
+    Attributes::resource(verb, group, resource)
+        .subresource(what.next().unwrap_or_default())
+        .in_namespace(namespace)
+        .named(name)
+}
+
+#[test]
+fn nodes_reach_what_their_pods_use() {
+    let authorizer = authorizer();
+    let secrets = ["pull", "env-from", "env", "volume", "projected", "csi", "iscsi"];
+    for secret in secrets {
+        for verb in ["get", "list", "watch"] {
+            let text = format!("{verb} /secrets ns/{secret}");
+            assert!(authorizer.allows(&node("a"), &wanted(&text)).is_allowed(), "{text}");
+            assert!(!authorizer.allows(&node("b"), &wanted(&text)).is_allowed(), "{text}");
+        }
+    }
+    let check = |text: &str, expected: bool| {
+        let decision = authorizer.allows(&node("a"), &wanted(text));
+        assert_eq!(decision.is_allowed(), expected, "{text}: {}", decision.reason());
+        if expected {
+            let other = authorizer.allows(&node("b"), &wanted(text)).is_allowed();
+            assert!(!other, "another node: {text}");
+        }
+    };
+    check("get /configmaps ns/env-map", true);
+    check("watch /configmaps ns/kube-root-ca.crt", true);
+    check("get /persistentvolumeclaims ns/data", true);
+    check("get /persistentvolumeclaims ns/web-d", true);
+    check("patch /persistentvolumeclaims/status ns/data", true);
+    check("get /persistentvolumes pv-1", true);
+    check("get /secrets storage/stage", true);
+    check("create /serviceaccounts/token ns/bot", true);
+    check("get /serviceaccounts ns/bot", true);
+    check("get /pods ns/web", true);
+    check("watch /pods ns/web", true);
+    check("get storage.k8s.io/volumeattachments va-1", true);
+    check("get resource.k8s.io/resourceclaims ns/gpu-0", true);
+    check("get resource.k8s.io/resourceclaims ns/from-template", true);
+    check("update resource.k8s.io/resourceslices slice-1", true);
+    check("get /nodes a", true);
+    check("patch /nodes/status a", true);
+    check("update coordination.k8s.io/leases kube-node-lease/a", true);
+    check("patch storage.k8s.io/csinodes a", true);
+
+    check("get /secrets other/env", false);
+    check("get /secrets ns/nobody", false);
+    check("get /secrets storage/controller", false);
+    check("list /secrets ns/", false);
+    check("list /secrets", false);
+    check("update /secrets ns/env", false);
+    check("delete /configmaps ns/env-map", false);
+    check("list /persistentvolumeclaims ns/data", false);
+    check("update /persistentvolumeclaims ns/data", false);
+    check("create /serviceaccounts/token ns/other", false);
+    check("create /serviceaccounts ns/bot", false);
+    check("list /pods", false);
+    check("get /pods/log ns/web", false);
+    check("update /pods ns/web", false);
+    check("get /nodes b", false);
+    check("list /nodes", false);
+    check("delete /nodes a", false);
+    check("update /nodes b", false);
+    check("get coordination.k8s.io/leases kube-node-lease/b", false);
+    check("get coordination.k8s.io/leases kube-system/a", false);
+    check("list coordination.k8s.io/leases kube-node-lease/", false);
+    check("list resource.k8s.io/resourceslices", false);
+    check("create apps/deployments ns/x", false);
+    check("list /secrets/status ns/env", false);
+}
+
+#[test]
+fn what_every_node_may() {
+    let authorizer = authorizer();
+    let check = |text: &str| {
+        assert!(authorizer.allows(&node("b"), &wanted(text)).is_allowed(), "{text}");
+    };
+    check("list /services");
+    check("create /events ns/");
+    check("create /nodes");
+    check("create /pods ns/");
+    check("delete /pods ns/mirror");
+    check("patch /pods/status ns/web");
+    check("create /pods/eviction ns/web");
+    check("create coordination.k8s.io/leases kube-node-lease/");
+    check("create certificates.k8s.io/certificatesigningrequests");
+    check("create authentication.k8s.io/tokenreviews");
+    check("list node.k8s.io/runtimeclasses");
+    check("list storage.k8s.io/csidrivers");
+    check("create resource.k8s.io/resourceslices");
+}
+
+#[test]
+fn selectors_widen_lists() {
+    let authorizer = authorizer();
+    let check = |resource: &str, selector: &[(&str, &str)], expected: bool| {
+        for verb in ["list", "watch"] {
+            let text = format!("{verb} {resource}");
+            let wanted = wanted(&text).selecting(selector);
+            assert_eq!(authorizer.allows(&node("a"), &wanted).is_allowed(), expected, "{text} {selector:?}");
+        }
+    };
+    check("/pods", &[("spec.nodeName", "a")], true);
+    check("/pods", &[("metadata.name", "x"), ("spec.nodeName", "a")], true);
+    check("/pods", &[("spec.nodeName", "b")], false);
+    check("/pods", &[("metadata.name", "a")], false);
+    check("resource.k8s.io/resourceslices", &[("spec.nodeName", "a")], true);
+    check("resource.k8s.io/resourceslices", &[("spec.nodeName", "b")], false);
+    check("/secrets", &[("spec.nodeName", "a")], false);
+}
+
+#[test]
+fn others_are_not_judged() {
+    let authorizer = authorizer();
+    let secret = wanted("get /secrets ns/env");
+    assert_eq!(authorizer.allows(&User::authenticated("jane", &[]), &secret), Decision::no_opinion(""));
+    assert!(!authorizer.allows(&User::authenticated("system:node:a", &[]), &secret).is_allowed());
+    assert!(authorizer.allows(&node(""), &secret).reason().contains("unknown node"));
+    assert!(!authorizer.allows(&node("a"), &Attributes::path("get", "/metrics")).is_allowed());
+}
+
+#[test]
+fn rights_end_with_the_pod() {
+    let mut authorizer = authorizer();
+    let secret = wanted("get /secrets ns/env");
+    let mut second = pod("a");
+    second["metadata"]["name"] = json!("web-2");
+    authorizer.graph.upsert(WatchedKind::Pod, &second);
+    authorizer.graph.remove(WatchedKind::Pod, "ns", "web");
+    assert!(authorizer.allows(&node("a"), &secret).is_allowed(), "the second pod still uses it");
+    second["spec"]["containers"] = json!([]);
+    authorizer.graph.upsert(WatchedKind::Pod, &second);
+    assert!(!authorizer.allows(&node("a"), &secret).is_allowed(), "an update can drop it");
+    assert!(authorizer.allows(&node("a"), &wanted("get /secrets ns/pull")).is_allowed());
+    second["spec"]["nodeName"] = json!("b");
+    authorizer.graph.upsert(WatchedKind::Pod, &second);
+    assert!(!authorizer.allows(&node("a"), &wanted("get /secrets ns/pull")).is_allowed());
+    assert!(authorizer.allows(&node("b"), &wanted("get /secrets ns/pull")).is_allowed());
+
+    authorizer.graph.remove(WatchedKind::Pod, "ns", "web-2");
+    authorizer.graph.remove(WatchedKind::PersistentVolume, "", "pv-1");
+    authorizer.graph.remove(WatchedKind::VolumeAttachment, "", "va-1");
+    authorizer.graph.remove(WatchedKind::ResourceSlice, "", "slice-1");
+    assert!(authorizer.graph.is_empty(), "nothing is left behind: {:?}", authorizer.graph);
+}
+
+#[test]
+fn mirror_pods_grant_nothing() {
+    let mut authorizer = NodeAuthorizer::default();
+    let mut mirror = pod("a");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    authorizer.graph.upsert(WatchedKind::Pod, &mirror);
+    assert!(!authorizer.allows(&node("a"), &wanted("get /secrets ns/env")).is_allowed());
+    assert!(authorizer.allows(&node("a"), &wanted("get /pods ns/web")).is_allowed());
+}
+
+#[test]
+fn nonsense_relates_to_nothing() {
+    let mut graph = NodeGraph::default();
+    let kinds = [
+        WatchedKind::Pod,
+        WatchedKind::PersistentVolume,
+        WatchedKind::VolumeAttachment,
+        WatchedKind::ResourceSlice,
+    ];
+    for kind in kinds {
+        for object in
+            [json!(null), json!([]), json!({"metadata": 1, "spec": {"volumes": {}, "containers": [1]}})]
+        {
+            graph.upsert(kind, &object);
+        }
+        graph.remove(kind, "", "");
+    }
+    assert!(graph.is_empty());
+}
+
+proptest! {
+    /// Pods come, change node and secret, and go: a node reaches exactly the secrets of its living pods.
+    #[test]
+    fn counts_equal_a_scan(steps in prop::collection::vec((0usize..4, 0usize..3, 0usize..3, any::<bool>()), 1..50)) {
+        let mut graph = NodeGraph::default();
+        let mut living = std::collections::BTreeMap::new();
+        for (pod, node, secret, remove) in steps {
+            if remove {
+                graph.remove(WatchedKind::Pod, "ns", &pod.to_string());
+                living.remove(&pod);
+            } else {
+                graph.upsert(WatchedKind::Pod, &json!({
+                    "metadata": {"namespace": "ns", "name": pod.to_string()},
+                    "spec": {"nodeName": format!("n{node}"), "imagePullSecrets": [{"name": format!("s{secret}")}]},
+                }));
+                living.insert(pod, (node, secret));
+            }
+        }
+        for node in 0..3 {
+            for secret in 0..3 {
+                let expected = living.values().any(|&pair| pair == (node, secret));
+                let found = graph.relates(&format!("n{node}"), Kind::Secret, "ns", &format!("s{secret}"));
+                prop_assert_eq!(found, expected);
+            }
+        }
+        for pod in living.keys() {
+            graph.remove(WatchedKind::Pod, "ns", &pod.to_string());
+        }
+        prop_assert!(graph.is_empty());
+    }
+}

@@ -1,0 +1,167 @@
+//! Service account tokens: signed statements of who a pod is, and for how long.
+//!
+//! [`TokenIssuer`] makes and verifies them. It proves that a token is ours, unexpired and meant for this
+//! audience; whether the account, pod, node or secret that the token is bound to still exists is for the
+//! caller, who has the store. It opens no socket and reads no clock.
+
+mod cache;
+mod claims;
+mod discovery;
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::{SignedDuration, Timestamp};
+use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, encode};
+use thiserror::Error;
+
+use self::cache::VerifiedSignatures;
+use self::claims::Claims;
+pub use self::claims::{ObjectRef, TokenSpec, VerifiedToken};
+pub use self::keys::SigningKeys;
+
+/// `iss` of tokens kept in Secrets, from before tokens had an audience or an end.
+const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+/// How far a clock of another control plane host may be ahead of ours.
+const CLOCK_SKEW: i64 = 60;
+/// Far above any token we issue; keeps nonsense from being hashed and parsed.
+const LONGEST_TOKEN: usize = 64 * 1024;
+
+/// Why a bearer token is not accepted. All of these are a 401.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TokenError {
+    #[error("the token is not a JSON web token")]
+    Malformed,
+    #[error("the token was issued by {0:?}, not by this cluster")]
+    ForeignIssuer(String),
+    #[error("the token's signature is not from any key of this cluster")]
+    Signature,
+    #[error("the token expired at {0}")]
+    Expired(Timestamp),
+    #[error("the token is not valid before {0}")]
+    NotYetValid(Timestamp),
+    #[error("the token is meant for {found:?}, not for {wanted:?}")]
+    Audience { found: Vec<String>, wanted: Vec<String> },
+    #[error("the token's claims are not those of a service account: {0}")]
+    Claims(&'static str),
+}
+
+/// Issues and verifies tokens under one issuer URL.
+pub struct TokenIssuer {
+    issuer: String,
+    api_audiences: Vec<String>,
+    keys: RwLock<Arc<SigningKeys>>,
+    verified: VerifiedSignatures,
+}
+
+impl TokenIssuer {
+    /// `issuer` is a URL such as `https://kubernetes.default.svc.cluster.local`; it is also the audience of
+    /// tokens for the API server itself, unless `api_audiences` lists others.
+    pub fn new(issuer: &str, api_audiences: &[&str], keys: Arc<SigningKeys>) -> Self {
+        let audiences = if api_audiences.is_empty() { &[issuer][..] } else { api_audiences };
+        TokenIssuer {
+            issuer: issuer.to_owned(),
+            api_audiences: audiences.iter().map(|&a| a.to_owned()).collect(),
+            keys: RwLock::new(keys),
+            verified: VerifiedSignatures::default(),
+        }
+    }
+
+    /// Audiences that mean the API server.
+    pub fn api_audiences(&self) -> &[String] {
+        &self.api_audiences
+    }
+
+    /// Takes over the keys of a [`crate::pki::Pki`] that has changed them.
+    pub fn set_keys(&self, keys: Arc<SigningKeys>) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        self.verified.clear();
+    }
+
+    fn keys(&self) -> Arc<SigningKeys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A token that ends at `now + lifetime`.
+    pub fn issue(
+        &self,
+        spec: &TokenSpec,
+        lifetime: SignedDuration,
+        now: Timestamp,
+    ) -> Result<String, TokenError> {
+        let mut claims = Claims::bound(spec, &self.issuer, lifetime, now);
+        if claims.aud.is_empty() {
+            claims.aud = self.api_audiences.clone();
+        }
+        self.sign(&claims)
+    }
+
+    /// A token without end, for a Secret of type `kubernetes.io/service-account-token`.
+    pub fn issue_for_secret(
+        &self,
+        namespace: &str,
+        account: &ObjectRef,
+        secret_name: &str,
+    ) -> Result<String, TokenError> {
+        self.sign(&Claims::legacy(namespace, account, secret_name))
+    }
+
+    fn sign(&self, claims: &Claims) -> Result<String, TokenError> {
+        let keys = self.keys();
+        let mut header = Header::new(Algorithm::ES256);
+        header.typ = None;
+        header.kid = Some(keys.current().id.clone());
+        encode(&header, claims, keys.encoding()).map_err(|_| TokenError::Signature)
+    }
+
+    /// Verifies a bearer token for the API server.
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<VerifiedToken, TokenError> {
+        self.verify_for(token, &self.api_audiences, now)
+    }
+
+    /// Verifies a token for any of these audiences, as a TokenReview asks.
+    pub fn verify_for(
+        &self,
+        token: &str,
+        audiences: &[String],
+        now: Timestamp,
+    ) -> Result<VerifiedToken, TokenError> {
+        let claims = match self.verified.get(token) {
+            Some(claims) => claims,
+            None => self.verified.insert(token, self.check_signature(token)?),
+        };
+        claims.check_dates(now)?;
+        let token = claims.to_verified(&self.api_audiences)?;
+        if !token.audiences.iter().any(|a| audiences.contains(a)) {
+            return Err(TokenError::Audience { found: token.audiences, wanted: audiences.to_vec() });
+        }
+        Ok(token)
+    }
+
+    fn check_signature(&self, token: &str) -> Result<Claims, TokenError> {
+        if token.len() > LONGEST_TOKEN {
+            return Err(TokenError::Malformed);
+        }
+        let header = decode_header(token).map_err(|_| TokenError::Malformed)?;
+        if header.alg != Algorithm::ES256 {
+            return Err(TokenError::Signature);
+        }
+        // Dates and audiences are checked against the caller's clock and wishes, not here.
+        let mut rules = Validation::new(Algorithm::ES256);
+        rules.required_spec_claims.clear();
+        (rules.validate_exp, rules.validate_nbf, rules.validate_aud) = (false, false, false);
+        let keys = self.keys();
+        let signed_with = keys.candidates(header.kid.as_deref());
+        let claims = signed_with
+            .filter_map(|key| decode::<Claims>(token, &key.decoding, &rules).ok())
+            .map(|decoded| decoded.claims)
+            .next()
+            .ok_or(TokenError::Signature)?;
+        if claims.iss != self.issuer && claims.iss != LEGACY_ISSUER {
+            return Err(TokenError::ForeignIssuer(claims.iss));
+        }
+        Ok(claims)
+    }
+}

@@ -1,0 +1,75 @@
+//! The CRI configuration of one container.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use k8s_cri::v1 as cri;
+use k8s_openapi::api::core::v1 as core;
+
+use super::expand::expand;
+use super::resources::linux_resources;
+use crate::cri::*;
+use crate::pod::{Blueprint, ContainerSpec, qos_class};
+
+/// Everything that a container's configuration is made of.
+pub struct Request<'a> {
+    pub blueprint: &'a Blueprint,
+    pub container: &'a ContainerSpec,
+    pub attempt: u32,
+    pub restart_delay: Duration,
+    /// The image's id on this node.
+    pub image_id: &'a str,
+    pub env: &'a [(String, String)],
+    pub mounts: Vec<cri::Mount>,
+    pub security: cri::LinuxContainerSecurityContext,
+    pub node_memory: i64,
+    /// File on the node that becomes the container's termination message.
+    pub termination_message: String,
+}
+
+pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
+    let Request { blueprint, container, .. } = request;
+    let spec = &container.spec;
+    let lookup = |name: &str| request.env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+    let words =
+        |list: &Option<Vec<String>>| list.iter().flatten().map(|word| expand(word, &lookup)).collect();
+    let resources = spec.resources.clone().unwrap_or_default();
+    cri::ContainerConfig {
+        metadata: Some(cri::ContainerMetadata { name: spec.name.clone(), attempt: request.attempt }),
+        image: Some(cri::ImageSpec {
+            image: request.image_id.to_owned(),
+            user_specified_image: spec.image.clone().unwrap_or_default(),
+            ..Default::default()
+        }),
+        command: words(&spec.command),
+        args: words(&spec.args),
+        working_dir: spec.working_dir.clone().unwrap_or_default(),
+        envs: request.env.iter().map(|(k, v)| cri::KeyValue { key: k.clone(), value: v.clone() }).collect(),
+        mounts: request.mounts,
+        labels: labels(blueprint, spec),
+        annotations: HashMap::from([
+            (CONTAINER_HASH.to_owned(), container.hash.clone()),
+            (RESTART_DELAY.to_owned(), request.restart_delay.as_secs().to_string()),
+            (TERMINATION_MESSAGE.to_owned(), request.termination_message),
+        ]),
+        log_path: format!("{}/{}.log", spec.name, request.attempt),
+        stdin: spec.stdin.unwrap_or(false),
+        stdin_once: spec.stdin_once.unwrap_or(false),
+        tty: spec.tty.unwrap_or(false),
+        linux: Some(cri::LinuxContainerConfig {
+            resources: Some(linux_resources(&resources, qos_class(blueprint), request.node_memory)),
+            security_context: Some(request.security),
+        }),
+        ..Default::default()
+    }
+}
+
+fn labels(blueprint: &Blueprint, spec: &core::Container) -> HashMap<String, String> {
+    let pairs = [
+        (POD_NAME, &blueprint.name),
+        (POD_NAMESPACE, &blueprint.namespace),
+        (POD_UID, &blueprint.uid),
+        (CONTAINER_NAME, &spec.name),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}

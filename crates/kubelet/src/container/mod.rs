@@ -1,0 +1,14 @@
+//! From a container's spec to what the runtime is asked for. Pure.
+
+mod config;
+mod env;
+mod expand;
+mod field_ref;
+mod resources;
+mod security;
+
+pub use config::{Request, container_config};
+pub use env::{EnvError, environment};
+pub use expand::expand;
+pub use field_ref::{FieldError, Placement, field, resource};
+pub use security::{SecurityError, container_security, sandbox_security};

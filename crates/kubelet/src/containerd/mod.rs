@@ -1,0 +1,15 @@
+//! A containerd of our own: its configuration, its process, its events.
+//!
+//! containerd outlives the agent, as the pods do. Nothing here knows of pods or of the API server.
+
+mod connection;
+mod events;
+mod host;
+mod settings;
+mod supervisor;
+
+pub use connection::connect;
+pub use events::{RuntimeEvent, watch_events};
+pub use host::{CgroupMode, Host, OciRuntime};
+pub use settings::Settings;
+pub use supervisor::{Containerd, ContainerdError};

@@ -1,0 +1,83 @@
+//! The container runtime, as the agent sees it.
+//!
+//! [`Runtime`] is the edge: everything above it is tested with a fake, [`Cri`] speaks to the real one.
+
+mod client;
+mod labels;
+mod record;
+
+pub use client::Cri;
+pub use labels::*;
+pub use record::{ContainerRecord, ContainerState, PodRecord, SandboxRecord};
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_cri::v1::{AuthConfig, ContainerConfig, PodSandboxConfig};
+use thiserror::Error;
+
+#[derive(Debug, Clone, Error)]
+pub enum RuntimeError {
+    /// The runtime said no. Its words are for the user.
+    #[error("{0}")]
+    Refused(String),
+    /// Nobody answers on the socket; trying again will help.
+    #[error("the container runtime does not answer: {0}")]
+    Unavailable(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("timed out: {0}")]
+    Timeout(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecOutput {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub exit_code: i32,
+}
+
+/// An image that is present on the node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageRecord {
+    /// Digest of the image's config.
+    pub id: String,
+    pub tags: Vec<String>,
+    pub digests: Vec<String>,
+    pub size: u64,
+    /// The numeric user the image runs as, if it names one.
+    pub uid: Option<i64>,
+    pub username: String,
+}
+
+#[async_trait]
+pub trait Runtime: Send + Sync + 'static {
+    /// Everything the runtime knows of one pod.
+    async fn pod(&self, uid: &str) -> Result<PodRecord, RuntimeError>;
+    /// UIDs of all pods that have a sandbox or a container.
+    async fn pod_uids(&self) -> Result<Vec<String>, RuntimeError>;
+    /// The pod that a container or sandbox belongs to.
+    async fn pod_uid_of(&self, id: &str) -> Result<Option<String>, RuntimeError>;
+
+    async fn run_sandbox(&self, config: PodSandboxConfig) -> Result<String, RuntimeError>;
+    async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
+    async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
+
+    async fn create_container(
+        &self,
+        sandbox_id: &str,
+        config: ContainerConfig,
+        sandbox: PodSandboxConfig,
+    ) -> Result<String, RuntimeError>;
+    async fn start_container(&self, id: &str) -> Result<(), RuntimeError>;
+    /// Sends the stop signal, then kills after `grace`.
+    async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError>;
+    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError>;
+    async fn exec(&self, id: &str, command: &[String], timeout: Duration)
+    -> Result<ExecOutput, RuntimeError>;
+
+    async fn image(&self, name: &str) -> Result<Option<ImageRecord>, RuntimeError>;
+    async fn images(&self) -> Result<Vec<ImageRecord>, RuntimeError>;
+    async fn pull_image(&self, name: &str, auth: Option<AuthConfig>) -> Result<String, RuntimeError>;
+    async fn remove_image(&self, id: &str) -> Result<(), RuntimeError>;
+}

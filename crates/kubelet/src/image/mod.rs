@@ -1,0 +1,17 @@
+//! Images without a registry: reading docker and OCI archives, making archives, and containerd's store.
+
+mod archive;
+mod manifest;
+mod name;
+mod pause;
+mod recipe;
+mod store;
+
+pub use archive::{Archive, ArchiveError};
+pub use name::normalize;
+pub use pause::{PAUSE_IMAGE, pause_archive};
+pub use recipe::Recipe;
+pub use store::{ImageStore, Progress, StoreError, StoredImage};
+
+/// containerd's namespace for everything that CRI sees.
+pub const NAMESPACE: &str = "k8s.io";

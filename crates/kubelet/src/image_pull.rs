@@ -1,0 +1,122 @@
+//! Gets a container's image onto the node, as its pull policy says.
+
+use crate::context::Context;
+use crate::cri::ImageRecord;
+use crate::events::Severity;
+use crate::pod::{Blueprint, ContainerSpec, OperationError, subject};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+/// The image's record, after a pull if there must be one.
+pub async fn ensure(
+    context: &Context,
+    blueprint: &Blueprint,
+    container: &ContainerSpec,
+) -> Result<ImageRecord, OperationError> {
+    let name = container.spec.image.as_deref().unwrap_or_default();
+    let event = |severity, reason: &str, message: &str| {
+        context.recorder.record(subject(blueprint, Some(&container.spec.name)), severity, reason, message);
+    };
+    if !is_valid_name(name) {
+        let message = format!("Failed to apply default image tag \"{name}\": couldn't parse image name");
+        event(Severity::Warning, "InspectFailed", &message);
+        return Err(OperationError::new("InvalidImageName", message));
+    }
+    let policy = policy(container.spec.image_pull_policy.as_deref(), name);
+    let inspect = |error| OperationError::new("ImageInspectError", error);
+    let present = context.runtime.image(name).await.map_err(inspect)?;
+    match (policy, present) {
+        (PullPolicy::IfNotPresent | PullPolicy::Never, Some(image)) => {
+            let message = format!("Container image \"{name}\" already present on machine");
+            event(Severity::Normal, "Pulled", &message);
+            return Ok(image);
+        }
+        (PullPolicy::Never, None) => {
+            let message = format!("Container image \"{name}\" is not present with pull policy of Never");
+            event(Severity::Warning, "ErrImageNeverPull", &message);
+            return Err(OperationError::new("ErrImageNeverPull", message));
+        }
+        _ => {}
+    }
+    event(Severity::Normal, "Pulling", &format!("Pulling image \"{name}\""));
+    if let Err(error) = context.runtime.pull_image(name, None).await {
+        event(Severity::Warning, "Failed", &format!("Failed to pull image \"{name}\": {error}"));
+        event(Severity::Warning, "Failed", "Error: ErrImagePull");
+        return Err(OperationError::new("ErrImagePull", error));
+    }
+    event(Severity::Normal, "Pulled", &format!("Successfully pulled image \"{name}\""));
+    let pulled = context.runtime.image(name).await.map_err(inspect)?;
+    pulled.ok_or_else(|| {
+        OperationError::new("ImageInspectError", format!("image {name} vanished after its pull"))
+    })
+}
+
+fn policy(wanted: Option<&str>, image: &str) -> PullPolicy {
+    match wanted {
+        Some("Always") => PullPolicy::Always,
+        Some("Never") => PullPolicy::Never,
+        Some("IfNotPresent") => PullPolicy::IfNotPresent,
+        _ if crate::image::normalize(image).ends_with(":latest") => PullPolicy::Always,
+        _ => PullPolicy::IfNotPresent,
+    }
+}
+
+/// Repository paths are lower case; tags and digests follow.
+fn is_valid_name(name: &str) -> bool {
+    let (path, digest) = name.split_once('@').map_or((name, None), |(path, digest)| (path, Some(digest)));
+    let last = path.rfind('/').map_or(0, |slash| slash + 1);
+    let (repository, tag) = match path[last..].split_once(':') {
+        Some((_, tag)) => (&path[..path.len() - tag.len() - 1], Some(tag)),
+        None => (path, None),
+    };
+    let (host, rest) = repository.split_once('/').unwrap_or(("", repository));
+    let component = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-/".contains(c);
+    let host_char = |c: char| c.is_ascii_alphanumeric() || ".-:_[]".contains(c);
+    let tag_char = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !rest.is_empty()
+        && rest.chars().all(component)
+        && rest.split('/').all(|part| part.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        && host.chars().all(host_char)
+        && (host.is_empty() || host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '['))
+        && tag.is_none_or(|tag| !tag.is_empty() && tag.len() <= 128 && tag.chars().all(tag_char))
+        && digest.is_none_or(|digest| digest.split_once(':').is_some_and(|(_, hex)| hex.len() >= 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies() {
+        use PullPolicy::*;
+        let check =
+            |wanted: Option<&str>, image: &str, want| assert_eq!(policy(wanted, image), want, "{image}");
+        check(None, "a", Always);
+        check(None, "a:latest", Always);
+        check(None, "a:1", IfNotPresent);
+        check(None, "a@sha256:0", IfNotPresent);
+        check(Some("Never"), "a", Never);
+        check(Some("IfNotPresent"), "a", IfNotPresent);
+    }
+
+    #[test]
+    fn names() {
+        let check = |name: &str, want: bool| assert_eq!(is_valid_name(name), want, "{name}");
+        check("busybox", true);
+        check("busybox:1.36", true);
+        check("localhost:5000/a/b:x", true);
+        check(&format!("a@sha256:{}", "0".repeat(64)), true);
+        check("", false);
+        check("Busybox", false);
+        check("a:", false);
+        check("a b", false);
+        check("a//b", false);
+        check("a@sha256:1", false);
+        check("../x", false);
+    }
+}

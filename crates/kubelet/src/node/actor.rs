@@ -1,0 +1,141 @@
+//! Registers the node and tells the API server that it lives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::lease::renew_lease;
+use super::status::{Observation, default_labels, node_status};
+use crate::context::Context;
+use crate::cri::{Cri, Runtime};
+
+/// How often the lease is renewed and the status looked at.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often an unchanged status is sent.
+const STATUS: Duration = Duration::from_secs(300);
+const RETRY: Duration = Duration::from_secs(1);
+
+pub struct NodeActor {
+    context: Arc<Context>,
+    cri: Cri,
+}
+
+impl NodeActor {
+    pub fn new(context: Arc<Context>, cri: Cri) -> Self {
+        NodeActor { context, cri }
+    }
+
+    /// Never returns.
+    pub async fn run(self) {
+        let uid = loop {
+            match self.register().await {
+                Ok(uid) => break uid,
+                Err(error) => warn!(%error, "cannot register the node"),
+            }
+            tokio::time::sleep(RETRY).await;
+        };
+        info!(node = self.context.config.node_name, "registered");
+        let mut sent: Option<(Value, Instant)> = None;
+        let mut ticks = tokio::time::interval(HEARTBEAT);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = renew_lease(&self.context, &uid).await {
+                warn!(%error, "cannot renew the node's lease");
+            }
+            if let Err(error) = self.report(&mut sent).await {
+                warn!(%error, "cannot report the node's status");
+                sent = None;
+            }
+        }
+    }
+
+    fn api(&self) -> Api<core::Node> {
+        Api::all(self.context.client.clone())
+    }
+
+    /// Makes the node object or brings its labels up to date; returns its UID.
+    async fn register(&self) -> Result<String, kube::Error> {
+        let config = &self.context.config;
+        let labels = default_labels(config, &self.context.machine);
+        let node = core::Node {
+            metadata: ObjectMeta {
+                name: Some(config.node_name.clone()),
+                labels: Some(labels.clone()),
+                ..Default::default()
+            },
+            spec: Some(core::NodeSpec {
+                taints: Some(config.taints.clone()).filter(|taints| !taints.is_empty()),
+                pod_cidr: config.pod_cidr.map(|cidr| cidr.to_string()),
+                pod_cidrs: config.pod_cidr.map(|cidr| vec![cidr.to_string()]),
+                ..Default::default()
+            }),
+            status: None,
+        };
+        let node = match self.api().create(&PostParams::default(), &node).await {
+            Err(kube::Error::Api(error)) if error.code == 409 => self.update_labels(labels).await?,
+            other => other?,
+        };
+        Ok(node.metadata.uid.unwrap_or_default())
+    }
+
+    async fn update_labels(&self, labels: BTreeMap<String, String>) -> Result<core::Node, kube::Error> {
+        let name = &self.context.config.node_name;
+        let node = self.api().get(name).await?;
+        let has = node.metadata.labels.clone().unwrap_or_default();
+        if labels.iter().all(|(key, value)| has.get(key) == Some(value)) {
+            return Ok(node);
+        }
+        let patch = json!({"metadata": {"labels": labels}});
+        self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+    }
+
+    async fn report(&self, sent: &mut Option<(Value, Instant)>) -> Result<(), kube::Error> {
+        let name = &self.context.config.node_name;
+        let node = self.api().get(name).await?;
+        let observation = self.observe().await;
+        let status =
+            node_status(&self.context.config, &self.context.machine, &observation, &node, Timestamp::now());
+        let value = serde_json::to_value(&status).unwrap_or_default();
+        // Heartbeat times change always; they alone are no reason to write.
+        let essence = without_heartbeats(value.clone());
+        if let Some((last, at)) = sent
+            && *last == essence
+            && at.elapsed() < STATUS
+        {
+            return Ok(());
+        }
+        let patch = json!({"status": value});
+        self.api().patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        *sent = Some((essence, Instant::now()));
+        Ok(())
+    }
+
+    async fn observe(&self) -> Observation {
+        let not_ready = match self.cri.not_ready().await {
+            Ok(reason) => reason,
+            Err(error) => Some(error.to_string()),
+        };
+        Observation {
+            not_ready,
+            runtime_version: self.cri.version().await.unwrap_or_default(),
+            images: self.cri.images().await.unwrap_or_default(),
+        }
+    }
+}
+
+fn without_heartbeats(mut status: Value) -> Value {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        if let Some(condition) = condition.as_object_mut() {
+            condition.remove("lastHeartbeatTime");
+        }
+    }
+    status
+}

@@ -1,0 +1,44 @@
+//! The node's lease: the cheap heartbeat.
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::context::Context;
+
+const NAMESPACE: &str = "kube-node-lease";
+const SECONDS: i32 = 40;
+
+pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::Error> {
+    let api: Api<Lease> = Api::namespaced(context.client.clone(), NAMESPACE);
+    let name = &context.config.node_name;
+    let now = MicroTime(Timestamp::now());
+    let patch = json!({"spec": {"holderIdentity": name, "renewTime": now}});
+    match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Err(kube::Error::Api(error)) if error.code == 404 => {}
+        other => return other.map(drop),
+    }
+    let lease = Lease {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(NAMESPACE.to_owned()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                name: name.clone(),
+                uid: node_uid.to_owned(),
+                ..Default::default()
+            }]),
+            ..Default::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(name.clone()),
+            lease_duration_seconds: Some(SECONDS),
+            renew_time: Some(now),
+            ..Default::default()
+        }),
+    };
+    api.create(&PostParams::default(), &lease).await.map(drop)
+}

@@ -1,0 +1,135 @@
+//! The conditions of a pod that its node decides. Those of others are left as they are. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::blueprint::{Blueprint, Kind};
+use crate::cri::{ContainerRecord, PodRecord};
+
+struct Verdict {
+    is_true: bool,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl Verdict {
+    fn yes() -> Self {
+        Verdict { is_true: true, reason: None, message: None }
+    }
+
+    fn no(reason: &'static str, message: Option<String>) -> Self {
+        Verdict { is_true: false, reason: Some(reason), message }
+    }
+}
+
+pub fn conditions(
+    blueprint: &Blueprint,
+    record: &PodRecord,
+    old: &core::PodStatus,
+    status: &core::PodStatus,
+    now: Timestamp,
+) -> Vec<core::PodCondition> {
+    let phase = status.phase.as_deref().unwrap_or_default();
+    let containers = containers_ready(status, phase);
+    let mut ready = gates_open(blueprint, old);
+    if !containers.is_true {
+        ready = Verdict { is_true: false, reason: containers.reason, message: containers.message.clone() };
+    }
+    let sandbox = match record.sandbox() {
+        Some(_) => Verdict::yes(),
+        None => Verdict { is_true: false, reason: None, message: None },
+    };
+    let own = [
+        ("PodReadyToStartContainers", sandbox),
+        ("Initialized", initialized(blueprint, record, phase)),
+        ("Ready", ready),
+        ("ContainersReady", containers),
+        ("PodScheduled", Verdict::yes()),
+    ];
+    let before = old.conditions.clone().unwrap_or_default();
+    let others = before.iter().filter(|c| own.iter().all(|(kind, _)| *kind != c.type_)).cloned();
+    let mut all: Vec<_> = others.collect();
+    for (kind, verdict) in own {
+        let previous = before.iter().find(|c| c.type_ == kind);
+        all.push(condition(kind, verdict, previous, blueprint.pod.metadata.generation, now));
+    }
+    all
+}
+
+fn condition(
+    kind: &str,
+    verdict: Verdict,
+    previous: Option<&core::PodCondition>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> core::PodCondition {
+    let status = if verdict.is_true { "True" } else { "False" };
+    let unchanged = previous.filter(|p| p.status == status).and_then(|p| p.last_transition_time.clone());
+    core::PodCondition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: verdict.reason.map(str::to_owned),
+        message: verdict.message,
+        last_transition_time: unchanged.or(Some(Time(now))),
+        last_probe_time: None,
+        observed_generation: generation,
+    }
+}
+
+fn containers_ready(status: &core::PodStatus, phase: &str) -> Verdict {
+    match phase {
+        "Succeeded" => return Verdict::no("PodCompleted", None),
+        "Failed" => return Verdict::no("PodFailed", None),
+        _ => {}
+    }
+    let sidecars = status.init_container_statuses.iter().flatten().filter(|s| s.started == Some(true));
+    let all = status.container_statuses.iter().flatten().chain(sidecars);
+    let unready: Vec<_> = all.filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
+    match unready.as_slice() {
+        [] => Verdict::yes(),
+        names => Verdict::no(
+            "ContainersNotReady",
+            Some(format!("containers with unready status: [{}]", names.join(" "))),
+        ),
+    }
+}
+
+/// Conditions that others set and that the pod's spec makes readiness depend on.
+fn gates_open(blueprint: &Blueprint, old: &core::PodStatus) -> Verdict {
+    let gates = blueprint.spec().and_then(|spec| spec.readiness_gates.clone()).unwrap_or_default();
+    let is_true = |kind: &str| {
+        let mut conditions = old.conditions.iter().flatten();
+        conditions.any(|c| c.type_ == kind && c.status == "True")
+    };
+    let closed: Vec<_> = gates.into_iter().map(|g| g.condition_type).filter(|kind| !is_true(kind)).collect();
+    match closed.first() {
+        None => Verdict::yes(),
+        Some(kind) => Verdict::no(
+            "ReadinessGatesNotReady",
+            Some(format!(
+                "corresponding condition of pod readiness gate \"{kind}\" does not exist or is not \"True\"."
+            )),
+        ),
+    }
+}
+
+fn initialized(blueprint: &Blueprint, record: &PodRecord, phase: &str) -> Verdict {
+    let started = blueprint.of_kind(Kind::Main).any(|spec| record.container(&spec.spec.name).is_some());
+    if started || phase == "Succeeded" {
+        return match phase {
+            "Succeeded" => Verdict { reason: Some("PodCompleted"), ..Verdict::yes() },
+            _ => Verdict::yes(),
+        };
+    }
+    let done = |name: &str| record.container(name).and_then(ContainerRecord::exit_code) == Some(0);
+    let init = blueprint.of_kind(Kind::Init).map(|spec| spec.spec.name.as_str());
+    let open: Vec<_> = init.filter(|name| !done(name)).collect();
+    match open.as_slice() {
+        [] => Verdict::yes(),
+        names => Verdict::no(
+            "ContainersNotInitialized",
+            Some(format!("containers with incomplete status: [{}]", names.join(" "))),
+        ),
+    }
+}

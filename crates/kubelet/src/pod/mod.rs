@@ -1,0 +1,22 @@
+//! Pods: what they should be, what to do next, and what to tell the API server.
+//!
+//! `plan` and `status` are pure; the worker carries out what they say.
+
+mod blueprint;
+mod conditions;
+mod container_status;
+mod exits;
+mod manager;
+mod notes;
+mod operation;
+mod plan;
+mod qos;
+mod report;
+mod restart;
+mod status;
+mod worker;
+
+pub use blueprint::{Blueprint, ContainerSpec, Kind};
+pub use manager::Manager;
+pub use operation::{OperationError, subject};
+pub use qos::{QosClass, class as qos_class};

@@ -1,0 +1,82 @@
+//! What the agent remembers of a pod and the runtime cannot tell. Lost with the agent, and found again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How long a failed pull is shown as such before it is shown as waiting.
+const PULL_ERROR_SHOWN: SignedDuration = SignedDuration::from_secs(1);
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notes {
+    /// Operations under way. The plan leaves their targets alone.
+    pub busy: BTreeSet<Target>,
+    /// Operations that failed, and when to try again.
+    pub failures: BTreeMap<Target, Failure>,
+    /// By container id.
+    pub health: BTreeMap<String, Health>,
+    /// Why the pod must end although nobody deleted it.
+    pub end: Option<End>,
+    /// When the agent first saw that the pod must end.
+    pub stopping_since: Option<Timestamp>,
+    /// Volumes and cgroups of a pod that ended are gone.
+    pub released: bool,
+}
+
+/// What an operation works on. One operation per target at a time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The sandbox, the volumes, the pod as a whole.
+    Pod,
+    Container(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Kubernetes' name for it: `ErrImagePull`, `CreateContainerConfigError`.
+    pub reason: &'static str,
+    pub message: String,
+    pub since: Timestamp,
+    pub retry_at: Timestamp,
+    /// How often it failed in a row, from 1.
+    pub count: u32,
+}
+
+impl Failure {
+    /// Reason and message as the container's status shows them: a failed pull soon becomes a back-off.
+    pub fn shown(&self, image: &str, now: Timestamp) -> (&'static str, String) {
+        match self.reason {
+            "ErrImagePull" if self.turns_into_back_off() <= now => {
+                let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {}", self.message);
+                ("ImagePullBackOff", message)
+            }
+            reason => (reason, self.message.clone()),
+        }
+    }
+
+    /// When to look again although it is not time to try again.
+    pub fn next_change(&self, now: Timestamp) -> Timestamp {
+        let turn = self.turns_into_back_off();
+        if self.reason == "ErrImagePull" && turn > now { turn.min(self.retry_at) } else { self.retry_at }
+    }
+
+    fn turns_into_back_off(&self) -> Timestamp {
+        self.since.checked_add(PULL_ERROR_SHOWN).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// What probes and hooks found out about a running container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Health {
+    /// The postStart hook is done and the startup probe succeeded.
+    pub started: bool,
+    pub ready: bool,
+    /// Why it must be replaced.
+    pub unhealthy: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    pub reason: String,
+    pub message: String,
+}

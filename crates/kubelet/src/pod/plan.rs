@@ -1,0 +1,328 @@
+//! Decides what to do next for a pod: `(blueprint, runtime state, notes, now) → actions`.
+//!
+//! Pure: no clock, no client, no runtime, no logging. Each call looks at everything anew, so it makes no
+//! difference whether the agent or containerd was restarted in between.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::blueprint::{Blueprint, ContainerSpec, Kind};
+use super::notes::{End, Notes, Target};
+use super::restart;
+use crate::cri::{ContainerRecord, ContainerState, PodRecord};
+
+/// The newest incarnation and the one before it, for `kubectl logs --previous`.
+const INCARNATIONS_KEPT: usize = 2;
+/// Even without grace a container gets the chance to see its signal.
+const SHORTEST_GRACE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Stops what is left of earlier sandboxes and makes a new one.
+    RunSandbox {
+        attempt: u32,
+        stop: Vec<String>,
+    },
+    StartContainer {
+        name: String,
+        sandbox_id: String,
+        attempt: u32,
+        /// Back-off that applies should this incarnation end.
+        restart_delay: Duration,
+        /// A container that was created but never started, and stands in the way.
+        discard: Option<String>,
+    },
+    KillContainer {
+        name: String,
+        id: String,
+        grace: Duration,
+        why: String,
+    },
+    RemoveContainer {
+        name: String,
+        id: String,
+    },
+    StopSandbox {
+        id: String,
+    },
+    /// Unmounts volumes and removes cgroups of a pod that ended. Its containers stay for their logs.
+    Release,
+    /// Removes everything that is left of a deleted pod, then the API object.
+    Remove,
+}
+
+impl Action {
+    pub fn target(&self) -> Target {
+        match self {
+            Action::StartContainer { name, .. }
+            | Action::KillContainer { name, .. }
+            | Action::RemoveContainer { name, .. } => Target::Container(name.clone()),
+            Action::RunSandbox { .. } | Action::StopSandbox { .. } | Action::Release | Action::Remove => {
+                Target::Pod
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// At most one per target.
+    pub actions: Vec<Action>,
+    /// When to look again even if nothing happens.
+    pub wake: Option<Timestamp>,
+}
+
+pub fn plan(blueprint: &Blueprint, record: &PodRecord, notes: &Notes, now: Timestamp) -> Plan {
+    let mut planner = Planner { blueprint, record, notes, now, plan: Plan::default() };
+    if must_stop(blueprint, record, notes, now) {
+        planner.stop();
+    } else {
+        planner.wake_at(deadline(blueprint));
+        planner.run();
+    }
+    planner.plan
+}
+
+/// Nothing of this pod may start any more.
+pub fn must_stop(blueprint: &Blueprint, record: &PodRecord, notes: &Notes, now: Timestamp) -> bool {
+    blueprint.deleted.is_some()
+        || blueprint.terminal
+        || end(blueprint, notes, now).is_some()
+        || finished(blueprint, record)
+}
+
+/// Why the pod must end although nobody deleted it.
+pub fn end(blueprint: &Blueprint, notes: &Notes, now: Timestamp) -> Option<End> {
+    if notes.end.is_some() {
+        return notes.end.clone();
+    }
+    deadline(blueprint).filter(|deadline| *deadline <= now).map(|_| End {
+        reason: "DeadlineExceeded".to_owned(),
+        message: "Pod was active on the node longer than the specified deadline".to_owned(),
+    })
+}
+
+/// All containers have ended and none will be restarted.
+pub fn finished(blueprint: &Blueprint, record: &PodRecord) -> bool {
+    let over = |spec: &ContainerSpec| {
+        let code = record.container(&spec.spec.name).and_then(ContainerRecord::exit_code);
+        code.filter(|code| !spec.restart.restarts_after(*code))
+    };
+    if blueprint.of_kind(Kind::Init).any(|spec| over(spec).is_some_and(|code| code != 0)) {
+        return !any_main_started(blueprint, record);
+    }
+    blueprint.of_kind(Kind::Main).all(|spec| over(spec).is_some())
+}
+
+fn any_main_started(blueprint: &Blueprint, record: &PodRecord) -> bool {
+    blueprint.of_kind(Kind::Main).any(|spec| record.container(&spec.spec.name).is_some())
+}
+
+fn deadline(blueprint: &Blueprint) -> Option<Timestamp> {
+    let seconds = blueprint.spec()?.active_deadline_seconds?;
+    let start = blueprint.pod.status.as_ref()?.start_time.as_ref()?.0;
+    start.checked_add(SignedDuration::from_secs(seconds)).ok()
+}
+
+struct Planner<'a> {
+    blueprint: &'a Blueprint,
+    record: &'a PodRecord,
+    notes: &'a Notes,
+    now: Timestamp,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    /// Main containers end first, then the sidecars in reverse order, then the sandbox, then all the rest.
+    fn stop(&mut self) {
+        let running: Vec<_> = self.record.containers.iter().filter(|c| c.is_running()).collect();
+        let sidecar = |c: &&&ContainerRecord| {
+            self.blueprint.container(&c.name).is_some_and(|spec| spec.kind == Kind::Sidecar)
+        };
+        let (sidecars, others): (Vec<_>, Vec<_>) = running.iter().partition(sidecar);
+        if !others.is_empty() {
+            others.into_iter().for_each(|c| self.kill(c, self.grace_left(), "the pod ends"));
+            return;
+        }
+        let started_last = self.blueprint.of_kind(Kind::Sidecar).rev();
+        let next = started_last.filter_map(|spec| sidecars.iter().find(|c| c.name == spec.spec.name)).next();
+        if let Some(sidecar) = next {
+            self.kill(sidecar, self.grace_left(), "the pod ends");
+            return;
+        }
+        // Something is still being started or killed: whatever comes of it is seen in the next round.
+        if !self.notes.busy.is_empty() {
+            return;
+        }
+        if let Some(sandbox) = self.record.sandboxes.iter().find(|sandbox| sandbox.ready) {
+            return self.push(Action::StopSandbox { id: sandbox.id.clone() });
+        }
+        match self.blueprint.deleted {
+            Some(_) => self.push(Action::Remove),
+            None if !self.notes.released => self.push(Action::Release),
+            None => {}
+        }
+    }
+
+    fn grace_left(&self) -> Duration {
+        let since = self.notes.stopping_since.unwrap_or(self.now);
+        let passed = self.now.duration_since(since).unsigned_abs();
+        self.blueprint.grace.saturating_sub(passed).max(SHORTEST_GRACE)
+    }
+
+    fn run(&mut self) {
+        let Some(sandbox) = self.record.sandbox() else { return self.run_sandbox() };
+        let sandbox_id = sandbox.id.clone();
+        let stale = self.record.containers.iter().filter(|c| c.is_running() && c.sandbox_id != sandbox_id);
+        stale.for_each(|c| self.kill(c, SHORTEST_GRACE, "its sandbox is gone"));
+        if self.initialize(&sandbox_id) {
+            for spec in self.blueprint.of_kind(Kind::Main).chain(self.blueprint.of_kind(Kind::Ephemeral)) {
+                self.keep_running(spec, &sandbox_id);
+            }
+        }
+        self.forget_old_incarnations();
+    }
+
+    fn run_sandbox(&mut self) {
+        let running: Vec<_> = self.record.containers.iter().filter(|c| c.is_running()).collect();
+        if !running.is_empty() {
+            running.into_iter().for_each(|c| self.kill(c, SHORTEST_GRACE, "its sandbox is gone"));
+            return;
+        }
+        let attempt = self.record.sandboxes.first().map_or(0, |sandbox| sandbox.attempt + 1);
+        let stop = self.record.sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect();
+        self.push(Action::RunSandbox { attempt, stop });
+    }
+
+    /// Brings the init containers forward. True once the main containers may start.
+    fn initialize(&mut self, sandbox_id: &str) -> bool {
+        let started = |spec: &&ContainerSpec| self.in_sandbox(&spec.spec.name, sandbox_id).is_some();
+        let done = self.blueprint.of_kind(Kind::Main).any(|spec| started(&spec));
+        for spec in self.blueprint.containers.iter() {
+            match spec.kind {
+                // Init containers of a pod that got past them are never run again in this sandbox.
+                Kind::Init if done => {}
+                Kind::Init => {
+                    let code = self.in_sandbox(&spec.spec.name, sandbox_id).and_then(|c| c.exit_code());
+                    if code != Some(0) {
+                        self.keep_running(spec, sandbox_id);
+                        return false;
+                    }
+                }
+                Kind::Sidecar => {
+                    self.keep_running(spec, sandbox_id);
+                    if !done && !self.has_started(spec, sandbox_id) {
+                        return false;
+                    }
+                }
+                Kind::Main | Kind::Ephemeral => {}
+            }
+        }
+        true
+    }
+
+    fn has_started(&self, spec: &ContainerSpec, sandbox_id: &str) -> bool {
+        let container = self.in_sandbox(&spec.spec.name, sandbox_id).filter(|c| c.is_running());
+        container.is_some_and(|c| self.notes.health.get(&c.id).is_some_and(|health| health.started))
+    }
+
+    /// The newest incarnation, if it belongs to this sandbox.
+    fn in_sandbox(&self, name: &str, sandbox_id: &str) -> Option<&ContainerRecord> {
+        self.record.container(name).filter(|c| c.sandbox_id == sandbox_id)
+    }
+
+    fn keep_running(&mut self, spec: &ContainerSpec, sandbox_id: &str) {
+        let name = &spec.spec.name;
+        let newest = self.record.container(name);
+        let Some(current) = newest.filter(|c| c.sandbox_id == sandbox_id) else {
+            let attempt = self.next_attempt(newest, name);
+            let delay = newest.map_or(Duration::ZERO, restart::next_delay);
+            return self.start(spec, sandbox_id, attempt, delay, None);
+        };
+        match &current.state {
+            ContainerState::Created => {
+                let discard = Some(current.id.clone());
+                self.start(spec, sandbox_id, current.attempt, current.restart_delay, discard);
+            }
+            ContainerState::Running { .. } | ContainerState::Unknown => {
+                let unhealthy = self.notes.health.get(&current.id).and_then(|h| h.unhealthy.clone());
+                if let Some(why) = unhealthy {
+                    self.kill(current, self.blueprint.grace, &why);
+                } else if current.hash != spec.hash {
+                    self.kill(current, self.blueprint.grace, "its definition changed");
+                }
+            }
+            ContainerState::Exited { code, .. } => {
+                let changed = current.hash != spec.hash && spec.kind != Kind::Ephemeral;
+                if !changed && !spec.restart.restarts_after(*code) {
+                    return;
+                }
+                let at = restart::not_before(current);
+                if !changed && at > self.now {
+                    return self.wake_at(Some(at));
+                }
+                self.start(spec, sandbox_id, current.attempt + 1, restart::next_delay(current), None);
+            }
+        }
+    }
+
+    fn next_attempt(&self, newest: Option<&ContainerRecord>, name: &str) -> u32 {
+        match newest {
+            Some(container) => container.attempt + 1,
+            None => self.blueprint.reported_restarts(name).map_or(0, |count| count + 1),
+        }
+    }
+
+    fn start(
+        &mut self,
+        spec: &ContainerSpec,
+        sandbox_id: &str,
+        attempt: u32,
+        restart_delay: Duration,
+        discard: Option<String>,
+    ) {
+        let (name, sandbox_id) = (spec.spec.name.clone(), sandbox_id.to_owned());
+        self.push(Action::StartContainer { name, sandbox_id, attempt, restart_delay, discard });
+    }
+
+    fn kill(&mut self, container: &ContainerRecord, grace: Duration, why: &str) {
+        let (name, id) = (container.name.clone(), container.id.clone());
+        self.push(Action::KillContainer { name, id, grace, why: why.to_owned() });
+    }
+
+    fn forget_old_incarnations(&mut self) {
+        for spec in &self.blueprint.containers {
+            let name = &spec.spec.name;
+            let incarnations = self.record.containers.iter().filter(|c| &c.name == name);
+            // One at a time is enough: each start makes one too many.
+            if let Some(old) = incarnations.skip(INCARNATIONS_KEPT).last().filter(|c| !c.is_running()) {
+                self.push(Action::RemoveContainer { name: name.clone(), id: old.id.clone() });
+            }
+        }
+    }
+
+    /// Adds an action unless its target is busy, has one already, or failed a short time ago.
+    fn push(&mut self, action: Action) {
+        let target = action.target();
+        let taken = self.plan.actions.iter().any(|other| other.target() == target);
+        if taken || self.notes.busy.contains(&target) {
+            return;
+        }
+        match self.notes.failures.get(&target) {
+            Some(failure) if failure.retry_at > self.now => self.wake_at(Some(failure.next_change(self.now))),
+            _ => self.plan.actions.push(action),
+        }
+    }
+
+    fn wake_at(&mut self, at: Option<Timestamp>) {
+        self.plan.wake = match (self.plan.wake, at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! Tells the API server a pod's status, and in the end that the pod is gone.
+//!
+//! One write at a time, always of the newest status; what was overtaken is never sent. A server that is
+//! away is tried again until it is back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1 as core;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tracing::debug;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+pub struct Report {
+    pub pod: Arc<core::Pod>,
+    pub status: core::PodStatus,
+}
+
+pub struct Reporter {
+    client: kube::Client,
+    wanted: Option<(Arc<core::Pod>, Value)>,
+    /// What the server is known to have.
+    reported: Option<Value>,
+    delete: Option<Arc<core::Pod>>,
+    deleted: bool,
+    writing: Option<JoinHandle<Outcome>>,
+    pause: Duration,
+}
+
+enum Outcome {
+    Reported(Value),
+    Deleted,
+    /// The object is not there any more.
+    Vanished,
+    Failed,
+}
+
+impl Reporter {
+    pub fn new(client: kube::Client) -> Self {
+        Reporter {
+            client,
+            wanted: None,
+            reported: None,
+            delete: None,
+            deleted: false,
+            writing: None,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    pub fn want(&mut self, report: Report) {
+        let status = serde_json::to_value(&report.status).unwrap_or_default();
+        if self.reported.is_none() {
+            // After a restart of the agent most pods have the status that they should have.
+            let has = report.pod.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
+            self.reported = has;
+        }
+        if self.reported.as_ref() == Some(&status) {
+            self.wanted = None;
+        } else {
+            self.wanted = Some((report.pod, status));
+        }
+        self.write();
+    }
+
+    /// Deletes the API object once the last status is written.
+    pub fn delete(&mut self, pod: Arc<core::Pod>) {
+        self.delete = Some(pod);
+        self.write();
+    }
+
+    pub fn deleted(&self) -> bool {
+        self.deleted
+    }
+
+    /// Waits for the write under way; for ever if there is none.
+    pub async fn progress(&mut self) {
+        let Some(writing) = &mut self.writing else { return std::future::pending().await };
+        let outcome = writing.await;
+        self.writing = None;
+        self.pause = match &outcome {
+            Ok(Outcome::Failed) | Err(_) => (self.pause * 2).min(LONGEST_PAUSE),
+            _ => FIRST_PAUSE,
+        };
+        match outcome {
+            Ok(Outcome::Reported(status)) => self.reported = Some(status),
+            Ok(Outcome::Deleted) => self.deleted = true,
+            Ok(Outcome::Vanished) => {
+                self.wanted = None;
+                self.deleted |= self.delete.is_some();
+            }
+            Ok(Outcome::Failed) | Err(_) => {}
+        }
+        if self.wanted.as_ref().is_some_and(|(_, status)| Some(status) == self.reported.as_ref()) {
+            self.wanted = None;
+        }
+        self.write();
+    }
+
+    fn write(&mut self) {
+        if self.writing.is_some() || self.deleted {
+            return;
+        }
+        let client = self.client.clone();
+        let pause = if self.pause > FIRST_PAUSE { self.pause } else { Duration::ZERO };
+        self.writing = match (&self.wanted, &self.delete) {
+            (Some((pod, status)), _) => {
+                let (pod, status) = (pod.clone(), status.clone());
+                Some(tokio::spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    patch_status(client, &pod, status).await
+                }))
+            }
+            (None, Some(pod)) => {
+                let pod = pod.clone();
+                Some(tokio::spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    delete_object(client, &pod).await
+                }))
+            }
+            (None, None) => None,
+        };
+    }
+}
+
+fn api(client: kube::Client, pod: &core::Pod) -> (Api<core::Pod>, String) {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    (Api::namespaced(client, namespace), pod.metadata.name.clone().unwrap_or_default())
+}
+
+async fn patch_status(client: kube::Client, pod: &core::Pod, status: Value) -> Outcome {
+    let (api, name) = api(client, pod);
+    // The UID keeps a late report of a deleted pod away from its successor of the same name.
+    let mut wanted = status.clone();
+    clear_missing(&mut wanted, pod.status.as_ref());
+    let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": wanted});
+    match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(patch)).await {
+        Ok(_) => Outcome::Reported(status),
+        Err(kube::Error::Api(error)) if matches!(error.code, 404 | 409) => Outcome::Vanished,
+        Err(error) => {
+            debug!(%error, pod = name, "cannot report a status");
+            Outcome::Failed
+        }
+    }
+}
+
+/// A patch leaves alone what it does not mention: what should go must be named.
+fn clear_missing(wanted: &mut Value, old: Option<&core::PodStatus>) {
+    let old = serde_json::to_value(old).unwrap_or_default();
+    let (Some(wanted), Some(old)) = (wanted.as_object_mut(), old.as_object()) else { return };
+    for key in ["reason", "message"] {
+        if old.contains_key(key) && !wanted.contains_key(key) {
+            wanted.insert(key.to_owned(), Value::Null);
+        }
+    }
+}
+
+async fn delete_object(client: kube::Client, pod: &core::Pod) -> Outcome {
+    let (api, name) = api(client, pod);
+    let parameters = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(Preconditions { uid: pod.metadata.uid.clone(), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match api.delete(&name, &parameters).await {
+        Ok(_) => Outcome::Deleted,
+        Err(kube::Error::Api(error)) if matches!(error.code, 404 | 409) => Outcome::Vanished,
+        Err(error) => {
+            debug!(%error, pod = name, "cannot delete a pod that ended");
+            Outcome::Failed
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The worker of one pod: an actor that owns everything the agent knows of it.
+//!
+//! It plans, starts operations for the plan's actions, tells the API server the status, and sleeps until
+//! something changes. Operations run beside it, so a long pull or a slow end never makes it deaf.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1 as core;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use super::blueprint::Blueprint;
+use super::exits::ExpectedExits;
+use super::notes::{Failure, Health, Notes, Target};
+use super::operation::{Operation, OperationError};
+use super::plan::{Action, must_stop, plan};
+use super::report::{Report, Reporter};
+use super::status::{NodeAddress, status};
+use crate::context::Context;
+use crate::cri::{ContainerState, PodRecord};
+
+/// The runtime may be away; ask again soon.
+const RUNTIME_RETRY: Duration = Duration::from_secs(1);
+const MAILBOX: usize = 64;
+
+#[derive(Debug)]
+pub enum Message {
+    /// A new version of the API object.
+    Pod(Arc<core::Pod>),
+    /// The API object is gone, or there never was one.
+    Gone,
+    /// Look at the runtime again.
+    RuntimeChanged,
+    /// A container's main process ended. CRI may take a moment longer to know.
+    Exited(String),
+}
+
+/// Sends to a worker. Messages carry no state that could be stale, so a full mailbox loses nothing.
+#[derive(Clone)]
+pub struct Mailbox(mpsc::Sender<Message>);
+
+impl Mailbox {
+    pub async fn send(&self, message: Message) {
+        let _ = self.0.send(message).await;
+    }
+}
+
+pub struct Worker {
+    context: Arc<Context>,
+    messages: mpsc::Receiver<Message>,
+    blueprint: Blueprint,
+    record: PodRecord,
+    notes: Notes,
+    operations: JoinSet<Finished>,
+    reporter: Reporter,
+    exits: ExpectedExits,
+    /// The API object is gone: nothing to report to.
+    gone: bool,
+    /// Everything on this node is gone.
+    removed: bool,
+}
+
+struct Finished {
+    action: Action,
+    result: Result<(), OperationError>,
+}
+
+impl Worker {
+    /// Starts a worker. It ends when nothing of the pod is left.
+    pub fn spawn(
+        context: Arc<Context>,
+        pod: Arc<core::Pod>,
+        done: impl FnOnce() + Send + 'static,
+    ) -> Mailbox {
+        let (sender, messages) = mpsc::channel(MAILBOX);
+        let blueprint = Blueprint::new(pod);
+        let worker = Worker {
+            reporter: Reporter::new(context.client.clone()),
+            record: PodRecord { uid: blueprint.uid.clone(), ..PodRecord::default() },
+            context,
+            messages,
+            blueprint,
+            notes: Notes::default(),
+            operations: JoinSet::new(),
+            exits: ExpectedExits::default(),
+            gone: false,
+            removed: false,
+        };
+        tokio::spawn(async move {
+            worker.run().await;
+            done();
+        });
+        Mailbox(sender)
+    }
+
+    async fn run(mut self) {
+        let mut known = self.refresh().await;
+        loop {
+            let wake = if known { self.step() } else { None };
+            self.exits.observe(&self.record);
+            let look_again = if known { self.exits.look_again() } else { Some(RUNTIME_RETRY) };
+            if self.removed && (self.gone || self.reporter.deleted()) {
+                return;
+            }
+            tokio::select! {
+                message = self.messages.recv() => match message {
+                    Some(message) => self.receive(message, &mut known).await,
+                    // The agent ends; the pod does not.
+                    None => return,
+                },
+                Some(finished) = self.operations.join_next() => {
+                    if let Ok(finished) = finished {
+                        self.note(finished);
+                    }
+                    known = self.refresh().await;
+                }
+                () = self.reporter.progress() => {}
+                () = sleep_until(wake) => {}
+                () = sleep(look_again) => known = self.refresh().await,
+            }
+        }
+    }
+
+    async fn receive(&mut self, message: Message, known: &mut bool) {
+        match message {
+            Message::Pod(pod) => {
+                let restarts = self.blueprint.terminal && !self.blueprint.pod.metadata.uid.is_none();
+                self.blueprint = Blueprint::new(pod);
+                // A phase that ended stays ended, whatever an old version of the object says.
+                self.blueprint.terminal |= restarts;
+            }
+            Message::Gone => {
+                self.gone = true;
+                if self.blueprint.deleted.is_none() {
+                    self.blueprint.deleted = Some(Timestamp::now());
+                }
+            }
+            Message::RuntimeChanged => *known = self.refresh().await,
+            Message::Exited(id) => {
+                self.exits.expect(id);
+                *known = self.refresh().await;
+            }
+        }
+    }
+
+    /// One round: plan, act, report. Returns when to look again.
+    fn step(&mut self) -> Option<Timestamp> {
+        let now = Timestamp::now();
+        if self.notes.stopping_since.is_none() && must_stop(&self.blueprint, &self.record, &self.notes, now) {
+            self.notes.stopping_since = Some(self.blueprint.deleted.map_or(now, |_| now));
+            // What failed before was a start: it must not delay the end.
+            self.notes.failures.clear();
+        }
+        self.update_health();
+        let mut wake = None;
+        if !self.removed {
+            let plan = plan(&self.blueprint, &self.record, &self.notes, now);
+            wake = plan.wake;
+            plan.actions.into_iter().for_each(|action| self.start(action));
+        }
+        if self.gone {
+            return wake;
+        }
+        // While the last traces are removed the status stays what it was before.
+        if !self.removed && !self.being_removed() {
+            let node = NodeAddress { host_ip: self.context.config.node_ip.to_string() };
+            let status = status(&self.blueprint, &self.record, &self.notes, &node, now);
+            self.reporter.want(Report { pod: self.blueprint.pod.clone(), status });
+        }
+        if self.removed {
+            self.reporter.delete(self.blueprint.pod.clone());
+        }
+        wake
+    }
+
+    fn being_removed(&self) -> bool {
+        self.blueprint.deleted.is_some()
+            && self.notes.busy.contains(&Target::Pod)
+            && self.record.sandboxes.iter().all(|sandbox| !sandbox.ready)
+    }
+
+    fn start(&mut self, action: Action) {
+        debug!(pod = %self.blueprint.full_name(), ?action, "starts");
+        self.notes.busy.insert(action.target());
+        let operation = Operation {
+            context: self.context.clone(),
+            blueprint: self.blueprint.clone(),
+            record: self.record.clone(),
+        };
+        self.operations.spawn(async move {
+            let result = operation.carry_out(action.clone()).await;
+            Finished { action, result }
+        });
+    }
+
+    fn note(&mut self, finished: Finished) {
+        let target = finished.action.target();
+        self.notes.busy.remove(&target);
+        match finished.result {
+            Ok(()) => {
+                self.notes.failures.remove(&target);
+                match finished.action {
+                    Action::Release => self.notes.released = true,
+                    Action::Remove => self.removed = true,
+                    _ => {}
+                }
+            }
+            Err(error) => {
+                warn!(pod = %self.blueprint.full_name(), reason = error.reason, message = error.message, "failed");
+                let count = self.notes.failures.get(&target).map_or(0, |failure| failure.count) + 1;
+                let now = Timestamp::now();
+                let retry_at = now + retry_delay(error.reason, count);
+                let failure =
+                    Failure { reason: error.reason, message: error.message, since: now, retry_at, count };
+                self.notes.failures.insert(target, failure);
+            }
+        }
+    }
+
+    /// Containers without probes are started and ready as soon as they run.
+    fn update_health(&mut self) {
+        let mut health = BTreeMap::new();
+        for container in &self.record.containers {
+            if !matches!(container.state, ContainerState::Running { .. }) {
+                continue;
+            }
+            let known = self.notes.health.remove(&container.id);
+            let healthy = Health { started: true, ready: true, unhealthy: None };
+            health.insert(container.id.clone(), known.unwrap_or(healthy));
+        }
+        self.notes.health = health;
+    }
+
+    /// Asks the runtime; false if it does not answer.
+    async fn refresh(&mut self) -> bool {
+        match self.context.runtime.pod(&self.blueprint.uid).await {
+            Ok(record) => {
+                self.record = record;
+                true
+            }
+            Err(error) => {
+                warn!(pod = %self.blueprint.full_name(), %error, "cannot see the pod's containers");
+                false
+            }
+        }
+    }
+}
+
+/// Pulls wait ever longer; what depends on other objects is tried again soon.
+fn retry_delay(reason: &str, count: u32) -> SignedDuration {
+    let (first, longest) = match reason {
+        "ErrImagePull" => (10, 300),
+        "RunContainerError" => (0, 0),
+        _ => (1, 20),
+    };
+    let factor = 1_i64 << count.saturating_sub(1).min(10);
+    SignedDuration::from_secs((first * factor).min(longest))
+}
+
+async fn sleep(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(at: Option<Timestamp>) {
+    match at {
+        Some(at) => {
+            tokio::time::sleep(at.duration_since(Timestamp::now()).try_into().unwrap_or_default()).await
+        }
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,9 @@
+//! What the containers of a pod share: namespaces, network, name service, cgroup. Pure.
+
+mod config;
+mod dns;
+mod hosts;
+
+pub use config::{Surroundings, hostname, pod_cgroup, pod_log_dir, sandbox_config};
+pub use dns::{ResolvConf, dns_config};
+pub use hosts::hosts_file;

@@ -1,0 +1,243 @@
+//! The whole agent with a real containerd and an API server in memory.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::fake_api::FakeApi;
+use support::{BUSYBOX, on_a_node};
+
+/// An agent at work, and the API server it works for.
+struct Cluster {
+    api: FakeApi,
+    agent: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.agent.abort();
+    }
+}
+
+fn with_agent<F>(test: impl FnOnce(Cluster, support::Node) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    on_a_node(|node| async move {
+        let api = FakeApi::new();
+        let agent = start_agent(&node, &api);
+        test(Cluster { api, agent }, node).await;
+    });
+}
+
+fn start_agent(node: &support::Node, api: &FakeApi) -> tokio::task::JoinHandle<()> {
+    let (config, client) = (node.config.clone(), api.client());
+    tokio::spawn(async move { minik8s_kubelet::run(config, client).await.unwrap() })
+}
+
+impl Cluster {
+    /// Binds a pod to the node and returns its path.
+    fn pod(&self, name: &str, mut spec: Value) -> String {
+        for list in ["containers", "initContainers"] {
+            for container in spec[list].as_array_mut().into_iter().flatten() {
+                if container["image"].is_null() {
+                    container["image"] = BUSYBOX.into();
+                }
+            }
+        }
+        spec["nodeName"] = "test-node".into();
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        let metadata = json!({"name": name, "namespace": "default", "uid": uuid::Uuid::new_v4().to_string()});
+        self.api.put(&path, json!({"metadata": metadata, "spec": spec}));
+        path
+    }
+
+    async fn until(&self, path: &str, what: &str, seen: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let object = self.api.get(path).unwrap_or_default();
+            if seen(&object) {
+                return object;
+            }
+            assert!(Instant::now() < deadline, "{path} never {what}: {object:#}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn phase(&self, path: &str, phase: &str) -> Value {
+        self.until(path, phase, |pod| pod["status"]["phase"] == phase).await
+    }
+
+    async fn waiting(&self, path: &str, reason: &str) -> Value {
+        self.until(path, reason, |pod| state(pod)["waiting"]["reason"] == reason).await
+    }
+}
+
+fn state(pod: &Value) -> &Value {
+    &pod["status"]["containerStatuses"][0]["state"]
+}
+
+fn shell(name: &str, script: &str) -> Value {
+    json!({"name": name, "command": ["sh", "-c", script]})
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    &conditions.iter().find(|c| c["type"] == kind).unwrap()["status"]
+}
+
+#[test]
+fn a_pod_runs_and_is_deleted() {
+    with_agent(|cluster, node| async move {
+        let node_path = "/api/v1/nodes/test-node";
+        let registered = cluster.until(node_path, "ready", |n| !n["status"]["conditions"].is_null()).await;
+        assert_eq!(condition(&registered, "Ready"), "True");
+        assert_ne!(registered["status"]["capacity"]["memory"], Value::Null);
+
+        let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+        let path = cluster.pod("web", json!({"containers": [shell("main", script)]}));
+        let pod = cluster.phase(&path, "Running").await;
+        assert_eq!(condition(&pod, "Ready"), "True", "{pod:#}");
+        assert_ne!(pod["status"]["podIP"], Value::Null);
+        assert_eq!(pod["status"]["hostIP"], "127.0.0.1");
+        assert_eq!(pod["status"]["qosClass"], "BestEffort");
+        assert!(state(&pod)["running"]["startedAt"].is_string());
+
+        cluster.api.delete_gracefully(&path, 10);
+        cluster.until(&path, "deleted", Value::is_null).await;
+        let logs: Vec<_> = std::fs::read_dir(node.config.logs_dir()).unwrap().collect();
+        assert!(logs.is_empty(), "{logs:?}");
+        let reasons: Vec<_> = cluster
+            .api
+            .list("/api/v1/namespaces/default/events/")
+            .iter()
+            .map(|e| e["reason"].clone())
+            .collect();
+        for reason in ["Pulled", "Created", "Started", "Killing"] {
+            assert!(reasons.contains(&reason.into()), "{reason} in {reasons:?}");
+        }
+    });
+}
+
+#[test]
+fn pods_that_end_say_how() {
+    with_agent(|cluster, _node| async move {
+        let never = |script: &str| json!({"restartPolicy": "Never", "containers": [shell("main", script)]});
+        let good = cluster.pod("good", never("exit 0"));
+        let bad = cluster.pod("bad", never("exit 3"));
+        let pod = cluster.phase(&good, "Succeeded").await;
+        assert_eq!(state(&pod)["terminated"]["reason"], "Completed");
+        let pod = cluster.phase(&bad, "Failed").await;
+        assert_eq!(state(&pod)["terminated"]["exitCode"], 3);
+        assert_eq!(state(&pod)["terminated"]["reason"], "Error");
+    });
+}
+
+#[test]
+fn a_crashing_container_backs_off() {
+    with_agent(|cluster, _node| async move {
+        let path = cluster.pod("crash", json!({"containers": [shell("main", "exit 1")]}));
+        let pod = cluster.waiting(&path, "CrashLoopBackOff").await;
+        let status = &pod["status"]["containerStatuses"][0];
+        assert_eq!(status["restartCount"], 1);
+        assert_eq!(status["lastState"]["terminated"]["exitCode"], 1);
+        assert_eq!(pod["status"]["phase"], "Running");
+        let message = status["state"]["waiting"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("back-off 10s restarting failed container=main pod=crash_default("),
+            "{message}"
+        );
+    });
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    with_agent(|cluster, _node| async move {
+        let image = |image: &str, policy: &str| json!({"containers": [{"name": "main", "image": image, "imagePullPolicy": policy}]});
+        let absent = cluster.pod("absent", image("localhost:1/nothing:1", "IfNotPresent"));
+        let never = cluster.pod("never", image("minik8s.io/nothing:1", "Never"));
+        let invalid = cluster.pod("invalid", image("Not A Name", "IfNotPresent"));
+        let command =
+            cluster.pod("command", json!({"containers": [{"name": "main", "command": ["/not/there"]}]}));
+        let variable =
+            json!([{"name": "V", "valueFrom": {"configMapKeyRef": {"name": "later", "key": "k"}}}]);
+        let mut needs = shell("main", "test $V = v; sleep 1000");
+        needs["env"] = variable;
+        let late = cluster.pod("late", json!({"containers": [needs]}));
+
+        cluster.waiting(&never, "ErrImageNeverPull").await;
+        cluster.waiting(&invalid, "InvalidImageName").await;
+        cluster.waiting(&absent, "ImagePullBackOff").await;
+        let pod = cluster.waiting(&late, "CreateContainerConfigError").await;
+        assert_eq!(state(&pod)["waiting"]["message"], "configmap \"later\" not found");
+        cluster.api.put(
+            "/api/v1/namespaces/default/configmaps/later",
+            json!({"metadata": {"name": "later"}, "data": {"k": "v"}}),
+        );
+        cluster.phase(&late, "Running").await;
+        let last = |pod: &Value| pod["status"]["containerStatuses"][0]["lastState"]["terminated"].clone();
+        let pod = cluster.until(&command, "StartError", |pod| last(pod)["reason"] == "StartError").await;
+        assert_eq!(last(&pod)["exitCode"], 128);
+        for path in [absent, never, invalid, command, late] {
+            cluster.api.delete_gracefully(&path, 0);
+            cluster.until(&path, "deleted", Value::is_null).await;
+        }
+    });
+}
+
+#[test]
+fn init_containers_come_first_and_sidecars_stay() {
+    with_agent(|cluster, _node| async move {
+        let mut sidecar = shell("side", "sleep 1000");
+        sidecar["restartPolicy"] = "Always".into();
+        let path = cluster.pod(
+            "init",
+            json!({"restartPolicy": "Never", "initContainers": [shell("first", "exit 0"), sidecar],
+                "containers": [shell("main", "sleep 0.5")]}),
+        );
+        let pod = cluster.phase(&path, "Running").await;
+        let init = &pod["status"]["initContainerStatuses"];
+        assert_eq!(init[0]["state"]["terminated"]["exitCode"], 0);
+        assert!(init[1]["state"]["running"].is_object(), "{init:#}");
+        cluster.phase(&path, "Succeeded").await;
+    });
+}
+
+#[test]
+fn a_new_agent_finds_its_pods_again() {
+    with_agent(|mut cluster, node| async move {
+        let path = cluster.pod("stays", json!({"containers": [shell("main", "sleep 1000")]}));
+        let before = cluster.phase(&path, "Running").await;
+        let ends = cluster.pod("ends", json!({"containers": [shell("main", "sleep 1000")]}));
+        cluster.phase(&ends, "Running").await;
+        let unknown = cluster.pod("unknown", json!({"containers": [shell("main", "sleep 1000")]}));
+        let orphan = cluster.phase(&unknown, "Running").await;
+        cluster.agent.abort();
+        let _ = (&mut cluster.agent).await;
+
+        // One pod is deleted while no agent runs, one vanishes altogether.
+        cluster.api.delete_gracefully(&ends, 1);
+        let fresh = FakeApi::new();
+        for path in [&path, &ends] {
+            fresh.put(path, cluster.api.get(path).unwrap());
+        }
+        let agent = start_agent(&node, &fresh);
+        let cluster = Cluster { api: fresh, agent };
+        cluster.until(&ends, "deleted", Value::is_null).await;
+        let after = cluster.phase(&path, "Running").await;
+        assert_eq!(state(&before), state(&after));
+        assert_eq!(after["status"]["containerStatuses"][0]["restartCount"], 0);
+
+        use minik8s_kubelet::cri::{Cri, Runtime};
+        let uid = orphan["metadata"]["uid"].as_str().unwrap();
+        let cri = Cri::new(&node.config.cri_socket());
+        let deadline = Instant::now() + Duration::from_secs(40);
+        while !cri.pod(uid).await.unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "the unknown pod is still there");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+}

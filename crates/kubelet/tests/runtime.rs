@@ -1,0 +1,155 @@
+//! The runtime layer against a real containerd, without an API server.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+mod support;
+
+use std::time::Duration;
+
+use k8s_cri::v1 as cri;
+use minik8s_kubelet::cri::{ContainerState, Cri, POD_NAME, POD_NAMESPACE, POD_UID, Runtime};
+use minik8s_kubelet::image::ImageStore;
+use support::{BUSYBOX, Node, on_a_node};
+
+fn sandbox_config(node: &Node, uid: &str) -> cri::PodSandboxConfig {
+    let labels = [(POD_NAME, "pod"), (POD_NAMESPACE, "default"), (POD_UID, uid)];
+    cri::PodSandboxConfig {
+        metadata: Some(cri::PodSandboxMetadata {
+            name: "pod".into(),
+            uid: uid.into(),
+            namespace: "default".into(),
+            attempt: 0,
+        }),
+        hostname: "pod".into(),
+        log_directory: node.config.logs_dir().join(uid).to_string_lossy().into_owned(),
+        labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        linux: Some(cri::LinuxPodSandboxConfig {
+            cgroup_parent: format!("{}/pod{uid}", node.config.cgroup_root()),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn container_config(uid: &str, name: &str, script: &str) -> cri::ContainerConfig {
+    let labels = [(POD_NAME, "pod"), (POD_NAMESPACE, "default"), (POD_UID, uid)];
+    cri::ContainerConfig {
+        metadata: Some(cri::ContainerMetadata { name: name.into(), attempt: 0 }),
+        image: Some(cri::ImageSpec { image: BUSYBOX.into(), ..Default::default() }),
+        command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        log_path: format!("{name}.log"),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_container_lives_and_dies() {
+    on_a_node(|node| async move {
+        let cri = Cri::new(&node.config.cri_socket());
+        let uid = "00000000-0000-0000-0000-000000000001";
+        let sandbox = sandbox_config(&node, uid);
+        let sandbox_id = cri.run_sandbox(sandbox.clone()).await.unwrap();
+        let config =
+            container_config(uid, "main", "echo hello; trap 'exit 7' TERM; while :; do sleep 0.1; done");
+        let id = cri.create_container(&sandbox_id, config, sandbox).await.unwrap();
+        cri.start_container(&id).await.unwrap();
+
+        let pod = cri.pod(uid).await.unwrap();
+        assert_eq!(pod.sandbox().unwrap().id, sandbox_id);
+        assert_eq!(pod.sandbox().unwrap().ips.len(), 1, "{pod:?}");
+        assert!(pod.container("main").unwrap().is_running());
+        assert_eq!(cri.pod_uid_of(&id).await.unwrap().as_deref(), Some(uid));
+        assert_eq!(cri.pod_uid_of(&sandbox_id).await.unwrap().as_deref(), Some(uid));
+        let command = ["sh".to_owned(), "-c".to_owned(), "echo $((6*7)); exit 3".to_owned()];
+        let output = cri.exec(&id, &command, Duration::from_secs(10)).await.unwrap();
+        assert_eq!((output.stdout.as_slice(), output.exit_code), (b"42\n".as_slice(), 3));
+
+        cri.stop_container(&id, Duration::from_secs(10)).await.unwrap();
+        let pod = cri.pod(uid).await.unwrap();
+        assert_eq!(pod.container("main").unwrap().exit_code(), Some(7));
+        cri.stop_sandbox(&sandbox_id).await.unwrap();
+        cri.remove_sandbox(&sandbox_id).await.unwrap();
+        cri.remove_sandbox(&sandbox_id).await.unwrap();
+        assert!(cri.pod(uid).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn the_pause_program_reaps_orphans() {
+    on_a_node(|node| async move {
+        let cri = Cri::new(&node.config.cri_socket());
+        let uid = "00000000-0000-0000-0000-000000000002";
+        let sandbox = sandbox_config(&node, uid);
+        let sandbox_id = cri.run_sandbox(sandbox.clone()).await.unwrap();
+        // The inner shell's child outlives it and ends up with process 1 of the pod.
+        let mut config = container_config(uid, "main", "sh -c 'sleep 0.2 &'; sleep 100");
+        config.linux = Some(cri::LinuxContainerConfig {
+            security_context: Some(cri::LinuxContainerSecurityContext {
+                namespace_options: Some(cri::NamespaceOption {
+                    pid: cri::NamespaceMode::Pod as i32,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        let id = cri.create_container(&sandbox_id, config, sandbox).await.unwrap();
+        cri.start_container(&id).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let command = ["ps".to_owned(), "-o".to_owned(), "pid,stat,comm".to_owned()];
+        let output = cri.exec(&id, &command, Duration::from_secs(10)).await.unwrap();
+        let processes = String::from_utf8(output.stdout).unwrap();
+        assert!(processes.contains("pause"), "{processes}");
+        assert!(!processes.contains('Z'), "a zombie is left: {processes}");
+    });
+}
+
+#[test]
+fn images_are_listed_and_removed() {
+    on_a_node(|node| async move {
+        let store = ImageStore::new(&node.config.containerd_socket());
+        let names =
+            || async { store.list().await.unwrap().into_iter().map(|image| image.name).collect::<Vec<_>>() };
+        assert_eq!(names().await, [BUSYBOX, "minik8s.io/pause:1"]);
+        store.remove(BUSYBOX).await.unwrap();
+        assert_eq!(names().await, ["minik8s.io/pause:1"]);
+        let error = store.remove("nothing:1").await.unwrap_err();
+        assert_eq!(error.to_string(), "no image \"nothing:1\" on this node");
+    });
+}
+
+#[test]
+fn pods_survive_the_death_of_containerd() {
+    on_a_node(|mut node| async move {
+        let cri = Cri::new(&node.config.cri_socket());
+        let uid = "00000000-0000-0000-0000-000000000003";
+        let sandbox = sandbox_config(&node, uid);
+        let sandbox_id = cri.run_sandbox(sandbox.clone()).await.unwrap();
+        let config = container_config(uid, "main", "sleep 1000");
+        let id = cri.create_container(&sandbox_id, config, sandbox).await.unwrap();
+        cri.start_container(&id).await.unwrap();
+        let before = cri.pod(uid).await.unwrap();
+
+        let mut containerd = node.containerd.take().unwrap();
+        let supervisor = tokio::spawn(async move { containerd.supervise().await });
+        let pid_file = node.config.containerd_dir().join("pid");
+        let old = std::fs::read_to_string(&pid_file).unwrap();
+        let pid: i32 = old.split(' ').next().unwrap().parse().unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+        let after = loop {
+            match cri.pod(uid).await {
+                Ok(pod) if std::fs::read_to_string(&pid_file).unwrap() != old => break pod,
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        };
+        assert!(matches!(after.container("main").unwrap().state, ContainerState::Running { .. }));
+        assert_eq!(before, after);
+        supervisor.abort();
+        let _ = supervisor.await;
+
+        // A second agent finds the running one instead of starting its own.
+        let pid = std::fs::read_to_string(&pid_file).unwrap();
+        assert!(minik8s_kubelet::prepare(&node.config).await.unwrap().is_some());
+        assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), pid);
+    });
+}

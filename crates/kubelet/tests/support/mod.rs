@@ -1,0 +1,103 @@
+//! A node for tests: real containerd in a temporary data dir, taken apart at the end, also after a panic.
+
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+pub mod fake_api;
+
+use std::future::Future;
+use std::io::Cursor;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use minik8s_kubelet::containerd::Containerd;
+use minik8s_kubelet::image::{ImageStore, Recipe};
+use minik8s_kubelet::{Config, prepare, tear_down};
+
+pub const BUSYBOX: &str = "minik8s.io/busybox:1";
+
+static NEXT_NETWORK: AtomicU8 = AtomicU8::new(0);
+
+pub struct Node {
+    pub config: Config,
+    pub containerd: Option<Containerd>,
+}
+
+/// Runs a test on a node of its own. Several may run side by side, in one process or in many.
+pub fn on_a_node<F>(test: impl FnOnce(Node) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    assert!(nix::unistd::Uid::effective().is_root(), "these tests need root");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let dir = tempfile::Builder::new().prefix("mk8s-test-").tempdir().unwrap();
+    let config = config(dir.path());
+    let for_cleanup = config.clone();
+    let result = runtime.block_on(async {
+        // A panic of the spawned task does not skip what follows.
+        let task = tokio::spawn(async move {
+            let containerd = prepare(&config).await.unwrap();
+            let archive = Cursor::new(busybox_archive());
+            ImageStore::new(&config.containerd_socket()).load(archive, |_| {}).await.unwrap();
+            test(Node { config, containerd }).await;
+        });
+        let result = task.await;
+        tear_down(&for_cleanup).await;
+        result
+    });
+    let leftovers = leftovers(&for_cleanup);
+    if let Err(error) = result {
+        std::panic::resume_unwind(error.into_panic());
+    }
+    assert_eq!(leftovers, Vec::<String>::new(), "left behind on the host");
+}
+
+fn config(dir: &Path) -> Config {
+    let mut config = Config::new("test-node", dir, "127.0.0.1".parse().unwrap());
+    // Unlikely to meet another test process, certain not to meet another test of this one.
+    let network = NEXT_NETWORK.fetch_add(1, Ordering::Relaxed);
+    let cidr = format!("10.{}.{}.0/24", 200 + network % 50, std::process::id() % 256);
+    config.pod_cidr = Some(cidr.parse().unwrap());
+    config
+}
+
+/// An image with Debian's static busybox and a link for each of its tools.
+pub fn busybox_archive() -> Vec<u8> {
+    let program = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    let tools = Command::new("/bin/busybox").arg("--list").output().unwrap().stdout;
+    let mut recipe = Recipe::new(BUSYBOX)
+        .directory("tmp", 0o1777)
+        .file("bin/busybox", 0o755, program)
+        .file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nweb:x:1000:1000::/:/bin/sh\n".to_vec())
+        .file("etc/group", 0o644, b"root:x:0:\nweb:x:1000:\nextra:x:2000:web\n".to_vec())
+        .env("PATH", "/bin")
+        .command(&["sh"]);
+    for tool in String::from_utf8(tools).unwrap().lines().filter(|&tool| tool != "busybox") {
+        recipe = recipe.link(&format!("bin/{tool}"), "busybox");
+    }
+    let mut archive = Vec::new();
+    recipe.write(&mut archive).unwrap();
+    archive
+}
+
+/// What a node taken apart must not leave: processes, mounts, cgroups, interfaces.
+fn leftovers(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    let dir = config.data_dir.to_str().unwrap();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    found.extend(mounts.lines().filter(|line| line.contains(dir)).map(str::to_owned));
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if command.contains(dir) {
+            found.push(format!("{}: {}", entry.path().display(), command.replace('\0', " ")));
+        }
+    }
+    let interface = format!("/sys/class/net/mk-{}", config.instance());
+    let cgroup = format!("/sys/fs/cgroup/memory{}", config.cgroup_root());
+    for path in [interface, cgroup] {
+        if Path::new(&path).exists() {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -1,0 +1,136 @@
+//! The command line. Names here are an interface: scripts rely on them.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use ipnet::Ipv4Net;
+
+/// Kubernetes in one small binary.
+#[derive(Debug, Parser)]
+#[command(name = "minik8s", version, about, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the control plane, and a node beside it
+    Server(ServerFlags),
+    /// Handle the images of this machine's node
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// End all pods of a stopped node and remove what they left on this machine; its data stays
+    Teardown(NodeFlags),
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Load docker or OCI archives, e.g. `minik8s image load web.tar`
+    Load {
+        #[arg(required = true, value_name = "FILE.tar")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// List the images that pods can use without a pull
+    List {
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Remove images by name
+    Rm {
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct NodeFlags {
+    /// The node's data dir
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/minik8s")]
+    pub data_dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ServerFlags {
+    /// Where the cluster's state, certificates and containers are kept
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/minik8s")]
+    pub data_dir: PathBuf,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
+    pub bind: IpAddr,
+    /// Port to listen on
+    #[arg(long, value_name = "N", default_value_t = 6443)]
+    pub port: u16,
+    /// Where objects are stored: redb (a file below the data dir) or etcd=URL[,URL...]
+    #[arg(long, value_name = "redb|etcd=URL[,URL...]", default_value = "redb", value_parser = StoreFlag::parse)]
+    pub store: StoreFlag,
+    /// Range of virtual Service addresses
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
+    pub service_cidr: Ipv4Net,
+    /// Range of pod addresses; every node gets a part of it
+    #[arg(long, value_name = "CIDR", default_value = "10.244.0.0/16")]
+    pub cluster_cidr: Ipv4Net,
+    /// DNS domain of the cluster
+    #[arg(long, value_name = "NAME", default_value = "cluster.local")]
+    pub cluster_domain: String,
+    /// Static tokens: lines of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "CSV")]
+    pub token_auth_file: Option<PathBuf>,
+    /// Name of this machine's node; the host name by default
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// Run the control plane alone, without a node on this machine
+    #[arg(long)]
+    pub no_agent: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreFlag {
+    Redb,
+    Etcd(Vec<String>),
+}
+
+impl StoreFlag {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "redb" => Ok(StoreFlag::Redb),
+            Some(("etcd", urls)) if !urls.is_empty() && urls.split(',').all(is_url) => {
+                Ok(StoreFlag::Etcd(urls.split(',').map(str::to_owned).collect()))
+            }
+            Some(("etcd", _)) => Err("give the addresses of etcd, e.g. etcd=http://10.0.0.1:2379".to_owned()),
+            _ => Err("use redb or etcd=URL[,URL...]".to_owned()),
+        }
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn store_flag() {
+        assert_eq!(StoreFlag::parse("redb"), Ok(StoreFlag::Redb));
+        let two = StoreFlag::Etcd(vec!["http://a:1".to_owned(), "http://b:2".to_owned()]);
+        assert_eq!(StoreFlag::parse("etcd=http://a:1,http://b:2"), Ok(two));
+        for wrong in ["", "sqlite", "etcd", "etcd=", "etcd=a:1", "etcd=http://a:1,"] {
+            assert!(StoreFlag::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! One entry of `managedFields`.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::fieldset::{FieldSet, FieldsV1Error};
+
+/// A manager and what it owns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: Option<String>,
+    /// When the entry last changed, to the second.
+    pub time: Option<Timestamp>,
+    pub fields: FieldSet,
+}
+
+/// How the manager came to own its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    Apply,
+    Update,
+}
+
+/// Why an entry cannot be read. The words are upstream's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("managedFields must be a list of objects")]
+    NotAList,
+    #[error("managedFields has too many entries: {0}")]
+    TooMany(usize),
+    #[error("operation must be `Apply` or `Update`")]
+    Operation,
+    #[error("apiVersion must not be empty")]
+    ApiVersion,
+    #[error("missing or invalid fieldsType in managed fields entry {0}: must be FieldsV1")]
+    FieldsType(usize),
+    #[error("{0} in managed fields entry {1} must be a string")]
+    NotAString(&'static str, usize),
+    #[error("invalid time in managed fields entry {0}")]
+    Time(usize),
+    #[error("invalid fieldsV1 in managed fields entry {1}")]
+    Fields(#[source] FieldsV1Error, usize),
+}
+
+impl Operation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+impl Entry {
+    /// Reads the entry at `index`.
+    pub fn decode(entry: &Value, index: usize) -> Result<Entry, EntryError> {
+        let Value::Object(entry) = entry else { return Err(EntryError::NotAList) };
+        let operation = match entry.get("operation").and_then(Value::as_str) {
+            Some("Apply") => Operation::Apply,
+            Some("Update") => Operation::Update,
+            _ => return Err(EntryError::Operation),
+        };
+        let api_version = text(entry, "apiVersion", index)?.unwrap_or_default();
+        if api_version.is_empty() {
+            return Err(EntryError::ApiVersion);
+        }
+        if text(entry, "fieldsType", index)? != Some("FieldsV1") {
+            return Err(EntryError::FieldsType(index));
+        }
+        let time = match text(entry, "time", index)? {
+            Some(time) => Some(time.parse().map_err(|_| EntryError::Time(index))?),
+            None => None,
+        };
+        let fields = match entry.get("fieldsV1") {
+            Some(Value::Null) | None => FieldSet::default(),
+            Some(fields) => {
+                FieldSet::from_fields_v1(fields).map_err(|error| EntryError::Fields(error, index))?
+            }
+        };
+        Ok(Entry {
+            manager: text(entry, "manager", index)?.unwrap_or_default().to_owned(),
+            operation,
+            api_version: api_version.to_owned(),
+            subresource: text(entry, "subresource", index)?.filter(|s| !s.is_empty()).map(str::to_owned),
+            time,
+            fields,
+        })
+    }
+
+    pub fn encode(&self) -> Value {
+        let mut entry = Map::with_capacity(7);
+        let mut put = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
+        if !self.manager.is_empty() {
+            put("manager", Value::String(self.manager.clone()));
+        }
+        put("operation", Value::String(self.operation.name().to_owned()));
+        put("apiVersion", Value::String(self.api_version.clone()));
+        if let Some(time) = self.time {
+            put("time", Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+        }
+        put("fieldsType", Value::String("FieldsV1".to_owned()));
+        put("fieldsV1", self.fields.to_fields_v1());
+        if let Some(subresource) = &self.subresource {
+            put("subresource", Value::String(subresource.clone()));
+        }
+        Value::Object(entry)
+    }
+
+    /// Whether both are the same manager. An applier is one manager in all versions of a kind, an updater
+    /// one per version.
+    pub fn same_manager(&self, other: &Entry) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// The order of entries in an object: appliers first, then by time.
+    pub(super) fn order(&self) -> impl Ord + '_ {
+        let seconds = self.time.map_or(0, Timestamp::as_second);
+        (self.operation, seconds, &self.manager, &self.api_version, &self.subresource)
+    }
+}
+
+fn text<'a>(
+    entry: &'a Map<String, Value>,
+    name: &'static str,
+    index: usize,
+) -> Result<Option<&'a str>, EntryError> {
+    match entry.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(EntryError::NotAString(name, index)),
+    }
+}

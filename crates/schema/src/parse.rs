@@ -1,0 +1,184 @@
+//! JSON text to a [`Value`], noting what `serde_json` alone would hide: keys given twice.
+//!
+//! The last value of a repeated key wins, as in upstream; whether that is worth a warning or an error is
+//! for the caller to say. Nesting is bounded by `serde_json` (128 levels), so no body can exhaust the stack.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
+use serde_json::{Map, Number, Value};
+
+use crate::Path;
+use crate::trail::Trail;
+
+/// More than this is not listed: a hostile body must not make a long answer.
+const MAX_REPORTED: usize = 100;
+
+/// A key that an object holds more than once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DuplicateField {
+    pub path: Path,
+}
+
+impl fmt::Display for DuplicateField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "duplicate field \"{}\"", self.path)
+    }
+}
+
+/// The value and every key that stands twice in its object.
+pub fn parse_json(bytes: &[u8]) -> Result<(Value, Vec<DuplicateField>), serde_json::Error> {
+    let duplicates = RefCell::new(Vec::new());
+    let root = Path::root();
+    let mut input = serde_json::Deserializer::from_slice(bytes);
+    let value = Node { trail: &Trail::Base(&root), duplicates: &duplicates }.deserialize(&mut input)?;
+    input.end()?;
+    Ok((value, duplicates.into_inner()))
+}
+
+/// Reads the value at one place.
+struct Node<'a> {
+    trail: &'a Trail<'a>,
+    duplicates: &'a RefCell<Vec<DuplicateField>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut input: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let trail = Trail::Index(self.trail, list.len());
+            match input.next_element_seed(Node { trail: &trail, duplicates: self.duplicates })? {
+                Some(element) => list.push(element),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut input: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = input.next_key::<String>()? {
+            let trail = Trail::Field(self.trail, &key);
+            let value = input.next_value_seed(Node { trail: &trail, duplicates: self.duplicates })?;
+            match map.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                }
+                Entry::Occupied(mut place) => {
+                    let path = Trail::Field(self.trail, place.key()).path();
+                    place.insert(value);
+                    let mut duplicates = self.duplicates.borrow_mut();
+                    if duplicates.len() < MAX_REPORTED {
+                        duplicates.push(DuplicateField { path });
+                    }
+                }
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::any_json;
+
+    #[test]
+    fn duplicates_are_named_and_the_last_value_wins() {
+        let check = |text: &str, value: &str, duplicates: &[&str]| {
+            let (got, found) = parse_json(text.as_bytes()).unwrap();
+            assert_eq!(got, value.parse::<Value>().unwrap(), "{text}");
+            let found: Vec<String> = found.iter().map(|d| d.path.to_string()).collect();
+            assert_eq!(found, duplicates, "{text}");
+        };
+        check("null", "null", &[]);
+        check(r#"{"a":1,"b":[1.5,-2,true,"x",null]}"#, r#"{"a":1,"b":[1.5,-2,true,"x",null]}"#, &[]);
+        check(r#"{"a":1,"a":2}"#, r#"{"a":2}"#, &["a"]);
+        check(
+            r#"{"s":{"l":[{},{"x":1,"x":1,"x":3}]}}"#,
+            r#"{"s":{"l":[{},{"x":3}]}}"#,
+            &["s.l[1].x", "s.l[1].x"],
+        );
+    }
+
+    #[test]
+    fn bad_text_is_an_error() {
+        for text in ["", "{", "{} {}", "{\"a\":}", "nul", "[1,]", "\u{0}"] {
+            assert!(parse_json(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        assert!(parse_json("[".repeat(1_000_000).as_bytes()).is_err());
+        assert!(parse_json("{\"a\":".repeat(1_000_000).as_bytes()).is_err());
+        let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+        assert!(parse_json(deep.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn the_list_of_duplicates_is_bounded() {
+        let body = format!("{{{}\"a\":1}}", "\"a\":1,".repeat(5000));
+        assert_eq!(parse_json(body.as_bytes()).unwrap().1.len(), MAX_REPORTED);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_serde_json(value in any_json()) {
+            let text = value.to_string();
+            let (got, duplicates) = parse_json(text.as_bytes()).unwrap();
+            prop_assert_eq!(got, text.parse::<Value>().unwrap());
+            prop_assert!(duplicates.is_empty());
+        }
+
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_json(&bytes);
+        }
+    }
+}

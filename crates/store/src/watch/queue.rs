@@ -1,0 +1,216 @@
+//! What one watcher has yet to read: filled by the hub or by a replay of history, emptied by the watcher.
+//!
+//! Not a tokio channel, because that allocates room for 32 items up front, and because cutting off a slow
+//! watcher must free what it holds at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::{Error, Event, Result, Revision, WatchItem};
+
+/// A drained queue keeps room for this many items; more is given back.
+const KEPT_CAPACITY: usize = 16;
+
+pub(crate) struct Queue {
+    prefix: Arc<str>,
+    id: u64,
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<WatchItem>,
+    end: Option<End>,
+    consumer: Option<Waker>,
+    producer: Option<Waker>,
+    /// Up to here the hub need not deliver: the watcher has it from history, or did not ask for it.
+    attached_at: Revision,
+    /// The newest revision the watcher was told of.
+    told: Revision,
+    /// Events came since the hub last looked.
+    busy: bool,
+    /// Progress was asked for, once this revision is delivered.
+    promised: Option<Revision>,
+}
+
+enum End {
+    Closed,
+    Failed(Error),
+}
+
+impl Queue {
+    pub(super) fn new(prefix: Arc<str>, id: u64, limit: usize) -> Self {
+        Queue { prefix, id, limit, state: Mutex::default() }
+    }
+
+    pub(crate) fn prefix(&self) -> &Arc<str> {
+        &self.prefix
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// A live event. A full queue cuts the watcher off. Returns whom to wake.
+    pub(super) fn push_live(&self, event: &Arc<Event>) -> Option<Waker> {
+        let mut state = self.state.lock();
+        if state.end.is_some() || event.revision <= state.attached_at {
+            return None;
+        }
+        if state.items.len() >= self.limit {
+            state.items = VecDeque::new();
+            state.end = Some(End::Failed(Error::SlowWatcher));
+        } else {
+            state.push_event(event);
+        }
+        state.consumer.take()
+    }
+
+    /// Events from history; the caller asks [`Queue::room`] first. Returns how many more would fit.
+    pub(crate) fn push_replayed<'a>(&self, events: impl IntoIterator<Item = &'a Arc<Event>>) {
+        let mut state = self.state.lock();
+        if state.end.is_some() {
+            return;
+        }
+        events.into_iter().for_each(|event| state.push_event(event));
+        wake(state.consumer.take());
+    }
+
+    /// How many events fit before the watcher counts as slow.
+    pub(crate) fn room(&self) -> usize {
+        self.limit.saturating_sub(self.state.lock().items.len())
+    }
+
+    /// Waits until the watcher has read half of what it could hold; false when nobody reads any more.
+    pub(crate) async fn wait_for_room(&self) -> bool {
+        std::future::poll_fn(|cx| {
+            let mut state = self.state.lock();
+            if state.end.is_some() {
+                return Poll::Ready(false);
+            }
+            if state.items.len() * 2 <= self.limit {
+                return Poll::Ready(true);
+            }
+            state.producer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// From now on events after `revision` come live.
+    pub(super) fn attached(&self, revision: Revision) {
+        let mut state = self.state.lock();
+        state.attached_at = revision;
+        state.told = state.told.max(revision);
+    }
+
+    pub(super) fn promise(&self, revision: Revision) {
+        let mut state = self.state.lock();
+        state.promised = state.promised.max(Some(revision));
+    }
+
+    /// Keeps a promise of progress if `dispatched` is far enough. Returns whether none is left.
+    pub(super) fn keep_promise(&self, dispatched: Revision) -> bool {
+        let mut state = self.state.lock();
+        let reached = dispatched.max(state.attached_at);
+        match state.promised {
+            Some(promised) if promised > reached => state.end.is_some(),
+            Some(_) => {
+                state.promised = None;
+                state.push_progress(reached);
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Tells of progress if the watcher has been quiet since the last call. Returns whether it still has
+    /// to be told.
+    pub(super) fn tell_if_quiet(&self, dispatched: Revision) -> bool {
+        let mut state = self.state.lock();
+        let was_busy = std::mem::take(&mut state.busy);
+        if state.end.is_some() || state.told >= dispatched {
+            return false;
+        }
+        if was_busy || !state.items.is_empty() {
+            return true;
+        }
+        state.push_progress(dispatched);
+        false
+    }
+
+    /// Ends the watch after what is queued.
+    pub(crate) fn close(&self) {
+        self.end(End::Closed);
+    }
+
+    /// Ends the watch with an error after what is queued.
+    pub(crate) fn fail(&self, error: Error) {
+        self.end(End::Failed(error));
+    }
+
+    fn end(&self, end: End) {
+        let mut state = self.state.lock();
+        state.end.get_or_insert(end);
+        let wakers = (state.consumer.take(), state.producer.take());
+        drop(state);
+        wake(wakers.0);
+        wake(wakers.1);
+    }
+
+    pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchItem>>> {
+        let mut state = self.state.lock();
+        if let Some(item) = state.items.pop_front() {
+            if state.items.is_empty() && state.items.capacity() > KEPT_CAPACITY {
+                state.items = VecDeque::new();
+            }
+            if state.items.len() * 2 <= self.limit {
+                wake(state.producer.take());
+            }
+            return Poll::Ready(Some(Ok(item)));
+        }
+        match state.end.take() {
+            Some(End::Failed(error)) => {
+                state.end = Some(End::Closed);
+                Poll::Ready(Some(Err(error)))
+            }
+            Some(End::Closed) => {
+                state.end = Some(End::Closed);
+                Poll::Ready(None)
+            }
+            None => {
+                if !state.consumer.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    state.consumer = Some(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl State {
+    fn push_event(&mut self, event: &Arc<Event>) {
+        self.told = event.revision;
+        self.busy = true;
+        self.items.push_back(WatchItem::Event(event.clone()));
+    }
+
+    fn push_progress(&mut self, revision: Revision) {
+        if self.end.is_some() {
+            return;
+        }
+        self.told = revision;
+        self.items.push_back(WatchItem::Progress(revision));
+        wake(self.consumer.take());
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
