@@ -11,16 +11,16 @@ mod json_path;
 pub mod kinds;
 mod metadata;
 mod names;
+pub mod openapi;
 mod quantity;
 pub mod quota;
-pub mod openapi;
 mod resource;
 mod selector;
 mod strategy;
 
 pub use column::{Cell, Column, age, human_duration};
-pub use json_path::{JsonPath, JsonPathError};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
+pub use json_path::{JsonPath, JsonPathError};
 pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;

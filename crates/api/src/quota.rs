@@ -69,7 +69,8 @@ pub fn applies(quota: &Value, object: &Value) -> bool {
     if scopes.is_empty() {
         return true;
     }
-    object["kind"] == "Pod" && scopes.iter().all(|(scope, operator, values)| in_scope(scope, operator, values, object))
+    object["kind"] == "Pod"
+        && scopes.iter().all(|(scope, operator, values)| in_scope(scope, operator, values, object))
 }
 
 fn in_scope(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
@@ -99,7 +100,8 @@ fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let kinds = [&affinity["podAffinity"], &affinity["podAntiAffinity"]];
     let crosses = |term: &Value| {
-        !term["namespaceSelector"].is_null() || term["namespaces"].as_array().is_some_and(|list| !list.is_empty())
+        !term["namespaceSelector"].is_null()
+            || term["namespaces"].as_array().is_some_and(|list| !list.is_empty())
     };
     kinds.iter().any(|kind| {
         let required = kind["requiredDuringSchedulingIgnoredDuringExecution"].as_array();
@@ -142,7 +144,8 @@ fn pod_resources(pod: &Value, usage: &mut Usage) {
 fn claim_resources(claim: &Value, usage: &mut Usage) {
     let one = || Quantity::from_milli(1000);
     usage.insert("persistentvolumeclaims".to_owned(), one());
-    let storage = amounts(&claim["spec"]["resources"]["requests"]).into_iter().find(|(name, _)| name == "storage");
+    let storage =
+        amounts(&claim["spec"]["resources"]["requests"]).into_iter().find(|(name, _)| name == "storage");
     let storage = storage.map(|(_, amount)| amount).unwrap_or_default();
     if let Some(class) = claim["spec"]["storageClassName"].as_str().filter(|class| !class.is_empty()) {
         usage.insert(format!("{class}.storageclass.storage.k8s.io/persistentvolumeclaims"), one());

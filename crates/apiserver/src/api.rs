@@ -88,7 +88,7 @@ impl Api {
     {
         let user = self.authenticator.authenticate(&self.registry, &mut request).await?;
         let user = self.authorizer.impersonate(user, request.headers())?;
-        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info)?;
+        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info, &query)?;
         self.dispatch(Incoming { request, info, query, user }).await
     }
 }

@@ -1,5 +1,6 @@
 //! Which part of an object a write through each subresource may change.
 
+use minik8s_api::Subresource;
 use serde_json::Value;
 
 use crate::object::object_at;
@@ -11,6 +12,10 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
         "" | "scale" => {
             if call.served.has_status() {
                 copy(new, old, "status");
+            }
+            if has_finalize(call) {
+                object_at(new, "spec");
+                copy(&mut new["spec"], &old["spec"], "finalizers");
             }
         }
         "status" => {
@@ -35,6 +40,12 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
         // Binding and eviction are made by the server itself.
         _ => {}
     }
+}
+
+/// Whether `spec.finalizers` belongs to a subresource of its own (namespaces).
+fn has_finalize(call: &Call) -> bool {
+    let subresources = &call.served.resource().subresources;
+    subresources.iter().any(|one| matches!(one, Subresource::Other { name: "finalize", .. }))
 }
 
 /// The old object with one part of the new one, and its version so that conflicts are still seen.
