@@ -52,7 +52,8 @@ impl Authorizer {
     /// Lets the request through or refuses it in upstream's words.
     pub fn check(&self, snapshot: &Snapshot, user: &User, info: &RequestInfo, query: &Query) -> Result<()> {
         let selected = exact_fields(query);
-        let selected: Vec<(&str, &str)> = selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
+        let selected: Vec<(&str, &str)> =
+            selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
         let wanted = attributes(info, &selected);
         let decision = self.allows(user, &wanted);
         if decision.is_allowed() {
@@ -73,7 +74,8 @@ impl Authorizer {
         let Some(wanted) = wanted else { return Ok(user) };
         for check in wanted.checks() {
             if !self.allows(&user, &check).is_allowed() {
-                let text = format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
+                let text =
+                    format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
                 let error = ApiError::new(403, "Forbidden", text);
                 return Err(error.about(check.api_group, check.resource, check.name));
             }
@@ -188,8 +190,12 @@ impl Followed {
             Followed::Rbac => format!("/registry/{API_GROUP}/"),
             Followed::Used(WatchedKind::Pod) => "/registry/core/pods/".to_owned(),
             Followed::Used(WatchedKind::PersistentVolume) => "/registry/core/persistentvolumes/".to_owned(),
-            Followed::Used(WatchedKind::VolumeAttachment) => "/registry/storage.k8s.io/volumeattachments/".to_owned(),
-            Followed::Used(WatchedKind::ResourceSlice) => "/registry/resource.k8s.io/resourceslices/".to_owned(),
+            Followed::Used(WatchedKind::VolumeAttachment) => {
+                "/registry/storage.k8s.io/volumeattachments/".to_owned()
+            }
+            Followed::Used(WatchedKind::ResourceSlice) => {
+                "/registry/resource.k8s.io/resourceslices/".to_owned()
+            }
         }
     }
 }
@@ -200,7 +206,9 @@ fn parse_rbac_key(key: &str) -> Option<(RbacKind, &str, &str)> {
     let (plural, rest) = rest.split_once('/')?;
     let kind = RbacKind::by_plural(plural)?;
     match kind {
-        RbacKind::Role | RbacKind::RoleBinding => rest.split_once('/').map(|(namespace, name)| (kind, namespace, name)),
+        RbacKind::Role | RbacKind::RoleBinding => {
+            rest.split_once('/').map(|(namespace, name)| (kind, namespace, name))
+        }
         RbacKind::ClusterRole | RbacKind::ClusterRoleBinding => Some((kind, "", rest)),
     }
 }

@@ -75,7 +75,11 @@ fn groups(user: &str) -> &'static [&'static str] {
 fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
     let overlap = |a: Ipv4Net, b: Ipv4Net| a.contains(&b.network()) || b.contains(&a.network());
     if overlap(flags.service_cidr, flags.cluster_cidr) {
-        bail!("--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own", flags.service_cidr, flags.cluster_cidr);
+        bail!(
+            "--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own",
+            flags.service_cidr,
+            flags.cluster_cidr
+        );
     }
     let advertise = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
     Ok(Config {

@@ -35,7 +35,9 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
             object_at(kept, "spec");
             copy(&mut kept["spec"], &new["spec"], "finalizers");
         }),
-        "ephemeralcontainers" => only(new, old, |kept, new| copy(&mut kept["spec"], &new["spec"], "ephemeralContainers")),
+        "ephemeralcontainers" => {
+            only(new, old, |kept, new| copy(&mut kept["spec"], &new["spec"], "ephemeralContainers"))
+        }
         "resize" => only(new, old, resize),
         // Binding and eviction are made by the server itself.
         _ => {}
@@ -69,7 +71,9 @@ fn resize(kept: &mut Value, new: &Value) {
     for list in ["containers", "initContainers"] {
         for container in kept["spec"][list].as_array_mut().into_iter().flatten() {
             let others = new["spec"][list].as_array().into_iter().flatten();
-            let Some(wanted) = others.into_iter().find(|other| other["name"] == container["name"]) else { continue };
+            let Some(wanted) = others.into_iter().find(|other| other["name"] == container["name"]) else {
+                continue;
+            };
             for field in ["resources", "resizePolicy"] {
                 copy(container, wanted, field);
             }
