@@ -12,10 +12,7 @@ pub mod kinds;
 mod metadata;
 mod names;
 pub mod openapi;
-<<<<<<< HEAD
-=======
 pub mod protobuf;
->>>>>>> e2e
 mod quantity;
 pub mod quota;
 mod resource;

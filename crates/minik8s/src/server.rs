@@ -42,6 +42,10 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         client(&server, "system:kube-scheduler"),
         minik8s_scheduler::Config { stop: stop.clone(), ..Default::default() },
     ));
+    parts.spawn(minik8s_controllers::run(
+        client(&server, "system:kube-controller-manager"),
+        minik8s_controllers::Config { stop: stop.clone(), ..Default::default() },
+    ));
     if !flags.no_agent {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
         let node = agent::config(&flags, &node_name)?;
