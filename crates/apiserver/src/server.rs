@@ -118,7 +118,12 @@ impl Server {
     }
 }
 
-fn assemble(config: &Config, store: Arc<dyn Store>, pki: &Arc<Pki>, address: SocketAddr) -> Result<Api, StartError> {
+fn assemble(
+    config: &Config,
+    store: Arc<dyn Store>,
+    pki: &Arc<Pki>,
+    address: SocketAddr,
+) -> Result<Api, StartError> {
     let authorizer = Arc::new(Authorizer::default());
     let ranges = AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 };
     let registry = Registry {
