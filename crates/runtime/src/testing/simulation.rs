@@ -66,11 +66,6 @@ impl Simulation {
         self.fuse = Some(actions);
     }
 
-    /// True if the crash has not happened.
-    pub fn is_fuse_left(&self) -> bool {
-        self.fuse.is_some()
-    }
-
     /// Runs until nobody has anything to do, then demands that planning again finds nothing.
     pub fn settle(&mut self) -> Result<(), String> {
         for _ in 0..MOST_TURNS {

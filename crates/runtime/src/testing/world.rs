@@ -145,13 +145,29 @@ impl World {
                 }
                 "delete".to_owned()
             }
+            Action::DeleteCollection { namespace, .. } => {
+                for target in self.targets_in(&kind, namespace) {
+                    self.remove(&target, None, None)?;
+                }
+                "delete all".to_owned()
+            }
             Action::RequireNone { namespace, .. } => {
-                let any = self.objects.keys().any(|(k, o)| *k == kind && o.namespace == *namespace);
+                let any = !self.targets_in(&kind, namespace).is_empty();
                 return if any { Err(Refused::Remaining) } else { Ok(()) };
+            }
+            Action::RequireAbsent { target } => {
+                return if self.guarded(target).is_ok() { Err(Refused::Remaining) } else { Ok(()) };
             }
         };
         self.log.push(format!("{verb} {kind} {key}"));
         Ok(())
+    }
+
+    fn targets_in(&self, kind: &Kind, namespace: &str) -> Vec<Target> {
+        let keys = self.objects.keys().filter(|(k, key)| k == kind && key.namespace == namespace);
+        let target =
+            |key: &Key| Target { kind: kind.clone(), key: key.clone(), uid: None, resource_version: None };
+        keys.map(|(_, key)| target(key)).collect()
     }
 
     fn create(
@@ -198,6 +214,11 @@ impl World {
         }
         let (mut stored, status_from) = match subresource {
             Some("status") => (old.clone(), new),
+            // A namespace goes with the last finalizer of its spec.
+            Some("finalize") if new["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty) => {
+                self.drop_object(&target.kind, &target.key);
+                return Ok(());
+            }
             _ => (new.clone(), &old),
         };
         match status_from.get("status") {
