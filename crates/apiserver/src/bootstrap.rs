@@ -93,6 +93,10 @@ async fn kubernetes_service(registry: &Registry, config: &Config, port: u16) -> 
     });
     ensure(registry, service).await?;
     let IpAddr::V4(address) = config.advertise else { return Ok(()) };
+    if address.is_loopback() {
+        // No pod could reach it there, and an endpoint may not be a loopback address.
+        return Ok(());
+    }
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {
