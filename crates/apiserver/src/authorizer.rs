@@ -76,6 +76,13 @@ impl Authorizer {
 
     /// The user to act as, if the `Impersonate-*` headers name one and the caller may.
     pub fn impersonate(&self, user: User, headers: &HeaderMap) -> Result<User> {
+        let unreadable = headers
+            .iter()
+            .find(|(name, value)| name.as_str().starts_with("impersonate-") && value.to_str().is_err());
+        if let Some((name, _)) = unreadable {
+            // To pass over it would be to act with more rights than were asked for.
+            return Err(ApiError::bad_request(format!("the header {name} is not plain text")));
+        }
         let texts = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
         let wanted = Impersonation::from_headers(texts).map_err(|e| ApiError::bad_request(e.to_string()))?;
         let Some(wanted) = wanted else { return Ok(user) };

@@ -16,7 +16,7 @@ use crate::api::Api;
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Form};
-use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written};
+use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written, refused_watch};
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
 use crate::{discovery, nonresource, review, subresource};
 
@@ -102,7 +102,7 @@ impl Api {
         }
         let method = incoming.request.method().clone();
         let allowed = match info.subresource.as_str() {
-            "" => call.served.verbs.contains(&info.verb.as_str()),
+            "" => call.served.verbs.contains(&info.verb.as_str()) && fits_path(info),
             _ if !call.served.has_status() => return Err(ApiError::no_such_resource()),
             _ => matches!(info.verb.as_str(), "get" | "update" | "patch"),
         };
@@ -176,8 +176,11 @@ impl Api {
             options.fields =
                 minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
         }
-        let body = self.registry.watch(call, &options, accepted.form).await?;
-        Ok(answer::stream(200, JSON, body))
+        match self.registry.watch(call, &options, accepted.form).await {
+            Ok(body) => Ok(answer::stream(200, JSON, body)),
+            Err(error) if error.code == 410 => Ok(answer::bytes(200, JSON, refused_watch(&error))),
+            Err(error) => Err(error),
+        }
     }
 
     async fn delete(
@@ -187,9 +190,9 @@ impl Api {
         body: Value,
         accepted: &Accepted,
     ) -> Result<Response<Body>> {
-        let options = DeleteOptions::parse(query, &body)?;
+        let options = DeleteOptions::parse(query, body)?;
         let mut dry = call.on(&call.namespace, &call.name);
-        dry.options.dry_run |= body["dryRun"] == json!(["All"]);
+        dry.options.dry_run |= options.dry_run;
         if call.name.is_empty() {
             let list = ListOptions::parse(query)?;
             let objects = self.registry.delete_collection(&dry, &list, &options).await?;
@@ -238,6 +241,9 @@ fn check_scope(served: &Served, info: &RequestInfo) -> Result<()> {
         let text = format!("an empty namespace may not be set during {}", info.verb);
         return Err(ApiError::bad_request(text));
     }
+    if !info.rest.is_empty() && info.subresource != "proxy" {
+        return Err(ApiError::no_such_resource());
+    }
     let known = info.subresource.is_empty()
         || served.subresources.iter().any(|sub| match sub {
             Subresource::Status => info.subresource == "status",
@@ -245,6 +251,15 @@ fn check_scope(served: &Served, info: &RequestInfo) -> Result<()> {
             Subresource::Other { name, .. } => info.subresource == *name,
         });
     if known { Ok(()) } else { Err(ApiError::no_such_resource()) }
+}
+
+/// Collections are created in; single objects are updated and patched.
+fn fits_path(info: &RequestInfo) -> bool {
+    match info.verb.as_str() {
+        "create" => info.name.is_empty(),
+        "update" | "patch" => !info.name.is_empty(),
+        _ => true,
+    }
 }
 
 /// `DeleteOptions` in the body, if there is one.

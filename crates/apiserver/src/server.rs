@@ -132,6 +132,7 @@ fn assemble(
         store,
         catalog: Arc::new(Catalog::new(minik8s_api::kinds::all())),
         admission: Chain::standard(authorizer.clone(), ranges),
+        contended: tokio::sync::Mutex::default(),
     };
     let issuer_url = format!("https://kubernetes.default.svc.{}", config.cluster_domain);
     let host = match config.advertise {

@@ -47,7 +47,9 @@ impl Admission for LimitRanger {
 
 fn containers(pod: &mut Value, limit: &Value, problems: &mut Vec<String>) {
     for list in ["initContainers", "containers"] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        let containers =
+            pod.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             default_resources(container, limit);
             check(
                 "Container",

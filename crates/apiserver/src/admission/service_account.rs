@@ -55,7 +55,7 @@ impl Admission for ServiceAccounts {
 fn mount_token(spec: &mut Value) {
     let mut volume_name = None;
     for list in ["initContainers", "containers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let mounts = container["volumeMounts"].as_array();
             let mounted = mounts.into_iter().flatten().any(|mount| mount["mountPath"] == MOUNT_PATH);
             if mounted {

@@ -12,7 +12,7 @@ use crate::request::FieldValidation;
 /// No request body may be larger.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// JSON and YAML nest at most this deep.
+/// Objects nest at most this deep.
 const MAX_DEPTH: usize = 64;
 
 impl Registry {
@@ -62,6 +62,7 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
     if !value.is_object() {
         return Err(ApiError::bad_request("the body of the request must be an object"));
     }
+    check_depth(&value)?;
     Ok(value)
 }
 
@@ -72,11 +73,7 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
-    if depth_exceeds(&value, MAX_DEPTH) {
-        return Err(ApiError::bad_request(format!(
-            "the body of the request nests deeper than {MAX_DEPTH} levels"
-        )));
-    }
+    check_depth(&value)?;
     Ok(value)
 }
 
@@ -90,6 +87,15 @@ fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
     })?;
     decoded.unknown.into_iter().for_each(|text| call.warn(text));
     Ok(decoded.object)
+}
+
+/// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
+/// `managedFields` repeats an object's depth some levels further down.
+pub fn check_depth(value: &Value) -> Result<()> {
+    if depth_exceeds(value, MAX_DEPTH) {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(())
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {

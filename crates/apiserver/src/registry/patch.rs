@@ -4,7 +4,7 @@ use minik8s_patch::apply::{self, ApplyError};
 use minik8s_patch::{PatchError, json, merge, strategic};
 use serde_json::Value;
 
-use super::body::{check_identity, parse_yaml};
+use super::body::{check_depth, check_identity, parse_yaml};
 use super::{Call, Registry, Written};
 use crate::error::{ApiError, Result};
 use crate::object::Object;
@@ -59,6 +59,7 @@ impl Registry {
         if !new.is_object() {
             return Err(ApiError::bad_request("the patch leaves something that is not an object"));
         }
+        check_depth(&new)?;
         check_identity(&call.served, &mut new)?;
         self.check_schema(call, &mut new)?;
         Ok(new)

@@ -37,7 +37,7 @@ impl Registry {
         let initial = options.send_initial_events.unwrap_or(from.is_none());
         let (entries, after) = if initial {
             if let Some(version) = from {
-                self.wait_for(version).await?;
+                self.check_reached(version).await?;
             }
             let list = ListOptions {
                 labels: options.labels.clone(),
@@ -49,7 +49,7 @@ impl Registry {
         } else {
             match from {
                 Some(version) => {
-                    self.wait_for(version).await?;
+                    self.check_reached(version).await?;
                     (Vec::new(), version)
                 }
                 None => (Vec::new(), self.store.revision().await?),
@@ -71,11 +71,14 @@ impl Registry {
         })
     }
 
-    /// A version that a client got elsewhere may be a moment ahead of what is durable here.
-    async fn wait_for(&self, version: Revision) -> Result<()> {
+    /// Nobody is told of a version before it is durable; one ahead of that comes from another history (a
+    /// restored data dir), and its client must begin anew.
+    async fn check_reached(&self, version: Revision) -> Result<()> {
         let newest = self.store.revision().await?;
         if version > newest {
-            return Err(minik8s_store::Error::FutureRevision { requested: version, newest }.into());
+            return Err(ApiError::expired(format!(
+                "too large resource version: {version}, current: {newest}"
+            )));
         }
         Ok(())
     }
@@ -91,6 +94,14 @@ fn check_initial_events(options: &ListOptions) -> Result<()> {
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         )),
     }
+}
+
+/// The stream of a watch that cannot begin. Clients look for an expired version there, not in the answer's
+/// code: some would ask for the same version for ever.
+pub fn refused_watch(error: &ApiError) -> Bytes {
+    let mut line = Vec::new();
+    push_line(&json!({"type": "ERROR", "object": error.to_status()}), &mut line);
+    line.into()
 }
 
 /// The streamed answer of one watch.

@@ -18,9 +18,12 @@ use crate::registry::{Call, DeleteOptions, timestamp};
 use crate::request::Query;
 
 pub async fn evict(api: &Arc<Api>, call: &Call, eviction: &Value) -> Result<Response<Body>> {
-    let options = DeleteOptions::parse(&Query::default(), &eviction["deleteOptions"])?;
+    let options = match &eviction["deleteOptions"] {
+        Value::Null => DeleteOptions::default(),
+        given => DeleteOptions::parse(&Query::default(), given.clone())?,
+    };
     let mut call = call.on(&call.namespace, &call.name);
-    call.options.dry_run |= eviction["deleteOptions"]["dryRun"] == serde_json::json!(["All"]);
+    call.options.dry_run |= options.dry_run;
     call.subresource = String::new();
     let pod = api.registry.get(&call.served, &call.namespace, &call.name).await?;
     if counts_against_budget(&pod) {

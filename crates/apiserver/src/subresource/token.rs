@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::error::{ApiError, Result};
-use crate::object::Object;
+use crate::object::{Object, object_at};
 use crate::registry::{Call, timestamp};
 
 const SHORTEST: i64 = 600;
@@ -46,6 +46,7 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
         .issuer
         .issue(&spec, SignedDuration::from_secs(lifetime), call.now)
         .map_err(ApiError::internal)?;
+    object_at(&mut request, "spec");
     if spec.audiences.is_empty() {
         request["spec"]["audiences"] = json!(api.authenticator.issuer.api_audiences());
     }
