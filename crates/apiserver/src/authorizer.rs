@@ -13,6 +13,7 @@ use minik8s_auth::{Attributes, Decision, User};
 use minik8s_store::{Change, Range, Store, WatchItem};
 use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Snapshot;
@@ -26,6 +27,7 @@ pub struct Authorizer {
     policy: RwLock<Policy>,
     nodes: RwLock<NodeAuthorizer>,
     ready: AtomicBool,
+    changed: Notify,
 }
 
 impl Authorizer {
@@ -36,6 +38,11 @@ impl Authorizer {
     /// The rules have been read once.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Returns after the RBAC rules have changed.
+    pub async fn policy_changed(&self) {
+        self.changed.notified().await;
     }
 
     pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
@@ -52,7 +59,8 @@ impl Authorizer {
     /// Lets the request through or refuses it in upstream's words.
     pub fn check(&self, snapshot: &Snapshot, user: &User, info: &RequestInfo, query: &Query) -> Result<()> {
         let selected = exact_fields(query);
-        let selected: Vec<(&str, &str)> = selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
+        let selected: Vec<(&str, &str)> =
+            selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
         let wanted = attributes(info, &selected);
         let decision = self.allows(user, &wanted);
         if decision.is_allowed() {
@@ -73,7 +81,8 @@ impl Authorizer {
         let Some(wanted) = wanted else { return Ok(user) };
         for check in wanted.checks() {
             if !self.allows(&user, &check).is_allowed() {
-                let text = format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
+                let text =
+                    format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
                 let error = ApiError::new(403, "Forbidden", text);
                 return Err(error.about(check.api_group, check.resource, check.name));
             }
@@ -87,6 +96,7 @@ impl Authorizer {
             self.reload(store, followed).await?;
         }
         self.ready.store(true, Ordering::Release);
+        self.changed.notify_one();
         Ok(())
     }
 
@@ -128,6 +138,9 @@ impl Authorizer {
             match &event.change {
                 Change::Put(value) => self.upsert(followed, &event.key, value),
                 Change::Delete => self.remove(followed, &event.key),
+            }
+            if followed == Followed::Rbac {
+                self.changed.notify_one();
             }
         }
         Ok(())
@@ -188,8 +201,12 @@ impl Followed {
             Followed::Rbac => format!("/registry/{API_GROUP}/"),
             Followed::Used(WatchedKind::Pod) => "/registry/core/pods/".to_owned(),
             Followed::Used(WatchedKind::PersistentVolume) => "/registry/core/persistentvolumes/".to_owned(),
-            Followed::Used(WatchedKind::VolumeAttachment) => "/registry/storage.k8s.io/volumeattachments/".to_owned(),
-            Followed::Used(WatchedKind::ResourceSlice) => "/registry/resource.k8s.io/resourceslices/".to_owned(),
+            Followed::Used(WatchedKind::VolumeAttachment) => {
+                "/registry/storage.k8s.io/volumeattachments/".to_owned()
+            }
+            Followed::Used(WatchedKind::ResourceSlice) => {
+                "/registry/resource.k8s.io/resourceslices/".to_owned()
+            }
         }
     }
 }
@@ -200,7 +217,9 @@ fn parse_rbac_key(key: &str) -> Option<(RbacKind, &str, &str)> {
     let (plural, rest) = rest.split_once('/')?;
     let kind = RbacKind::by_plural(plural)?;
     match kind {
-        RbacKind::Role | RbacKind::RoleBinding => rest.split_once('/').map(|(namespace, name)| (kind, namespace, name)),
+        RbacKind::Role | RbacKind::RoleBinding => {
+            rest.split_once('/').map(|(namespace, name)| (kind, namespace, name))
+        }
         RbacKind::ClusterRole | RbacKind::ClusterRoleBinding => Some((kind, "", rest)),
     }
 }

@@ -42,9 +42,13 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         client(&server, "system:kube-scheduler"),
         minik8s_scheduler::Config { stop: stop.clone(), ..Default::default() },
     ));
+    parts.spawn(minik8s_controllers::run(
+        client(&server, "system:kube-controller-manager"),
+        minik8s_controllers::Config { stop: stop.clone(), ..Default::default() },
+    ));
     if !flags.no_agent {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
-        let node = agent::config(&flags, &node_name)?;
+        let node = agent::config(&flags, &node_name, &pki)?;
         let node_client = client(&server, &format!("system:node:{node_name}"));
         tokio::spawn(async move {
             if let Err(error) = minik8s_kubelet::run(node, node_client).await {
@@ -75,7 +79,11 @@ fn groups(user: &str) -> &'static [&'static str] {
 fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
     let overlap = |a: Ipv4Net, b: Ipv4Net| a.contains(&b.network()) || b.contains(&a.network());
     if overlap(flags.service_cidr, flags.cluster_cidr) {
-        bail!("--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own", flags.service_cidr, flags.cluster_cidr);
+        bail!(
+            "--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own",
+            flags.service_cidr,
+            flags.cluster_cidr
+        );
     }
     let advertise = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
     Ok(Config {

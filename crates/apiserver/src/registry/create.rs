@@ -41,7 +41,7 @@ impl Registry {
                 call.name
             )));
         }
-        if served.has_status() {
+        if served.has_status() && !served.strategy.keeps_status_on_create() {
             object.as_object_mut().map(|map| map.shift_remove("status"));
         }
         let mut also = Commit::default();
@@ -58,7 +58,11 @@ impl Registry {
         let key = served.key(object.namespace(), object.name());
         if call.options.dry_run {
             let taken = self.store.get(&key).await?.is_some();
-            return Ok(if taken { Created::NameTaken(object.name().to_owned()) } else { Created::Stored(Box::new(object)) });
+            return Ok(if taken {
+                Created::NameTaken(object.name().to_owned())
+            } else {
+                Created::Stored(Box::new(object))
+            });
         }
         let name = object.name().to_owned();
         let value = codec::encode(served, object.clone())?;

@@ -44,17 +44,22 @@ impl DeleteOptions {
                 ApiError::bad_request(format!("gracePeriodSeconds: {value} is not a whole number"))
             })?),
         };
-        let orphan = body["orphanDependents"].as_bool().or(query.get("orphanDependents").map(|v| v == "true"));
+        let orphan =
+            body["orphanDependents"].as_bool().or(query.get("orphanDependents").map(|v| v == "true"));
         let policy = body["propagationPolicy"].as_str().or(query.get("propagationPolicy"));
         let propagation = match (policy, orphan) {
             (Some(_), Some(_)) => {
-                return Err(ApiError::bad_request("orphanDependents and propagationPolicy cannot be both set"));
+                return Err(ApiError::bad_request(
+                    "orphanDependents and propagationPolicy cannot be both set",
+                ));
             }
             (Some("Background"), None) => Some(Propagation::Background),
             (Some("Foreground"), None) => Some(Propagation::Foreground),
             (Some("Orphan"), None) => Some(Propagation::Orphan),
             (Some(other), None) => {
-                let text = format!("propagationPolicy: unsupported value {other:?}: use \"Foreground\", \"Background\" or \"Orphan\"");
+                let text = format!(
+                    "propagationPolicy: unsupported value {other:?}: use \"Foreground\", \"Background\" or \"Orphan\""
+                );
                 return Err(ApiError::bad_request(text));
             }
             (None, Some(true)) => Some(Propagation::Orphan),
@@ -110,7 +115,12 @@ impl Registry {
         Ok(deleted)
     }
 
-    async fn try_delete(&self, call: &Call, entry: &Entry, options: &DeleteOptions) -> Result<Option<Deleted>> {
+    async fn try_delete(
+        &self,
+        call: &Call,
+        entry: &Entry,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>> {
         let served = &call.served;
         let old = codec::decode(served, entry)?;
         check_preconditions(call, &old, options)?;
@@ -148,7 +158,8 @@ impl Registry {
 
 fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> Result<()> {
     let failed = |what: &str, wanted: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        let why =
+            format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
         Err(ApiError::conflict(call.served.resource(), &call.name, why))
     };
     match (&options.uid, &options.resource_version) {

@@ -24,10 +24,9 @@ use serde_json::Value;
 
 pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
 pub use delete::DeleteOptions;
-pub use list::{ListBody, Selected};
+pub use list::ListBody;
 pub use metadata::{random_suffix, timestamp};
 pub use patch::{PatchKind, patch_error};
-pub use watch::WatchBody;
 
 use crate::admission::Chain;
 use crate::catalog::{Catalog, Served};

@@ -29,7 +29,9 @@ where
     let verb = incoming.info.verb.clone();
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     match (call.subresource.as_str(), verb.as_str()) {
-        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => api.node_proxy.answer(api, call, incoming).await,
+        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+            api.node_proxy.answer(api, call, incoming).await
+        }
         ("scale", "get" | "update" | "patch") => scale::answer(api, call, &mut incoming).await,
         ("binding", "create") => {
             let body = typed_body(call, &mut incoming, "Binding").await?;
@@ -46,7 +48,10 @@ where
         ("approval" | "finalize" | "ephemeralcontainers" | "resize", verb) => {
             let accepted = incoming.accepted()?;
             let written = match verb {
-                "get" => Written { object: api.registry.get(&call.served, &call.namespace, &call.name).await?, created: false },
+                "get" => Written {
+                    object: api.registry.get(&call.served, &call.namespace, &call.name).await?,
+                    created: false,
+                },
                 "update" => {
                     let body = incoming.body().await?;
                     let object = api.registry.decode_body(call, &content_type, &body)?;

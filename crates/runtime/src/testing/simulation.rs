@@ -46,6 +46,7 @@ impl Simulation {
     #[must_use]
     pub fn with<C: Controller>(mut self, controller: C) -> Self {
         self.controllers.push(Box::new(Driver::new(controller, &self.world)));
+        self.world.refill();
         self
     }
 
@@ -63,11 +64,6 @@ impl Simulation {
     /// After this many actions everything stops in the middle of whatever it does, and starts anew.
     pub fn crash_after(&mut self, actions: usize) {
         self.fuse = Some(actions);
-    }
-
-    /// True if the crash has not happened.
-    pub fn is_fuse_left(&self) -> bool {
-        self.fuse.is_some()
     }
 
     /// Runs until nobody has anything to do, then demands that planning again finds nothing.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{Action, Caches, Key, Kind, Object, Propagation, Target};
+use crate::{Action, Cache, Caches, Key, Kind, Object, Propagation, Target};
 
 pub struct World {
     pub now: Timestamp,
@@ -53,15 +53,41 @@ impl World {
         self.get::<K>(&key).expect("just inserted")
     }
 
+    /// The same objects in a world of its own.
+    pub fn copy(&self) -> World {
+        World {
+            now: self.now,
+            caches: Caches::detached(),
+            objects: self.objects.clone(),
+            revision: self.revision,
+            log: Vec::new(),
+        }
+    }
+
+    /// Fills caches that were made after their objects.
+    pub(super) fn refill(&self) {
+        for ((kind, _), object) in &self.objects {
+            self.caches.of_kind(kind).apply_json(object.to_string().as_bytes());
+        }
+    }
+
     pub fn get<K: Object>(&self, key: &Key) -> Option<K> {
-        let value = self.objects.get(&(Kind::of::<K>(), key.clone()))?;
-        Some(serde_json::from_value(value.clone()).expect("stored objects are well-formed"))
+        self.cache::<K>().get(key).map(|object| (*object).clone())
     }
 
     pub fn list<K: Object>(&self) -> Vec<K> {
+        self.cache::<K>().list().iter().map(|object| (**object).clone()).collect()
+    }
+
+    /// The typed cache of a kind, filled.
+    pub fn cache<K: Object>(&self) -> Arc<Cache<K>> {
         let kind = Kind::of::<K>();
-        let of_kind = self.objects.iter().filter(|((k, _), _)| *k == kind);
-        of_kind.map(|(_, v)| serde_json::from_value(v.clone()).expect("well-formed")).collect()
+        let known = self.caches.find(&kind).and_then(|cache| cache.as_any().downcast::<Cache<K>>().ok());
+        known.unwrap_or_else(|| {
+            let cache = self.caches.of::<K>();
+            self.refill();
+            cache
+        })
     }
 
     /// Changes an object as somebody else would (a user, the kubelet).
@@ -119,13 +145,29 @@ impl World {
                 }
                 "delete".to_owned()
             }
+            Action::DeleteCollection { namespace, .. } => {
+                for target in self.targets_in(&kind, namespace) {
+                    self.remove(&target, None, None)?;
+                }
+                "delete all".to_owned()
+            }
             Action::RequireNone { namespace, .. } => {
-                let any = self.objects.keys().any(|(k, o)| *k == kind && o.namespace == *namespace);
+                let any = !self.targets_in(&kind, namespace).is_empty();
                 return if any { Err(Refused::Remaining) } else { Ok(()) };
+            }
+            Action::RequireAbsent { target } => {
+                return if self.guarded(target).is_ok() { Err(Refused::Remaining) } else { Ok(()) };
             }
         };
         self.log.push(format!("{verb} {kind} {key}"));
         Ok(())
+    }
+
+    fn targets_in(&self, kind: &Kind, namespace: &str) -> Vec<Target> {
+        let keys = self.objects.keys().filter(|(k, key)| k == kind && key.namespace == namespace);
+        let target =
+            |key: &Key| Target { kind: kind.clone(), key: key.clone(), uid: None, resource_version: None };
+        keys.map(|(_, key)| target(key)).collect()
     }
 
     fn create(
@@ -172,6 +214,11 @@ impl World {
         }
         let (mut stored, status_from) = match subresource {
             Some("status") => (old.clone(), new),
+            // A namespace goes with the last finalizer of its spec.
+            Some("finalize") if new["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty) => {
+                self.drop_object(&target.kind, &target.key);
+                return Ok(());
+            }
             _ => (new.clone(), &old),
         };
         match status_from.get("status") {
