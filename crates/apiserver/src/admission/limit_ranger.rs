@@ -46,7 +46,8 @@ impl Admission for LimitRanger {
 
 fn containers(pod: &mut Value, limit: &Value, problems: &mut Vec<String>) {
     for list in ["initContainers", "containers"] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             default_resources(container, limit);
             check("Container", limit, &container["resources"]["requests"], &container["resources"]["limits"], problems);
         }

@@ -31,7 +31,8 @@ impl Admission for ServiceAccounts {
         let account = match registry.get(&accounts, &request.call.namespace, &name).await {
             Ok(account) => account,
             Err(e) if e.code == 404 => {
-                let why = format!("error looking up service account {}/{name}: {e}", request.call.namespace);
+                let account = format!("{}/{name}: serviceaccount \"{name}\" not found", request.call.namespace);
+                let why = format!("error looking up service account {account}");
                 let pod = request.object["metadata"]["name"].as_str().unwrap_or_default();
                 return Err(ApiError::forbidden(Some(request.call.served.resource()), pod, why));
             }
@@ -55,7 +56,8 @@ impl Admission for ServiceAccounts {
 fn mount_token(spec: &mut Value) {
     let mut volume_name = None;
     for list in ["initContainers", "containers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             let mounts = container["volumeMounts"].as_array();
             let mounted = mounts.into_iter().flatten().any(|mount| mount["mountPath"] == MOUNT_PATH);
             if mounted {

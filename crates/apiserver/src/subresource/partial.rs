@@ -56,7 +56,8 @@ fn keep_managed_fields(kept: &mut Value, new: &Value) {
 /// Resources and resize policies of containers that exist, matched by name.
 fn resize(kept: &mut Value, new: &Value) {
     for list in ["containers", "initContainers"] {
-        for container in kept["spec"][list].as_array_mut().into_iter().flatten() {
+        let containers = kept["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             let others = new["spec"][list].as_array().into_iter().flatten();
             let Some(wanted) = others.into_iter().find(|other| other["name"] == container["name"]) else { continue };
             for field in ["resources", "resizePolicy"] {
