@@ -13,13 +13,21 @@ use serde_json::Value;
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
 
+/// A body may have 3 MiB; defaults and `managedFields` add to that. Without a bound, patch upon patch could
+/// make one object fill the store.
+const MAX_OBJECT: usize = 4 * 1024 * 1024;
+
 /// The object in its stored form.
 pub fn encode(served: &Served, mut object: Value) -> Result<Bytes> {
     if served.stored_as.is_some() {
         served.strategy.to_stored(&mut object);
     }
     object["apiVersion"] = served.stored_api_version().into();
-    let text = serde_json::to_vec(&Ordered { object: &object, with_version: false }).map_err(ApiError::internal)?;
+    let text =
+        serde_json::to_vec(&Ordered { object: &object, with_version: false }).map_err(ApiError::internal)?;
+    if text.len() > MAX_OBJECT {
+        return Err(ApiError::too_large(MAX_OBJECT));
+    }
     Ok(Bytes::from(text))
 }
 

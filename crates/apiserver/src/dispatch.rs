@@ -16,7 +16,7 @@ use crate::api::Api;
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Form};
-use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written};
+use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written, refused_watch};
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
 use crate::{discovery, nonresource, review, subresource};
 
@@ -102,7 +102,7 @@ impl Api {
         }
         let method = incoming.request.method().clone();
         let allowed = match info.subresource.as_str() {
-            "" => call.served.verbs.contains(&info.verb.as_str()),
+            "" => call.served.verbs.contains(&info.verb.as_str()) && fits_path(info),
             _ if !call.served.has_status() => return Err(ApiError::no_such_resource()),
             _ => matches!(info.verb.as_str(), "get" | "update" | "patch"),
         };
@@ -173,16 +173,26 @@ impl Api {
         let mut options = ListOptions::parse(query)?;
         if !call.name.is_empty() {
             let one = format!("metadata.name={}", call.name);
-            options.fields = minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
+            options.fields =
+                minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
         }
-        let body = self.registry.watch(call, &options, accepted.form).await?;
-        Ok(answer::stream(200, JSON, body))
+        match self.registry.watch(call, &options, accepted.form).await {
+            Ok(body) => Ok(answer::stream(200, JSON, body)),
+            Err(error) if error.code == 410 => Ok(answer::bytes(200, JSON, refused_watch(&error))),
+            Err(error) => Err(error),
+        }
     }
 
-    async fn delete(&self, call: &Call, query: &Query, body: Value, accepted: &Accepted) -> Result<Response<Body>> {
-        let options = DeleteOptions::parse(query, &body)?;
+    async fn delete(
+        &self,
+        call: &Call,
+        query: &Query,
+        body: Value,
+        accepted: &Accepted,
+    ) -> Result<Response<Body>> {
+        let options = DeleteOptions::parse(query, body)?;
         let mut dry = call.on(&call.namespace, &call.name);
-        dry.options.dry_run |= body["dryRun"] == json!(["All"]);
+        dry.options.dry_run |= options.dry_run;
         if call.name.is_empty() {
             let list = ListOptions::parse(query)?;
             let objects = self.registry.delete_collection(&dry, &list, &options).await?;
@@ -194,7 +204,11 @@ impl Api {
         let deleted = self.registry.delete(&dry, &options).await?;
         let whole = !deleted.gone || (call.served.group.is_empty() && call.served.plural == "pods");
         if whole {
-            return answer::object(200, &accepted.form.shape_one(&call.served, deleted.object, false), accepted.yaml);
+            return answer::object(
+                200,
+                &accepted.form.shape_one(&call.served, deleted.object, false),
+                accepted.yaml,
+            );
         }
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
@@ -206,7 +220,12 @@ impl Api {
         answer::object(200, &status, accepted.yaml)
     }
 
-    pub(crate) fn written(&self, call: &Call, accepted: &Accepted, written: Written) -> Result<Response<Body>> {
+    pub(crate) fn written(
+        &self,
+        call: &Call,
+        accepted: &Accepted,
+        written: Written,
+    ) -> Result<Response<Body>> {
         let code = if written.created { 201 } else { 200 };
         answer::object(code, &accepted.form.shape_one(&call.served, written.object, false), accepted.yaml)
     }
@@ -222,6 +241,9 @@ fn check_scope(served: &Served, info: &RequestInfo) -> Result<()> {
         let text = format!("an empty namespace may not be set during {}", info.verb);
         return Err(ApiError::bad_request(text));
     }
+    if !info.rest.is_empty() && info.subresource != "proxy" {
+        return Err(ApiError::no_such_resource());
+    }
     let known = info.subresource.is_empty()
         || served.subresources.iter().any(|sub| match sub {
             Subresource::Status => info.subresource == "status",
@@ -229,6 +251,15 @@ fn check_scope(served: &Served, info: &RequestInfo) -> Result<()> {
             Subresource::Other { name, .. } => info.subresource == *name,
         });
     if known { Ok(()) } else { Err(ApiError::no_such_resource()) }
+}
+
+/// Collections are created in; single objects are updated and patched.
+fn fits_path(info: &RequestInfo) -> bool {
+    match info.verb.as_str() {
+        "create" => info.name.is_empty(),
+        "update" | "patch" => !info.name.is_empty(),
+        _ => true,
+    }
 }
 
 /// `DeleteOptions` in the body, if there is one.
@@ -239,13 +270,16 @@ fn delete_body(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
     let value = crate::registry::parse_any(call, content_type, body)?;
     match value["kind"].as_str() {
         None | Some("" | "DeleteOptions") => Ok(value),
-        Some(other) => Err(ApiError::bad_request(format!("the body of a delete must be DeleteOptions, not {other}"))),
+        Some(other) => {
+            Err(ApiError::bad_request(format!("the body of a delete must be DeleteOptions, not {other}")))
+        }
     }
 }
 
 /// True for requests whose time and number are not bounded like others'.
 pub fn is_long_running(method: &Method, info: &RequestInfo) -> bool {
     info.verb == "watch"
-        || (info.is_resource && matches!(info.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy"))
+        || (info.is_resource
+            && matches!(info.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy"))
         || (info.is_resource && info.subresource == "log" && *method == Method::GET)
 }

@@ -29,7 +29,7 @@ use crate::local::LocalService;
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
 use crate::registry::Registry;
-use crate::{bootstrap, custom, listener};
+use crate::{aggregation, bootstrap, custom, expiry, listener};
 
 /// As many requests at once as upstream allows.
 const READING: usize = 400;
@@ -98,6 +98,8 @@ impl Server {
         let authorizer = api.authorizer.clone();
         self.tasks.spawn(authorizer.run(api.registry.store.clone(), self.stop.clone()));
         self.tasks.spawn(custom::run(api.clone(), self.stop.clone()));
+        self.tasks.spawn(aggregation::run(api.clone(), self.stop.clone()));
+        self.tasks.spawn(expiry::run(api.clone(), self.stop.clone()));
         Ok(())
     }
 
@@ -118,13 +120,19 @@ impl Server {
     }
 }
 
-fn assemble(config: &Config, store: Arc<dyn Store>, pki: &Arc<Pki>, address: SocketAddr) -> Result<Api, StartError> {
+fn assemble(
+    config: &Config,
+    store: Arc<dyn Store>,
+    pki: &Arc<Pki>,
+    address: SocketAddr,
+) -> Result<Api, StartError> {
     let authorizer = Arc::new(Authorizer::default());
     let ranges = AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 };
     let registry = Registry {
         store,
         catalog: Arc::new(Catalog::new(minik8s_api::kinds::all())),
         admission: Chain::standard(authorizer.clone(), ranges),
+        contended: tokio::sync::Mutex::default(),
     };
     let issuer_url = format!("https://kubernetes.default.svc.{}", config.cluster_domain);
     let host = match config.advertise {

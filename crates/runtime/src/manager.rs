@@ -35,8 +35,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(client: Client, settings: Settings) -> Self {
-        let caches = Caches::new(client.clone(), settings.stop.clone());
+    pub fn new(client: Client, caches: Arc<Caches>, settings: Settings) -> Self {
         let recorder = Recorder::start(client.clone());
         let executor = Arc::new(Executor::new(client, caches.clone(), recorder));
         Manager { caches, executor, settings, tasks: JoinSet::new() }
@@ -129,8 +128,8 @@ impl<C: Controller> Worker<C> {
         let name = self.controller.name();
         match self.executor.run(name, plan).await {
             Ok(()) => held.succeeded = true,
-            Err(error) if error.is_conflict() => {
-                tracing::debug!(controller = name, ?key, %error, "conflict, will retry");
+            Err(error) if error.is_expected() => {
+                tracing::debug!(controller = name, ?key, %error, "will retry");
             }
             Err(error) => {
                 let cause = error.cause();

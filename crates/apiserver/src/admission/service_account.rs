@@ -56,8 +56,7 @@ impl Admission for ServiceAccounts {
 fn mount_token(spec: &mut Value) {
     let mut volume_name = None;
     for list in ["initContainers", "containers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let mounts = container["volumeMounts"].as_array();
             let mounted = mounts.into_iter().flatten().any(|mount| mount["mountPath"] == MOUNT_PATH);
             if mounted {

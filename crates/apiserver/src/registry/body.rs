@@ -1,6 +1,6 @@
 //! From the bytes of a request to a checked, defaulted object.
 
-use minik8s_api::protobuf::{self, ProtobufError};
+use minik8s_protobuf::{self as protobuf, DecodeError};
 use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::request::FieldValidation;
 /// No request body may be larger.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// JSON and YAML nest at most this deep.
+/// Objects nest at most this deep.
 const MAX_DEPTH: usize = 64;
 
 impl Registry {
@@ -46,8 +46,9 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
     let media = content_type.split(';').next().unwrap_or_default().trim();
     let (value, duplicates) = match media {
         "" | "application/json" | "text/json" | "*/*" => {
-            let parsed = minik8s_schema::parse_json(body)
-                .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid JSON: {e}")))?;
+            let parsed = minik8s_schema::parse_json(body).map_err(|e| {
+                ApiError::bad_request(format!("the body of the request is not valid JSON: {e}"))
+            })?;
             (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
         }
         "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
@@ -61,6 +62,7 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
     if !value.is_object() {
         return Err(ApiError::bad_request("the body of the request must be an object"));
     }
+    check_depth(&value)?;
     Ok(value)
 }
 
@@ -71,9 +73,7 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
-    if depth_exceeds(&value, MAX_DEPTH) {
-        return Err(ApiError::bad_request(format!("the body of the request nests deeper than {MAX_DEPTH} levels")));
-    }
+    check_depth(&value)?;
     Ok(value)
 }
 
@@ -81,12 +81,23 @@ fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
     let decoded = protobuf::decode(body).map_err(|error| {
         let text = format!("the body of the request is not valid protobuf: {error}");
         match error {
-            ProtobufError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
+            DecodeError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
             _ => ApiError::bad_request(text),
         }
     })?;
-    decoded.unknown.into_iter().for_each(|text| call.warn(text));
+    for field in decoded.unknown {
+        call.warn(format!("unknown {field} was dropped: it is newer than this server"));
+    }
     Ok(decoded.object)
+}
+
+/// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
+/// `managedFields` repeats an object's depth some levels further down.
+pub fn check_depth(value: &Value) -> Result<()> {
+    if depth_exceeds(value, MAX_DEPTH) {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(())
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {

@@ -12,10 +12,14 @@ use crate::object::Object;
 /// How often a commit is tried again when something it depends on changed meanwhile.
 pub(super) const RETRIES: usize = 64;
 
+/// How often before waiting for a turn.
+const PATIENT: usize = 3;
+
 impl Registry {
     /// Stores a new object that came from [`Registry::decode_body`].
     pub async fn create(&self, call: &Call, object: Value) -> Result<Value> {
         let generated = object.name().is_empty();
+        let mut turn = None;
         for attempt in 0..RETRIES {
             match self.try_create(call, object.clone()).await? {
                 Created::Stored(object) => return Ok(*object),
@@ -24,7 +28,11 @@ impl Registry {
                 Created::NameTaken(name) => {
                     return Err(ApiError::already_exists(call.served.resource(), &name));
                 }
-                // Something that admission counted on (a quota, an address) changed: look again.
+                // Something that admission counted on (a quota, an address) changed: look again. Who was
+                // overtaken often waits for a turn, or a crowd would keep each other from ever succeeding.
+                Created::Overtaken if attempt >= PATIENT && turn.is_none() => {
+                    turn = Some(self.contended.lock().await);
+                }
                 Created::Overtaken => {}
             }
         }
@@ -41,7 +49,7 @@ impl Registry {
                 call.name
             )));
         }
-        if served.has_status() {
+        if served.has_status() && !served.strategy.keeps_status_on_create() {
             object.as_object_mut().map(|map| map.shift_remove("status"));
         }
         let mut also = Commit::default();
@@ -58,7 +66,11 @@ impl Registry {
         let key = served.key(object.namespace(), object.name());
         if call.options.dry_run {
             let taken = self.store.get(&key).await?.is_some();
-            return Ok(if taken { Created::NameTaken(object.name().to_owned()) } else { Created::Stored(Box::new(object)) });
+            return Ok(if taken {
+                Created::NameTaken(object.name().to_owned())
+            } else {
+                Created::Stored(Box::new(object))
+            });
         }
         let name = object.name().to_owned();
         let value = codec::encode(served, object.clone())?;

@@ -1,5 +1,6 @@
 //! Deleting objects: at once, gracefully, or when the last finalizer is gone.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1;
 use minik8s_store::{Commit, Condition, Entry, Op, Outcome};
 use serde_json::{Value, json};
 
@@ -21,6 +22,7 @@ pub struct DeleteOptions {
     pub propagation: Option<Propagation>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,44 +32,56 @@ pub enum Propagation {
     Orphan,
 }
 
+/// A century: more would not fit into a time.
+const MAX_GRACE: i64 = 100 * 365 * 24 * 3600;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
 impl DeleteOptions {
-    pub fn parse(query: &Query, body: &Value) -> Result<Self> {
-        let grace_seconds = match (&body["gracePeriodSeconds"], query.get("gracePeriodSeconds")) {
-            (Value::Null, None | Some("")) => None,
-            (Value::Null, Some(text)) => Some(text.parse().map_err(|_| {
+    pub fn parse(query: &Query, body: Value) -> Result<Self> {
+        let body: v1::DeleteOptions = serde_json::from_value(body)
+            .map_err(|e| ApiError::bad_request(format!("the DeleteOptions cannot be read: {e}")))?;
+        let grace_seconds = match (body.grace_period_seconds, query.get("gracePeriodSeconds")) {
+            (None, None | Some("")) => None,
+            (None, Some(text)) => Some(text.parse().map_err(|_| {
                 ApiError::bad_request(format!("gracePeriodSeconds: {text:?} is not a whole number"))
             })?),
-            (value, _) => Some(value.as_i64().ok_or_else(|| {
-                ApiError::bad_request(format!("gracePeriodSeconds: {value} is not a whole number"))
-            })?),
+            (given, _) => given,
         };
-        let orphan = body["orphanDependents"].as_bool().or(query.get("orphanDependents").map(|v| v == "true"));
-        let policy = body["propagationPolicy"].as_str().or(query.get("propagationPolicy"));
-        let propagation = match (policy, orphan) {
-            (Some(_), Some(_)) => {
-                return Err(ApiError::bad_request("orphanDependents and propagationPolicy cannot be both set"));
+        let orphan = body.orphan_dependents.or(query.get("orphanDependents").map(|v| v == "true"));
+        let policy = body.propagation_policy.as_deref().or(query.get("propagationPolicy"));
+        let dry_run = match body.dry_run.as_deref() {
+            None | Some([]) => false,
+            Some(stages) if stages.iter().all(|stage| stage == "All") => true,
+            Some(stages) => {
+                return Err(ApiError::bad_request(format!(
+                    "dryRun: unsupported value {stages:?}: use \"All\""
+                )));
             }
-            (Some("Background"), None) => Some(Propagation::Background),
-            (Some("Foreground"), None) => Some(Propagation::Foreground),
-            (Some("Orphan"), None) => Some(Propagation::Orphan),
-            (Some(other), None) => {
-                let text = format!("propagationPolicy: unsupported value {other:?}: use \"Foreground\", \"Background\" or \"Orphan\"");
-                return Err(ApiError::bad_request(text));
-            }
-            (None, Some(true)) => Some(Propagation::Orphan),
-            (None, Some(false)) => Some(Propagation::Background),
-            (None, None) => None,
         };
-        let precondition = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
+        let preconditions = body.preconditions.unwrap_or_default();
         Ok(DeleteOptions {
             grace_seconds,
-            propagation,
-            uid: precondition("uid"),
-            resource_version: precondition("resourceVersion"),
+            propagation: propagation(policy, orphan)?,
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
+            dry_run,
         })
+    }
+}
+
+fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Propagation>> {
+    match (policy, orphan) {
+        (Some(_), Some(_)) => {
+            Err(ApiError::bad_request("orphanDependents and propagationPolicy cannot be both set"))
+        }
+        (Some("Background"), None) | (None, Some(false)) => Ok(Some(Propagation::Background)),
+        (Some("Foreground"), None) => Ok(Some(Propagation::Foreground)),
+        (Some("Orphan"), None) | (None, Some(true)) => Ok(Some(Propagation::Orphan)),
+        (Some(other), None) => Err(ApiError::bad_request(format!(
+            "propagationPolicy: unsupported value {other:?}: use \"Foreground\", \"Background\" or \"Orphan\""
+        ))),
+        (None, None) => Ok(None),
     }
 }
 
@@ -110,7 +124,12 @@ impl Registry {
         Ok(deleted)
     }
 
-    async fn try_delete(&self, call: &Call, entry: &Entry, options: &DeleteOptions) -> Result<Option<Deleted>> {
+    async fn try_delete(
+        &self,
+        call: &Call,
+        entry: &Entry,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>> {
         let served = &call.served;
         let old = codec::decode(served, entry)?;
         check_preconditions(call, &old, options)?;
@@ -148,7 +167,8 @@ impl Registry {
 
 fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> Result<()> {
     let failed = |what: &str, wanted: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        let why =
+            format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
         Err(ApiError::conflict(call.served.resource(), &call.name, why))
     };
     match (&options.uid, &options.resource_version) {
@@ -163,7 +183,7 @@ fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> 
 /// Sets deletionTimestamp, grace period and the finalizers that the propagation policy asks for. A second
 /// delete may only shorten the grace period.
 fn mark_terminating(call: &Call, object: &mut Value, options: &DeleteOptions) {
-    let grace = call.served.strategy.grace_seconds(object, options.grace_seconds).max(0);
+    let grace = call.served.strategy.grace_seconds(object, options.grace_seconds).clamp(0, MAX_GRACE);
     let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
     let was_terminating = object.is_terminating();
     let metadata = object.metadata_mut();

@@ -24,10 +24,10 @@ use serde_json::Value;
 
 pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
 pub use delete::DeleteOptions;
-pub use list::{ListBody, Selected};
+pub use list::ListBody;
 pub use metadata::{random_suffix, timestamp};
 pub use patch::{PatchKind, patch_error};
-pub use watch::WatchBody;
+pub use watch::refused_watch;
 
 use crate::admission::Chain;
 use crate::catalog::{Catalog, Served};
@@ -40,6 +40,8 @@ pub struct Registry {
     pub store: Arc<dyn Store>,
     pub catalog: Arc<Catalog>,
     pub admission: Chain,
+    /// Held by creates that others keep overtaking, one at a time.
+    pub contended: tokio::sync::Mutex<()>,
 }
 
 /// One request against one resource.
@@ -75,7 +77,11 @@ impl Call {
     }
 
     pub fn warn(&self, text: impl Into<String>) {
-        self.warnings.lock().push(text.into());
+        let (text, mut warnings) = (text.into(), self.warnings.lock());
+        // A write that is tried again finds the same faults again.
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
     }
 
     /// Who writes, for `managedFields`.

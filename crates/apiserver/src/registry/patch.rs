@@ -4,7 +4,7 @@ use minik8s_patch::apply::{self, ApplyError};
 use minik8s_patch::{PatchError, json, merge, strategic};
 use serde_json::Value;
 
-use super::body::{check_identity, parse_yaml};
+use super::body::{check_depth, check_identity, parse_yaml};
 use super::{Call, Registry, Written};
 use crate::error::{ApiError, Result};
 use crate::object::Object;
@@ -59,6 +59,7 @@ impl Registry {
         if !new.is_object() {
             return Err(ApiError::bad_request("the patch leaves something that is not an object"));
         }
+        check_depth(&new)?;
         check_identity(&call.served, &mut new)?;
         self.check_schema(call, &mut new)?;
         Ok(new)
@@ -99,11 +100,17 @@ impl Registry {
         for _ in 0..8 {
             let exists = self.store.get(&call.key()).await?.is_some();
             let result = if exists {
-                self.change(call, |old| merge(Some(old))).await.map(|object| Written { object, created: false })
+                self.change(call, |old| merge(Some(old)))
+                    .await
+                    .map(|object| Written { object, created: false })
             } else if !call.subresource.is_empty() {
                 Err(ApiError::not_found(call.served.resource(), &call.name))
             } else if !applied.uid().is_empty() {
-                return Err(ApiError::conflict(call.served.resource(), &call.name, "uid mismatch: the provided object specified uid, and no existing object was found"));
+                return Err(ApiError::conflict(
+                    call.served.resource(),
+                    &call.name,
+                    "uid mismatch: the provided object specified uid, and no existing object was found",
+                ));
             } else {
                 let mut object = merge(None)?;
                 call.served.strategy.default(&mut object);
@@ -143,7 +150,9 @@ fn apply_error(call: &Call, error: ApplyError) -> ApiError {
             }
             api
         }
-        error if error.status() == 500 => ApiError::internal(format_args!("{} {}: {error}", call.served.qualified(), call.name)),
+        error if error.status() == 500 => {
+            ApiError::internal(format_args!("{} {}: {error}", call.served.qualified(), call.name))
+        }
         error => ApiError::bad_request(error.to_string()),
     }
 }

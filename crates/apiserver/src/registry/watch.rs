@@ -37,22 +37,28 @@ impl Registry {
         let initial = options.send_initial_events.unwrap_or(from.is_none());
         let (entries, after) = if initial {
             if let Some(version) = from {
-                self.wait_for(version).await?;
+                self.check_reached(version).await?;
             }
-            let list = ListOptions { labels: options.labels.clone(), fields: options.fields.clone(), ..Default::default() };
+            let list = ListOptions {
+                labels: options.labels.clone(),
+                fields: options.fields.clone(),
+                ..Default::default()
+            };
             let selected = self.select(&served, &call.namespace, &list).await?;
             (selected.entries, selected.revision)
         } else {
             match from {
                 Some(version) => {
-                    self.wait_for(version).await?;
+                    self.check_reached(version).await?;
                     (Vec::new(), version)
                 }
                 None => (Vec::new(), self.store.revision().await?),
             }
         };
         let watch = self.store.watch(&selection.prefix(&served, &call.namespace), after).await?;
-        let seconds = options.timeout_seconds.unwrap_or_else(|| DEFAULT_TIMEOUT + rand::random_range(0..DEFAULT_TIMEOUT));
+        let seconds = options
+            .timeout_seconds
+            .unwrap_or_else(|| DEFAULT_TIMEOUT + rand::random_range(0..DEFAULT_TIMEOUT));
         Ok(WatchBody {
             encoder: Encoder { served, selection, form, described: false },
             initial: entries.into_iter(),
@@ -65,11 +71,14 @@ impl Registry {
         })
     }
 
-    /// A version that a client got elsewhere may be a moment ahead of what is durable here.
-    async fn wait_for(&self, version: Revision) -> Result<()> {
+    /// Nobody is told of a version before it is durable; one ahead of that comes from another history (a
+    /// restored data dir), and its client must begin anew.
+    async fn check_reached(&self, version: Revision) -> Result<()> {
         let newest = self.store.revision().await?;
         if version > newest {
-            return Err(minik8s_store::Error::FutureRevision { requested: version, newest }.into());
+            return Err(ApiError::expired(format!(
+                "too large resource version: {version}, current: {newest}"
+            )));
         }
         Ok(())
     }
@@ -78,9 +87,21 @@ impl Registry {
 fn check_initial_events(options: &ListOptions) -> Result<()> {
     match (options.send_initial_events, options.resource_version_match.as_str()) {
         (Some(_), "NotOlderThan") | (None, "") => Ok(()),
-        (Some(_), _) => Err(ApiError::bad_request("sendInitialEvents requires resourceVersionMatch=NotOlderThan")),
-        (None, _) => Err(ApiError::bad_request("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")),
+        (Some(_), _) => {
+            Err(ApiError::bad_request("sendInitialEvents requires resourceVersionMatch=NotOlderThan"))
+        }
+        (None, _) => Err(ApiError::bad_request(
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )),
     }
+}
+
+/// The stream of a watch that cannot begin. Clients look for an expired version there, not in the answer's
+/// code: some would ask for the same version for ever.
+pub fn refused_watch(error: &ApiError) -> Bytes {
+    let mut line = Vec::new();
+    push_line(&json!({"type": "ERROR", "object": error.to_status()}), &mut line);
+    line.into()
 }
 
 /// The streamed answer of one watch.
@@ -135,7 +156,10 @@ impl http_body::Body for WatchBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.ended || self.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
@@ -204,7 +228,8 @@ impl Encoder {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = json!({"kind": self.served.kind, "apiVersion": self.served.api_version, "metadata": metadata});
+        let object =
+            json!({"kind": self.served.kind, "apiVersion": self.served.api_version, "metadata": metadata});
         let shaped = match self.form {
             Form::Object => object,
             ref form => form.shape_bookmark(object),

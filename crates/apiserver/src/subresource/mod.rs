@@ -11,6 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::Binding;
+use k8s_openapi::api::policy::v1::Eviction;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use partial::restrict;
@@ -29,24 +33,29 @@ where
     let verb = incoming.info.verb.clone();
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     match (call.subresource.as_str(), verb.as_str()) {
-        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => api.node_proxy.answer(api, call, incoming).await,
+        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+            api.node_proxy.answer(api, call, incoming).await
+        }
         ("scale", "get" | "update" | "patch") => scale::answer(api, call, &mut incoming).await,
         ("binding", "create") => {
-            let body = typed_body(call, &mut incoming, "Binding").await?;
+            let body = typed_body::<Binding, _>(call, &mut incoming).await?;
             binding::bind(api, call, &call.name, &body).await
         }
         ("eviction", "create") => {
-            let body = typed_body(call, &mut incoming, "Eviction").await?;
+            let body = typed_body::<Eviction, _>(call, &mut incoming).await?;
             eviction::evict(api, call, &body).await
         }
         ("token", "create") => {
-            let body = typed_body(call, &mut incoming, "TokenRequest").await?;
+            let body = typed_body::<TokenRequest, _>(call, &mut incoming).await?;
             token::issue(api, call, body).await
         }
         ("approval" | "finalize" | "ephemeralcontainers" | "resize", verb) => {
             let accepted = incoming.accepted()?;
             let written = match verb {
-                "get" => Written { object: api.registry.get(&call.served, &call.namespace, &call.name).await?, created: false },
+                "get" => Written {
+                    object: api.registry.get(&call.served, &call.namespace, &call.name).await?,
+                    created: false,
+                },
                 "update" => {
                     let body = incoming.body().await?;
                     let object = api.registry.decode_body(call, &content_type, &body)?;
@@ -67,20 +76,37 @@ where
 
 pub use binding::bind;
 
-/// A body of a kind that is not the resource's own.
-async fn typed_body<B>(call: &Call, incoming: &mut Incoming<B>, kind: &str) -> Result<Value>
+/// A body of a kind that is not the resource's own. Any version of the kind will do: they look the same.
+async fn typed_body<T, B>(call: &Call, incoming: &mut Incoming<B>) -> Result<Value>
 where
+    T: k8s_openapi::Resource + DeserializeOwned,
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     let body = incoming.body().await?;
     let value = crate::registry::parse_any(call, &content_type, &body)?;
-    match value["kind"].as_str() {
-        None | Some("") => Ok(value),
-        Some(given) if given == kind => Ok(value),
-        Some(given) => Err(ApiError::bad_request(format!("the body must be a {kind}, not a {given}"))),
+    check_typed::<T>(&value)?;
+    Ok(value)
+}
+
+/// Refuses an object that is not a `T`: by its kind, or by the type of any field.
+fn check_typed<T: k8s_openapi::Resource + DeserializeOwned>(value: &Value) -> Result<()> {
+    let kind = T::KIND;
+    match &value["kind"] {
+        Value::Null => {}
+        Value::String(given) if given.is_empty() || given == kind => {}
+        given => return Err(ApiError::bad_request(format!("the body must be a {kind}, not a {given}"))),
     }
+    let mut unversioned = value.clone();
+    if let Some(map) = unversioned.as_object_mut() {
+        map.insert("apiVersion".to_owned(), T::API_VERSION.into());
+        map.insert("kind".to_owned(), kind.into());
+    }
+    let decoded: std::result::Result<T, _> = serde_json::from_value(unversioned);
+    decoded
+        .map(drop)
+        .map_err(|e| ApiError::bad_request(format!("the body cannot be handled as a {kind}: {e}")))
 }
 
 /// The usual answer of a subresource that makes nothing to show.

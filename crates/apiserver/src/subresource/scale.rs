@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
+use k8s_openapi::api::autoscaling::v1::Scale;
 use minik8s_api::{FieldErrors, LabelSelector, Path, Subresource};
 use serde_json::{Map, Value, json};
 
@@ -12,7 +13,7 @@ use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
-use crate::object::Object;
+use crate::object::{Object, object_at};
 use crate::registry::{Call, PatchKind, patch_error};
 
 pub async fn answer<B>(api: &Arc<Api>, call: &Call, incoming: &mut Incoming<B>) -> Result<Response<Body>>
@@ -28,6 +29,7 @@ where
         "update" => {
             let body = incoming.body().await?;
             let wanted = crate::registry::parse_any(call, &content_type, &body)?;
+            super::check_typed::<Scale>(&wanted)?;
             let change = |old: &Value| paths.apply(call, old, &wanted);
             api.registry.change(call, change).await?
         }
@@ -36,19 +38,25 @@ where
             let body = incoming.body().await?;
             let patch = crate::registry::parse_yaml(&body)?;
             let change = |old: &Value| {
-                let mut scale = paths.scale_of(call, old)?;
+                let mut scale = paths.scale_of(call, old);
                 let patched = match kind {
                     PatchKind::Json => minik8s_patch::json::apply(&patch, &mut scale),
                     // A Scale has no lists to merge: the other three forms mean the same.
                     _ => minik8s_patch::merge::apply(&patch, &mut scale),
                 };
                 patched.map_err(|e| patch_error(&e))?;
+                super::check_typed::<Scale>(&scale)?;
                 paths.apply(call, old, &scale)
             };
             api.registry.change(call, change).await?
         }
     };
-    answer::object(200, &paths.scale_of(call, &object)?, accepted.yaml)
+    if call.served.is_custom() && at(&object, &paths.spec_replicas).is_none() {
+        let mut errors = FieldErrors::default();
+        errors.required(Path::new(&paths.spec_replicas.join(".")), "the object cannot be scaled without it");
+        return Err(ApiError::invalid(&call.served.group, &call.served.kind, &call.name, errors));
+    }
+    answer::object(200, &paths.scale_of(call, &object), accepted.yaml)
 }
 
 struct Paths {
@@ -59,7 +67,9 @@ struct Paths {
 
 impl Paths {
     fn of(call: &Call) -> Result<Self> {
-        let split = |path: &str| path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        let split = |path: &str| {
+            path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
         let found = call.served.subresources.iter().find_map(|sub| match sub {
             Subresource::Scale { spec_replicas, status_replicas, selector } => Some(Paths {
                 spec_replicas: split(spec_replicas),
@@ -71,8 +81,8 @@ impl Paths {
         found.ok_or_else(ApiError::no_such_resource)
     }
 
-    fn scale_of(&self, call: &Call, object: &Value) -> Result<Value> {
-        let replicas = at(object, &self.spec_replicas).and_then(Value::as_i64);
+    fn scale_of(&self, call: &Call, object: &Value) -> Value {
+        let replicas = at(object, &self.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
         let seen = at(object, &self.status_replicas).and_then(Value::as_i64).unwrap_or(0);
         let mut metadata = Map::new();
         for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -82,20 +92,12 @@ impl Paths {
         }
         let mut scale = json!({
             "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-            "spec": {}, "status": {"replicas": seen},
+            "spec": {"replicas": replicas}, "status": {"replicas": seen},
         });
-        match replicas {
-            Some(replicas) => scale["spec"]["replicas"] = replicas.into(),
-            None if call.served.is_custom() => {
-                let text = format!("the spec replicas field .{} does not exist", self.spec_replicas.join("."));
-                return Err(ApiError::internal(text));
-            }
-            None => scale["spec"]["replicas"] = 0.into(),
-        }
         if let Some(selector) = self.selector(call, object) {
             scale["status"]["selector"] = selector.into();
         }
-        Ok(scale)
+        scale
     }
 
     /// The selector as text: custom kinds keep it in status, workloads in spec.
@@ -119,19 +121,30 @@ impl Paths {
         }
         let replicas = match &scale["spec"]["replicas"] {
             Value::Null => 0,
-            value => value.as_i64().ok_or_else(|| ApiError::bad_request(format!("spec.replicas: {value} is not a whole number")))?,
+            value => value.as_i64().ok_or_else(|| {
+                ApiError::bad_request(format!("spec.replicas: {value} is not a whole number"))
+            })?,
         };
         if !(0..=i64::from(i32::MAX)).contains(&replicas) {
             let mut errors = FieldErrors::default();
-            errors.invalid(Path::new("spec").field("replicas"), replicas, "must be greater than or equal to 0");
+            errors.invalid(
+                Path::new("spec").field("replicas"),
+                replicas,
+                "must be greater than or equal to 0",
+            );
             return Err(ApiError::invalid("autoscaling", "Scale", &call.name, errors));
         }
         let mut new = old.clone();
-        let mut place = &mut new;
-        for part in &self.spec_replicas {
-            place = &mut place[part.as_str()];
+        if let Some((last, parents)) = self.spec_replicas.split_last() {
+            let mut place = &mut new;
+            for part in parents {
+                object_at(place, part);
+                place = &mut place[part.as_str()];
+            }
+            if let Some(place) = place.as_object_mut() {
+                place.insert(last.clone(), replicas.into());
+            }
         }
-        *place = replicas.into();
         let version = scale.resource_version();
         let version = if version.is_empty() { old.resource_version() } else { version }.to_owned();
         new.metadata_mut().insert("resourceVersion".into(), version.into());

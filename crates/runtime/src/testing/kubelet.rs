@@ -17,7 +17,7 @@ impl Kubelet {
     /// One change per turn, so that controllers get to see every state in between.
     pub fn actor(self) -> super::Actor {
         Box::new(move |world| {
-            let pods: Vec<Pod> = world.list();
+            let pods = world.cache::<Pod>().list();
             pods.iter().any(|pod| self.act(world, pod))
         })
     }
@@ -54,7 +54,7 @@ impl Kubelet {
 
 /// Sets phase and the Ready condition, and a node if the pod has none.
 pub fn set_pod_phase(world: &mut World, key: &Key, phase: &str) {
-    let now = world.now;
+    let now = world.now();
     world.change::<Pod>(key, |pod| {
         let ready = if phase == "Running" { "True" } else { "False" };
         let spec = pod.spec.get_or_insert_default();

@@ -1,0 +1,93 @@
+//! ConfigMaps and Secrets that a pod refers to, fetched before they are used.
+
+mod watches;
+
+pub use watches::{ObjectWatches, Subscription};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1 as core;
+use kube::Api;
+
+use crate::pod::Blueprint;
+
+pub type Data = BTreeMap<String, Vec<u8>>;
+
+/// The objects of one namespace by name. `None`: looked for and not there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    pub config_maps: BTreeMap<String, Option<Data>>,
+    pub secrets: BTreeMap<String, Option<Data>>,
+}
+
+/// Names of the objects that a pod refers to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct References {
+    pub config_maps: BTreeSet<String>,
+    pub secrets: BTreeSet<String>,
+}
+
+impl Objects {
+    pub fn config_map(&self, name: &str) -> Option<&Data> {
+        self.config_maps.get(name)?.as_ref()
+    }
+
+    pub fn secret(&self, name: &str) -> Option<&Data> {
+        self.secrets.get(name)?.as_ref()
+    }
+
+    pub async fn fetch(client: &kube::Client, blueprint: &Blueprint) -> Result<Self, kube::Error> {
+        let references = References::of(blueprint);
+        let namespace = &blueprint.namespace;
+        let mut objects = Objects::default();
+        for name in references.config_maps {
+            let found = Api::<core::ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await?;
+            objects.config_maps.insert(name, found.map(config_map_data));
+        }
+        for name in references.secrets {
+            let found = Api::<core::Secret>::namespaced(client.clone(), namespace).get_opt(&name).await?;
+            objects.secrets.insert(name, found.map(secret_data));
+        }
+        Ok(objects)
+    }
+}
+
+impl References {
+    pub fn of(blueprint: &Blueprint) -> Self {
+        let mut references = References::default();
+        for container in &blueprint.containers {
+            for source in container.spec.env_from.iter().flatten() {
+                references.config_maps.extend(source.config_map_ref.iter().map(|r| r.name.clone()));
+                references.secrets.extend(source.secret_ref.iter().map(|r| r.name.clone()));
+            }
+            for source in container.spec.env.iter().flatten().filter_map(|v| v.value_from.as_ref()) {
+                references.config_maps.extend(source.config_map_key_ref.iter().map(|r| r.name.clone()));
+                references.secrets.extend(source.secret_key_ref.iter().map(|r| r.name.clone()));
+            }
+        }
+        for volume in blueprint.spec().and_then(|s| s.volumes.as_ref()).into_iter().flatten() {
+            references.add_volume(volume);
+        }
+        references
+    }
+
+    fn add_volume(&mut self, volume: &core::Volume) {
+        self.config_maps.extend(volume.config_map.iter().map(|source| source.name.clone()));
+        self.secrets.extend(volume.secret.iter().filter_map(|source| source.secret_name.clone()));
+        let projected = volume.projected.iter().filter_map(|p| p.sources.as_ref()).flatten();
+        for source in projected {
+            self.config_maps.extend(source.config_map.iter().map(|s| s.name.clone()));
+            self.secrets.extend(source.secret.iter().map(|s| s.name.clone()));
+        }
+    }
+}
+
+pub fn config_map_data(object: core::ConfigMap) -> Data {
+    let text = object.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
+    let binary = object.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+    text.chain(binary).collect()
+}
+
+pub fn secret_data(object: core::Secret) -> Data {
+    object.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect()
+}
