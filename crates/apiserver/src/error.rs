@@ -38,7 +38,8 @@ impl ApiError {
         let Some(resource) = resource else {
             return Self::new(403, "Forbidden", format!("forbidden: {message}")).about("", "", name);
         };
-        let text = format!("{} \"{name}\" is forbidden: {message}", resource.qualified());
+        let what = if name.is_empty() { resource.qualified() } else { format!("{} \"{name}\"", resource.qualified()) };
+        let text = format!("{what} is forbidden: {message}");
         Self::new(403, "Forbidden", text).about(&resource.group, &resource.plural, name)
     }
 

@@ -1,6 +1,6 @@
 //! From the bytes of a request to a checked, defaulted object.
 
-use minik8s_api::protobuf::{self, ProtobufError};
+use minik8s_protobuf::{self as protobuf, DecodeError};
 use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
 
@@ -81,11 +81,13 @@ fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
     let decoded = protobuf::decode(body).map_err(|error| {
         let text = format!("the body of the request is not valid protobuf: {error}");
         match error {
-            ProtobufError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
+            DecodeError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
             _ => ApiError::bad_request(text),
         }
     })?;
-    decoded.unknown.into_iter().for_each(|text| call.warn(text));
+    for field in decoded.unknown {
+        call.warn(format!("unknown {field} was dropped: it is newer than this server"));
+    }
     Ok(decoded.object)
 }
 
