@@ -243,7 +243,9 @@ impl<'a> Parser<'a> {
         match &rest[..end] {
             "true" => Ok(Value::Bool(true)),
             "false" => Ok(Value::Bool(false)),
-            number => serde_json::from_str::<serde_json::Number>(number).map(Value::Number).map_err(|_| "a value is expected"),
+            number => serde_json::from_str::<serde_json::Number>(number)
+                .map(Value::Number)
+                .map_err(|_| "a value is expected"),
         }
     }
 }

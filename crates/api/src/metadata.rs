@@ -9,8 +9,11 @@ use crate::{FieldErrors, Path, Resource, format};
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Names, labels, annotations, finalizers and owners.
+/// Names, labels, annotations, finalizers and owners. Reviews, which are answered and never kept, need none.
 pub fn validate_metadata(resource: &Resource, object: &Value, errors: &mut FieldErrors) {
+    if resource.verbs == ["create"] {
+        return;
+    }
     let path = Path::new("metadata");
     let metadata = &object["metadata"];
     validate_name(resource, metadata, &path, errors);
@@ -233,6 +236,7 @@ mod tests {
             &["metadata.namespace: Forbidden: not allowed"],
         );
         check("clusterroles", json!({"name": "system:a"}), &[]);
+        check("tokenreviews", json!({}), &[]);
         check(
             "clusterroles",
             json!({"name": "a/b"}),

@@ -10,7 +10,7 @@ pub enum NameRule {
     Subdomain,
     /// RFC 1123 label: namespaces, services.
     Label,
-    /// RFC 1035 label: ports of old.
+    /// RFC 1035 label: starts with a letter.
     Label1035,
     /// Anything that fits into one path segment: RBAC kinds.
     PathSegment,

@@ -53,7 +53,7 @@ pub fn usage_of(group: &str, plural: &str, object: &Value) -> Usage {
 pub fn growth(before: &Usage, after: &Usage) -> Usage {
     let more = after.iter().filter_map(|(name, amount)| {
         let had = before.get(name).cloned().unwrap_or_default();
-        (*amount > had).then(|| (name.clone(), amount.clone() - had))
+        (*amount > had).then(|| (name.clone(), *amount - had))
     });
     more.collect()
 }
@@ -69,7 +69,8 @@ pub fn applies(quota: &Value, object: &Value) -> bool {
     if scopes.is_empty() {
         return true;
     }
-    object["kind"] == "Pod" && scopes.iter().all(|(scope, operator, values)| in_scope(scope, operator, values, object))
+    object["kind"] == "Pod"
+        && scopes.iter().all(|(scope, operator, values)| in_scope(scope, operator, values, object))
 }
 
 fn in_scope(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
@@ -99,7 +100,8 @@ fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let kinds = [&affinity["podAffinity"], &affinity["podAntiAffinity"]];
     let crosses = |term: &Value| {
-        !term["namespaceSelector"].is_null() || term["namespaces"].as_array().is_some_and(|list| !list.is_empty())
+        !term["namespaceSelector"].is_null()
+            || term["namespaces"].as_array().is_some_and(|list| !list.is_empty())
     };
     kinds.iter().any(|kind| {
         let required = kind["requiredDuringSchedulingIgnoredDuringExecution"].as_array();
@@ -123,16 +125,16 @@ fn pod_resources(pod: &Value, usage: &mut Usage) {
         for container in pod["spec"]["initContainers"].as_array().into_iter().flatten() {
             for (name, amount) in amounts(&container["resources"][field]) {
                 let most = largest.entry(name).or_default();
-                *most = most.clone().max(amount);
+                *most = (*most).max(amount);
             }
         }
         for (name, amount) in largest {
             let sum = total.entry(name).or_default();
-            *sum = sum.clone().max(amount);
+            *sum = (*sum).max(amount);
         }
         for (name, amount) in total {
             if field == "requests" && matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
-                usage.insert(name.clone(), amount.clone());
+                usage.insert(name.clone(), amount);
             }
             usage.insert(format!("{field}.{name}"), amount);
         }
@@ -142,11 +144,12 @@ fn pod_resources(pod: &Value, usage: &mut Usage) {
 fn claim_resources(claim: &Value, usage: &mut Usage) {
     let one = || Quantity::from_milli(1000);
     usage.insert("persistentvolumeclaims".to_owned(), one());
-    let storage = amounts(&claim["spec"]["resources"]["requests"]).into_iter().find(|(name, _)| name == "storage");
+    let storage =
+        amounts(&claim["spec"]["resources"]["requests"]).into_iter().find(|(name, _)| name == "storage");
     let storage = storage.map(|(_, amount)| amount).unwrap_or_default();
     if let Some(class) = claim["spec"]["storageClassName"].as_str().filter(|class| !class.is_empty()) {
         usage.insert(format!("{class}.storageclass.storage.k8s.io/persistentvolumeclaims"), one());
-        usage.insert(format!("{class}.storageclass.storage.k8s.io/requests.storage"), storage.clone());
+        usage.insert(format!("{class}.storageclass.storage.k8s.io/requests.storage"), storage);
     }
     usage.insert("requests.storage".to_owned(), storage);
 }

@@ -59,6 +59,10 @@ pub trait Strategy: Send + Sync + 'static {
     fn to_stored(&self, _object: &mut Value) {}
 
     /// From the stored form to the served one.
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "the converse of to_stored; self is the kind, not the object"
+    )]
     fn from_stored(&self, _object: &mut Value) {}
 }
 

@@ -48,7 +48,8 @@ impl Api {
         let started = Instant::now();
         let query = Query::parse(request.uri().query());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
-        let known = !info.is_resource || self.registry.catalog.snapshot().find(&info.group, &info.version, &info.resource).is_some();
+        let known = !info.is_resource
+            || self.registry.catalog.snapshot().find(&info.group, &info.version, &info.resource).is_some();
         let labels = self.metrics.labels(&info, known);
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let response = match answered {
@@ -59,13 +60,20 @@ impl Api {
                 }
                 answer::error(&error)
             }
-            Err(_) => answer::error(&ApiError::internal("the request handler panicked; see the server's log")),
+            Err(_) => {
+                answer::error(&ApiError::internal("the request handler panicked; see the server's log"))
+            }
         };
         self.metrics.observe(labels, response.status().as_u16(), started.elapsed());
         response
     }
 
-    async fn limited<B>(self: &Arc<Self>, request: Request<B>, info: RequestInfo, query: Query) -> Result<Response<Body>>
+    async fn limited<B>(
+        self: &Arc<Self>,
+        request: Request<B>,
+        info: RequestInfo,
+        query: Query,
+    ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -81,14 +89,19 @@ impl Api {
     }
 
     /// Who is it, and may they?
-    async fn checked<B>(self: &Arc<Self>, mut request: Request<B>, info: RequestInfo, query: Query) -> Result<Response<Body>>
+    async fn checked<B>(
+        self: &Arc<Self>,
+        mut request: Request<B>,
+        info: RequestInfo,
+        query: Query,
+    ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let user = self.authenticator.authenticate(&self.registry, &mut request).await?;
         let user = self.authorizer.impersonate(user, request.headers())?;
-        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info)?;
+        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info, &query)?;
         self.dispatch(Incoming { request, info, query, user }).await
     }
 }

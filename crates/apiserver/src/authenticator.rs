@@ -73,7 +73,8 @@ impl Authenticator {
         let wanted = if audiences.is_empty() { self.issuer.api_audiences() } else { audiences };
         let verified = self.issuer.verify_for(token, wanted, Timestamp::now()).map_err(|e| e.to_string())?;
         check_bound_objects(registry, token, &verified).await?;
-        let common = wanted.iter().filter(|audience| verified.audiences.contains(audience)).cloned().collect();
+        let common =
+            wanted.iter().filter(|audience| verified.audiences.contains(audience)).cloned().collect();
         Ok((verified.user(), common))
     }
 
@@ -87,7 +88,11 @@ impl Authenticator {
 }
 
 /// A token dies with the account, pod, node or secret that it is bound to.
-async fn check_bound_objects(registry: &Registry, token: &str, verified: &VerifiedToken) -> Result<(), String> {
+async fn check_bound_objects(
+    registry: &Registry,
+    token: &str,
+    verified: &VerifiedToken,
+) -> Result<(), String> {
     let namespace = verified.namespace.as_str();
     existing(registry, "serviceaccounts", namespace, &verified.service_account).await?;
     if let Some(pod) = &verified.pod {
@@ -108,11 +113,20 @@ async fn check_bound_objects(registry: &Registry, token: &str, verified: &Verifi
     Ok(())
 }
 
-async fn existing(registry: &Registry, plural: &str, namespace: &str, reference: &ObjectRef) -> Result<Value, String> {
+async fn existing(
+    registry: &Registry,
+    plural: &str,
+    namespace: &str,
+    reference: &ObjectRef,
+) -> Result<Value, String> {
     let served = registry.built_in("", "v1", plural).map_err(|e| e.to_string())?;
     let found = registry.get(&served, namespace, &reference.name).await.map_err(|e| e.to_string())?;
     if !reference.uid.is_empty() && found.uid() != reference.uid {
-        return Err(format!("{} \"{}\" is not the one the token was issued for", served.qualified(), reference.name));
+        return Err(format!(
+            "{} \"{}\" is not the one the token was issued for",
+            served.qualified(),
+            reference.name
+        ));
     }
     Ok(found)
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
+use minik8s_api::FieldSelector;
 use minik8s_auth::impersonation::Impersonation;
+use minik8s_auth::node::{NodeAuthorizer, WatchedKind};
 use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
 use minik8s_auth::{Attributes, Decision, User};
 use minik8s_store::{Change, Range, Store, WatchItem};
@@ -15,13 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Snapshot;
 use crate::error::{ApiError, Result};
-use crate::request::RequestInfo;
+use crate::request::{Query, RequestInfo};
 
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Authorizer {
     policy: RwLock<Policy>,
+    nodes: RwLock<NodeAuthorizer>,
     ready: AtomicBool,
 }
 
@@ -36,12 +39,22 @@ impl Authorizer {
     }
 
     pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
-        self.policy.read().allows(user, wanted)
+        let of_node = self.nodes.read().allows(user, wanted);
+        if of_node.is_allowed() {
+            return of_node;
+        }
+        match self.policy.read().allows(user, wanted) {
+            Decision::NoOpinion { reason } if reason.is_empty() => of_node,
+            decided => decided,
+        }
     }
 
     /// Lets the request through or refuses it in upstream's words.
-    pub fn check(&self, snapshot: &Snapshot, user: &User, info: &RequestInfo) -> Result<()> {
-        let wanted = attributes(info);
+    pub fn check(&self, snapshot: &Snapshot, user: &User, info: &RequestInfo, query: &Query) -> Result<()> {
+        let selected = exact_fields(query);
+        let selected: Vec<(&str, &str)> =
+            selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
+        let wanted = attributes(info, &selected);
         let decision = self.allows(user, &wanted);
         if decision.is_allowed() {
             return Ok(());
@@ -56,9 +69,9 @@ impl Authorizer {
 
     /// The user to act as, if the `Impersonate-*` headers name one and the caller may.
     pub fn impersonate(&self, user: User, headers: &HeaderMap) -> Result<User> {
-        let unreadable = headers.iter().find(|(name, value)| {
-            name.as_str().starts_with("impersonate-") && value.to_str().is_err()
-        });
+        let unreadable = headers
+            .iter()
+            .find(|(name, value)| name.as_str().starts_with("impersonate-") && value.to_str().is_err());
         if let Some((name, _)) = unreadable {
             // To pass over it would be to act with more rights than were asked for.
             return Err(ApiError::bad_request(format!("the header {name} is not plain text")));
@@ -68,7 +81,8 @@ impl Authorizer {
         let Some(wanted) = wanted else { return Ok(user) };
         for check in wanted.checks() {
             if !self.allows(&user, &check).is_allowed() {
-                let text = format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
+                let text =
+                    format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
                 let error = ApiError::new(403, "Forbidden", text);
                 return Err(error.about(check.api_group, check.resource, check.name));
             }
@@ -76,80 +90,154 @@ impl Authorizer {
         Ok(wanted.into_user())
     }
 
-    /// Reads all rules once.
-    pub async fn load(&self, store: &dyn Store) -> Result<u64> {
-        let page = store.range(Range { prefix: prefix(), ..Range::default() }).await?;
-        let mut policy = Policy::default();
-        for entry in &page.entries {
-            upsert(&mut policy, &entry.key, &entry.value);
+    /// Reads everything once, so that the first request is judged rightly.
+    pub async fn load(&self, store: &dyn Store) -> Result<()> {
+        for followed in Followed::ALL {
+            self.reload(store, followed).await?;
         }
-        *self.policy.write() = policy;
         self.ready.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Follows rules and pods until `stop`.
+    pub async fn run(self: Arc<Self>, store: Arc<dyn Store>, stop: CancellationToken) {
+        let following = Followed::ALL.map(|followed| self.follow_always(&*store, followed));
+        tokio::select! {
+            _ = futures::future::join_all(following) => {}
+            _ = stop.cancelled() => {}
+        }
+    }
+
+    async fn follow_always(&self, store: &dyn Store, followed: Followed) {
+        loop {
+            if let Err(error) = self.follow(store, followed).await {
+                tracing::warn!(%error, "following {followed:?} for authorization failed; trying again");
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn reload(&self, store: &dyn Store, followed: Followed) -> Result<u64> {
+        let page = store.range(Range { prefix: followed.prefix(), ..Range::default() }).await?;
+        if followed == Followed::Rbac {
+            // A whole new policy: what was deleted while nobody watched must not live on.
+            *self.policy.write() = Policy::default();
+        }
+        for entry in &page.entries {
+            self.upsert(followed, &entry.key, &entry.value);
+        }
         Ok(page.revision)
     }
 
-    /// Follows the rules until `stop`.
-    pub async fn run(self: Arc<Self>, store: Arc<dyn Store>, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            let followed = tokio::select! {
-                followed = self.follow(&*store) => followed,
-                _ = stop.cancelled() => return,
-            };
-            if let Err(error) = followed {
-                tracing::warn!(%error, "following the RBAC rules failed; trying again");
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    }
-
-    async fn follow(&self, store: &dyn Store) -> Result<()> {
-        let revision = self.load(store).await?;
-        let mut watch = store.watch(&prefix(), revision).await?;
+    async fn follow(&self, store: &dyn Store, followed: Followed) -> Result<()> {
+        let revision = self.reload(store, followed).await?;
+        let mut watch = store.watch(&followed.prefix(), revision).await?;
         while let Some(item) = watch.next().await {
             let WatchItem::Event(event) = item? else { continue };
-            let mut policy = self.policy.write();
             match &event.change {
-                Change::Put(value) => upsert(&mut policy, &event.key, value),
-                Change::Delete => {
-                    if let Some((kind, namespace, name)) = parse_key(&event.key) {
-                        policy.remove(kind, namespace, name);
-                    }
-                }
+                Change::Put(value) => self.upsert(followed, &event.key, value),
+                Change::Delete => self.remove(followed, &event.key),
             }
         }
         Ok(())
     }
+
+    fn upsert(&self, followed: Followed, key: &str, value: &[u8]) {
+        let parsed = serde_json::from_slice::<Value>(value);
+        let done = parsed.and_then(|object| match followed {
+            Followed::Rbac => match parse_rbac_key(key) {
+                Some((kind, _, _)) => self.policy.write().upsert(kind, &object),
+                None => Ok(()),
+            },
+            Followed::Used(kind) => {
+                self.nodes.write().graph.upsert(kind, &object);
+                Ok(())
+            }
+        });
+        if let Err(error) = done {
+            tracing::error!(key, %error, "an object cannot be read and grants nothing");
+        }
+    }
+
+    fn remove(&self, followed: Followed, key: &str) {
+        match followed {
+            Followed::Rbac => {
+                if let Some((kind, namespace, name)) = parse_rbac_key(key) {
+                    self.policy.write().remove(kind, namespace, name);
+                }
+            }
+            Followed::Used(kind) => {
+                let place = key.strip_prefix(&followed.prefix()).unwrap_or_default();
+                let (namespace, name) = place.split_once('/').unwrap_or(("", place));
+                self.nodes.write().graph.remove(kind, namespace, name);
+            }
+        }
+    }
 }
 
-fn prefix() -> String {
-    format!("/registry/{API_GROUP}/")
+/// What authorization depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    Rbac,
+    /// Who uses what on which node.
+    Used(WatchedKind),
+}
+
+impl Followed {
+    const ALL: [Followed; 5] = [
+        Followed::Rbac,
+        Followed::Used(WatchedKind::Pod),
+        Followed::Used(WatchedKind::PersistentVolume),
+        Followed::Used(WatchedKind::VolumeAttachment),
+        Followed::Used(WatchedKind::ResourceSlice),
+    ];
+
+    fn prefix(self) -> String {
+        match self {
+            Followed::Rbac => format!("/registry/{API_GROUP}/"),
+            Followed::Used(WatchedKind::Pod) => "/registry/core/pods/".to_owned(),
+            Followed::Used(WatchedKind::PersistentVolume) => "/registry/core/persistentvolumes/".to_owned(),
+            Followed::Used(WatchedKind::VolumeAttachment) => {
+                "/registry/storage.k8s.io/volumeattachments/".to_owned()
+            }
+            Followed::Used(WatchedKind::ResourceSlice) => {
+                "/registry/resource.k8s.io/resourceslices/".to_owned()
+            }
+        }
+    }
 }
 
 /// `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`.
-fn parse_key(key: &str) -> Option<(RbacKind, &str, &str)> {
+fn parse_rbac_key(key: &str) -> Option<(RbacKind, &str, &str)> {
     let rest = key.strip_prefix("/registry/")?.strip_prefix(API_GROUP)?.strip_prefix('/')?;
     let (plural, rest) = rest.split_once('/')?;
     let kind = RbacKind::by_plural(plural)?;
     match kind {
-        RbacKind::Role | RbacKind::RoleBinding => rest.split_once('/').map(|(namespace, name)| (kind, namespace, name)),
+        RbacKind::Role | RbacKind::RoleBinding => {
+            rest.split_once('/').map(|(namespace, name)| (kind, namespace, name))
+        }
         RbacKind::ClusterRole | RbacKind::ClusterRoleBinding => Some((kind, "", rest)),
     }
 }
 
-fn upsert(policy: &mut Policy, key: &str, value: &[u8]) {
-    let Some((kind, _, _)) = parse_key(key) else { return };
-    let parsed = serde_json::from_slice::<Value>(value);
-    if let Err(error) = parsed.and_then(|object| policy.upsert(kind, &object)) {
-        tracing::error!(key, %error, "an RBAC object cannot be read and grants nothing");
-    }
-}
-
-fn attributes(info: &RequestInfo) -> Attributes<'_> {
+fn attributes<'a>(info: &'a RequestInfo, selected: &'a [(&'a str, &'a str)]) -> Attributes<'a> {
     if !info.is_resource {
         return Attributes::path(&info.verb, &info.path);
     }
+    // A list or watch of one name is a request for that object.
+    let one = selected.iter().find(|(field, _)| *field == "metadata.name").map(|(_, name)| *name);
+    let name = if info.name.is_empty() { one.unwrap_or_default() } else { &info.name };
     Attributes::resource(&info.verb, &info.group, &info.resource)
         .in_namespace(&info.namespace)
-        .named(&info.name)
+        .named(name)
         .subresource(&info.subresource)
+        .selecting(selected)
+}
+
+/// `field=value` terms of the field selector; one that does not parse is refused later.
+fn exact_fields(query: &Query) -> Vec<(String, String)> {
+    let Some(text) = query.get("fieldSelector").filter(|text| !text.is_empty()) else { return Vec::new() };
+    let Ok(selector) = FieldSelector::parse(text) else { return Vec::new() };
+    let exact = |field: &str| selector.exact(field).map(|value| (field.to_owned(), value.to_owned()));
+    selector.fields().filter_map(exact).collect()
 }

@@ -15,11 +15,20 @@ use crate::server::Config;
 
 pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        ensure(registry, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await?;
+        ensure(registry, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+            .await?;
     }
     for (name, value, description) in [
-        ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster."),
-        ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their node."),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their node.",
+        ),
     ] {
         let class = json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
@@ -61,7 +70,9 @@ fn call_for(registry: &Registry, object: &Value) -> Result<Call> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let snapshot = registry.catalog.snapshot();
     let served = snapshot.find_kind(group, version, kind).cloned();
-    let served = served.ok_or_else(|| crate::error::ApiError::internal(format_args!("{api_version} {kind} is not served")))?;
+    let served = served.ok_or_else(|| {
+        crate::error::ApiError::internal(format_args!("{api_version} {kind} is not served"))
+    })?;
     Ok(Call::internal(served, object.namespace(), object.name()))
 }
 
@@ -93,8 +104,8 @@ async fn kubernetes_service(registry: &Registry, config: &Config, port: u16) -> 
     });
     ensure(registry, service).await?;
     let IpAddr::V4(address) = config.advertise else { return Ok(()) };
+    // A loopback address is no endpoint: it would mean something else to every pod.
     if address.is_loopback() {
-        // No pod could reach it there, and an endpoint may not be a loopback address.
         return Ok(());
     }
     let slice = json!({

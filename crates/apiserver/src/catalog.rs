@@ -43,12 +43,20 @@ impl Served {
     }
 
     pub fn key(&self, namespace: &str, name: &str) -> String {
-        if self.namespaced { format!("{}{namespace}/{name}", self.prefix) } else { format!("{}{name}", self.prefix) }
+        if self.namespaced {
+            format!("{}{namespace}/{name}", self.prefix)
+        } else {
+            format!("{}{name}", self.prefix)
+        }
     }
 
     /// The prefix of all keys of a namespace, or of all namespaces when it is empty.
     pub fn keys_in(&self, namespace: &str) -> String {
-        if self.namespaced && !namespace.is_empty() { format!("{}{namespace}/", self.prefix) } else { self.prefix.clone() }
+        if self.namespaced && !namespace.is_empty() {
+            format!("{}{namespace}/", self.prefix)
+        } else {
+            self.prefix.clone()
+        }
     }
 
     pub fn is_custom(&self) -> bool {
@@ -77,7 +85,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     fn new(resources: Vec<Arc<Served>>) -> Self {
-        let by_path = resources.iter().map(|s| (path_of(&s.group, &s.version, &s.plural), s.clone())).collect();
+        let by_path =
+            resources.iter().map(|s| (path_of(&s.group, &s.version, &s.plural), s.clone())).collect();
         Snapshot { resources, by_path }
     }
 
@@ -110,7 +119,11 @@ impl Snapshot {
         groups
     }
 
-    pub fn of_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Served>> {
+    pub fn of_version<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Served>> {
         self.resources.iter().filter(move |s| s.group == group && s.version == version)
     }
 }

@@ -23,7 +23,8 @@ pub fn encode(served: &Served, mut object: Value) -> Result<Bytes> {
         served.strategy.to_stored(&mut object);
     }
     object["apiVersion"] = served.stored_api_version().into();
-    let text = serde_json::to_vec(&Ordered { object: &object, with_version: false }).map_err(ApiError::internal)?;
+    let text =
+        serde_json::to_vec(&Ordered { object: &object, with_version: false }).map_err(ApiError::internal)?;
     if text.len() > MAX_OBJECT {
         return Err(ApiError::too_large(MAX_OBJECT));
     }

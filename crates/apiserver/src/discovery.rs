@@ -18,7 +18,9 @@ pub fn answer<B>(api: &Api, incoming: &Incoming<B>) -> Result<Option<Response<Bo
     let parts: Vec<&str> = incoming.info.path.trim_matches('/').split('/').collect();
     let found = match parts.as_slice() {
         ["api" | "apis"] if wants_aggregated(accept).is_some() => {
-            return Ok(wants_aggregated(accept).map(|version| aggregated(&snapshot, parts[0] == "api", version)));
+            return Ok(
+                wants_aggregated(accept).map(|version| aggregated(&snapshot, parts[0] == "api", version))
+            );
         }
         ["api"] => json!({
             "kind": "APIVersions", "versions": ["v1"],
@@ -31,7 +33,8 @@ pub fn answer<B>(api: &Api, incoming: &Incoming<B>) -> Result<Option<Response<Bo
         }
         ["apis", name] => {
             let groups = named_groups(&snapshot);
-            let (name, versions) = groups.iter().find(|(g, _)| g == name).ok_or_else(ApiError::no_such_resource)?;
+            let (name, versions) =
+                groups.iter().find(|(g, _)| g == name).ok_or_else(ApiError::no_such_resource)?;
             let mut found = group(name, versions);
             found["kind"] = "APIGroup".into();
             found["apiVersion"] = "v1".into();
@@ -77,7 +80,9 @@ fn resource_list(snapshot: &Snapshot, group: &str, version: &str) -> Result<Valu
         return Err(ApiError::no_such_resource());
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}))
+    Ok(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
+    )
 }
 
 fn legacy_entry(served: &Served) -> Value {
@@ -95,7 +100,10 @@ fn legacy_entry(served: &Served) -> Value {
 }
 
 /// Name, response group, version and kind, and verbs. The group is empty where it is the resource's own.
-fn described<'a>(served: &'a Served, sub: &'a Subresource) -> (&'a str, &'a str, &'a str, &'a str, Vec<&'a str>) {
+fn described<'a>(
+    served: &'a Served,
+    sub: &'a Subresource,
+) -> (&'a str, &'a str, &'a str, &'a str, Vec<&'a str>) {
     match sub {
         Subresource::Status => ("status", "", "", &served.kind, vec!["get", "patch", "update"]),
         Subresource::Scale { .. } => ("scale", "autoscaling", "v1", "Scale", vec!["get", "patch", "update"]),
@@ -114,7 +122,8 @@ fn described<'a>(served: &'a Served, sub: &'a Subresource) -> (&'a str, &'a str,
 fn wants_aggregated(accept: &str) -> Option<&'static str> {
     accept.split(',').find_map(|clause| {
         let compact: String = clause.chars().filter(|c| !c.is_whitespace()).collect();
-        let aggregated = compact.contains("g=apidiscovery.k8s.io") && compact.contains("as=APIGroupDiscoveryList");
+        let aggregated =
+            compact.contains("g=apidiscovery.k8s.io") && compact.contains("as=APIGroupDiscoveryList");
         match aggregated {
             true if compact.contains("v=v2beta1") => Some("v2beta1"),
             true if compact.contains("v=v2") => Some("v2"),
@@ -126,7 +135,8 @@ fn wants_aggregated(accept: &str) -> Option<&'static str> {
 fn aggregated(snapshot: &Snapshot, core: bool, version: &str) -> Response<Body> {
     let groups = snapshot.groups();
     let chosen = groups.iter().filter(|(group, _)| group.is_empty() == core);
-    let items: Vec<Value> = chosen.map(|(group, versions)| aggregated_group(snapshot, group, versions)).collect();
+    let items: Vec<Value> =
+        chosen.map(|(group, versions)| aggregated_group(snapshot, group, versions)).collect();
     let list = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{version}"),
         "metadata": {}, "items": items,
@@ -139,16 +149,22 @@ fn aggregated_group(snapshot: &Snapshot, group: &str, versions: &[&str]) -> Valu
     let versions: Vec<Value> = versions
         .iter()
         .map(|version| {
-            let resources: Vec<Value> = snapshot.of_version(group, version).map(|s| aggregated_entry(s)).collect();
+            let resources: Vec<Value> =
+                snapshot.of_version(group, version).map(|s| aggregated_entry(s)).collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();
-    let metadata = if group.is_empty() { json!({"creationTimestamp": null}) } else { json!({"name": group, "creationTimestamp": null}) };
+    let metadata = if group.is_empty() {
+        json!({"creationTimestamp": null})
+    } else {
+        json!({"name": group, "creationTimestamp": null})
+    };
     json!({"metadata": metadata, "versions": versions})
 }
 
 fn aggregated_entry(served: &Served) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let own = |name: &str| kind(&served.group, &served.version, name);
     let subresources: Vec<Value> = served
         .subresources

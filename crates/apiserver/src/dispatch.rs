@@ -173,7 +173,8 @@ impl Api {
         let mut options = ListOptions::parse(query)?;
         if !call.name.is_empty() {
             let one = format!("metadata.name={}", call.name);
-            options.fields = minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
+            options.fields =
+                minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
         }
         match self.registry.watch(call, &options, accepted.form).await {
             Ok(body) => Ok(answer::stream(200, JSON, body)),
@@ -182,7 +183,13 @@ impl Api {
         }
     }
 
-    async fn delete(&self, call: &Call, query: &Query, body: Value, accepted: &Accepted) -> Result<Response<Body>> {
+    async fn delete(
+        &self,
+        call: &Call,
+        query: &Query,
+        body: Value,
+        accepted: &Accepted,
+    ) -> Result<Response<Body>> {
         let options = DeleteOptions::parse(query, body)?;
         let mut dry = call.on(&call.namespace, &call.name);
         dry.options.dry_run |= options.dry_run;
@@ -197,7 +204,11 @@ impl Api {
         let deleted = self.registry.delete(&dry, &options).await?;
         let whole = !deleted.gone || (call.served.group.is_empty() && call.served.plural == "pods");
         if whole {
-            return answer::object(200, &accepted.form.shape_one(&call.served, deleted.object, false), accepted.yaml);
+            return answer::object(
+                200,
+                &accepted.form.shape_one(&call.served, deleted.object, false),
+                accepted.yaml,
+            );
         }
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
@@ -209,7 +220,12 @@ impl Api {
         answer::object(200, &status, accepted.yaml)
     }
 
-    pub(crate) fn written(&self, call: &Call, accepted: &Accepted, written: Written) -> Result<Response<Body>> {
+    pub(crate) fn written(
+        &self,
+        call: &Call,
+        accepted: &Accepted,
+        written: Written,
+    ) -> Result<Response<Body>> {
         let code = if written.created { 201 } else { 200 };
         answer::object(code, &accepted.form.shape_one(&call.served, written.object, false), accepted.yaml)
     }
@@ -254,13 +270,16 @@ fn delete_body(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
     let value = crate::registry::parse_any(call, content_type, body)?;
     match value["kind"].as_str() {
         None | Some("" | "DeleteOptions") => Ok(value),
-        Some(other) => Err(ApiError::bad_request(format!("the body of a delete must be DeleteOptions, not {other}"))),
+        Some(other) => {
+            Err(ApiError::bad_request(format!("the body of a delete must be DeleteOptions, not {other}")))
+        }
     }
 }
 
 /// True for requests whose time and number are not bounded like others'.
 pub fn is_long_running(method: &Method, info: &RequestInfo) -> bool {
     info.verb == "watch"
-        || (info.is_resource && matches!(info.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy"))
+        || (info.is_resource
+            && matches!(info.subresource.as_str(), "exec" | "attach" | "portforward" | "proxy"))
         || (info.is_resource && info.subresource == "log" && *method == Method::GET)
 }

@@ -44,8 +44,11 @@ impl ApiError {
 
     /// No object of that name.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", resource.qualified()))
-            .about(&resource.group, &resource.plural, name)
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", resource.qualified())).about(
+            &resource.group,
+            &resource.plural,
+            name,
+        )
     }
 
     /// No such path or resource.
@@ -64,8 +67,11 @@ impl ApiError {
     }
 
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", resource.qualified()))
-            .about(&resource.group, &resource.plural, name)
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", resource.qualified())).about(
+            &resource.group,
+            &resource.plural,
+            name,
+        )
     }
 
     pub fn conflict(resource: &Resource, name: &str, why: impl fmt::Display) -> Self {
@@ -75,7 +81,8 @@ impl ApiError {
 
     /// The object changed since the client read it.
     pub fn modified(resource: &Resource, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
@@ -89,7 +96,8 @@ impl ApiError {
     }
 
     pub fn unsupported_media(got: &str, supported: &[&str]) -> Self {
-        let text = format!("the body of the request was in an unknown format {got:?}; use {}", supported.join(", "));
+        let text =
+            format!("the body of the request was in an unknown format {got:?}; use {}", supported.join(", "));
         Self::new(415, "UnsupportedMediaType", text)
     }
 
@@ -190,7 +198,9 @@ impl From<minik8s_store::Error> for ApiError {
                 Self::timeout(format!("Too large resource version: {requested}, current: {newest}"))
                     .caused_by("ResourceVersionTooLarge", "Too large resource version", "")
             }
-            E::SlowWatcher => Self::expired("the watch could not keep up with the changes; list and watch again"),
+            E::SlowWatcher => {
+                Self::expired("the watch could not keep up with the changes; list and watch again")
+            }
             E::Closed => Self::unavailable("the store is shutting down"),
             E::Engine(why) | E::Open(why) => Self::internal(why),
         }

@@ -11,9 +11,14 @@ use crate::error::{ApiError, Result};
 pub enum Form {
     Object,
     /// `as=Table` with its API version and what each row carries.
-    Table { api_version: String, include: Include },
+    Table {
+        api_version: String,
+        include: Include,
+    },
     /// `as=PartialObjectMetadata` or its list.
-    Metadata { api_version: String },
+    Metadata {
+        api_version: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +49,9 @@ impl Accepted {
                 "application/json" | "*/*" | "application/*" | "text/json" => false,
                 "application/yaml" | "text/yaml" => true,
                 // Go clients list protobuf first and take what they get.
-                "application/vnd.kubernetes.protobuf" | "application/cbor" | "application/cbor-seq" => continue,
+                "application/vnd.kubernetes.protobuf" | "application/cbor" | "application/cbor-seq" => {
+                    continue;
+                }
                 _ => {
                     binary_only = false;
                     continue;
@@ -64,7 +71,9 @@ impl Accepted {
             let form = match shape {
                 "" => Form::Object,
                 "Table" if meta => Form::Table { api_version, include: Include::parse(include_object)? },
-                "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => Form::Metadata { api_version },
+                "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => {
+                    Form::Metadata { api_version }
+                }
                 _ => continue,
             };
             return Ok(Accepted { form, yaml });
@@ -108,7 +117,8 @@ impl Form {
                 "metadata": metadata, "items": objects,
             }),
             Form::Metadata { api_version } => {
-                let items: Vec<Value> = objects.into_iter().map(|object| partial(api_version, object)).collect();
+                let items: Vec<Value> =
+                    objects.into_iter().map(|object| partial(api_version, object)).collect();
                 json!({
                     "kind": "PartialObjectMetadataList", "apiVersion": api_version,
                     "metadata": metadata, "items": items,

@@ -46,7 +46,11 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let requests = Family::<AnswerLabels, Counter>::default();
         let durations = Family::<RequestLabels, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        registry.register("apiserver_request", "Requests answered, by verb, resource and code", requests.clone());
+        registry.register(
+            "apiserver_request",
+            "Requests answered, by verb, resource and code",
+            requests.clone(),
+        );
         registry.register(
             "apiserver_request_duration_seconds",
             "Time until the answer began, by verb and resource",

@@ -36,7 +36,12 @@ pub struct NodeProxy {
 }
 
 impl NodeProxy {
-    pub async fn answer<B>(&self, api: &Arc<Api>, call: &Call, incoming: Incoming<B>) -> Result<Response<Body>>
+    pub async fn answer<B>(
+        &self,
+        api: &Arc<Api>,
+        call: &Call,
+        incoming: Incoming<B>,
+    ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -116,7 +121,8 @@ fn rewritten<B>(request: Request<B>, target: &Target) -> Result<Request<B>> {
 
 fn remove_own_headers(headers: &mut HeaderMap) {
     headers.remove(AUTHORIZATION);
-    let impersonation: Vec<_> = headers.keys().filter(|k| k.as_str().starts_with("impersonate-")).cloned().collect();
+    let impersonation: Vec<_> =
+        headers.keys().filter(|k| k.as_str().starts_with("impersonate-")).cloned().collect();
     for name in impersonation {
         headers.remove(name);
     }

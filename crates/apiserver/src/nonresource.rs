@@ -14,8 +14,6 @@ use crate::health;
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
 
-
-
 pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>> {
     let incoming = &incoming.without_body();
     let path = incoming.info.path.trim_end_matches('/');
@@ -26,7 +24,9 @@ pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body
         "" => Ok(answer::json(200, &json!({"paths": paths(api)}))),
         "/version" => Ok(answer::json(200, &version())),
         "/metrics" => Ok(answer::bytes(200, "text/plain; version=0.0.4; charset=utf-8", api.metrics.text())),
-        "/.well-known/openid-configuration" => Ok(answer::json(200, &api.authenticator.issuer_configuration())),
+        "/.well-known/openid-configuration" => {
+            Ok(answer::json(200, &api.authenticator.issuer_configuration()))
+        }
         "/openid/v1/jwks" => {
             let keys = api.authenticator.issuer_keys().to_string();
             Ok(answer::bytes(200, "application/jwk-set+json", keys))
@@ -69,8 +69,15 @@ fn paths(api: &Api) -> Vec<String> {
         }
     }
     let fixed = [
-        "/.well-known/openid-configuration", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3",
-        "/openid/v1/jwks", "/readyz", "/version",
+        "/.well-known/openid-configuration",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
     ];
     paths.extend(fixed.map(str::to_owned));
     paths.sort();
@@ -93,7 +100,8 @@ fn openapi_v3<B>(api: &Api, incoming: &Incoming<B>, place: &str) -> Result<Respo
         ["apis", group, version] => ((*group).to_owned(), (*version).to_owned()),
         _ => return Err(ApiError::no_such_resource()),
     };
-    let document = crate::schemas::v3_document(api, &group, &version).ok_or_else(ApiError::no_such_resource)?;
+    let document =
+        crate::schemas::v3_document(api, &group, &version).ok_or_else(ApiError::no_such_resource)?;
     Ok(with_etag(incoming, JSON, document))
 }
 

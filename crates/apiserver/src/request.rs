@@ -165,11 +165,15 @@ impl ListOptions {
     fn check_versions(&self) -> Result<()> {
         match self.resource_version_match.as_str() {
             "" => Ok(()),
-            "Exact" | "NotOlderThan" if !self.continue_token.is_empty() => Err(ApiError::bad_request(
-                "resourceVersionMatch is forbidden when continue is provided",
-            )),
-            "Exact" | "NotOlderThan" if self.resource_version.is_empty() && self.send_initial_events.is_none() => {
-                Err(ApiError::bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            "Exact" | "NotOlderThan" if !self.continue_token.is_empty() => {
+                Err(ApiError::bad_request("resourceVersionMatch is forbidden when continue is provided"))
+            }
+            "Exact" | "NotOlderThan"
+                if self.resource_version.is_empty() && self.send_initial_events.is_none() =>
+            {
+                Err(ApiError::bad_request(
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ))
             }
             "Exact" if self.resource_version == "0" => Err(ApiError::bad_request(
                 "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
@@ -215,7 +219,9 @@ impl WriteOptions {
             None | Some("") => false,
             Some("All") => true,
             Some(other) => {
-                return Err(ApiError::bad_request(format!("dryRun: unsupported value {other:?}: use \"All\"")));
+                return Err(ApiError::bad_request(format!(
+                    "dryRun: unsupported value {other:?}: use \"All\""
+                )));
             }
         };
         let field_validation = match query.text("fieldValidation") {
@@ -267,7 +273,10 @@ mod tests {
     fn check(method: Method, url: &str, expected: &str) {
         let (path, query) = url.split_once('?').map_or((url, None), |(p, q)| (p, Some(q)));
         let i = RequestInfo::parse(&method, path, &Query::parse(query));
-        let got = format!("{} {}/{} {}|{}|{}|{}", i.verb, i.group, i.version, i.namespace, i.resource, i.name, i.subresource);
+        let got = format!(
+            "{} {}/{} {}|{}|{}|{}",
+            i.verb, i.group, i.version, i.namespace, i.resource, i.name, i.subresource
+        );
         assert_eq!(got, expected, "{method} {url}");
     }
 
@@ -280,11 +289,19 @@ mod tests {
         check(Method::GET, "/api/v1/namespaces/a/pods?watch=1", "watch /v1 a|pods||");
         check(Method::GET, "/api/v1/watch/namespaces/a/pods", "watch /v1 a|pods||");
         check(Method::POST, "/apis/apps/v1/namespaces/a/deployments", "create apps/v1 a|deployments||");
-        check(Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b/scale", "patch apps/v1 a|deployments|b|scale");
+        check(
+            Method::PATCH,
+            "/apis/apps/v1/namespaces/a/deployments/b/scale",
+            "patch apps/v1 a|deployments|b|scale",
+        );
         check(Method::DELETE, "/api/v1/namespaces/a/pods", "deletecollection /v1 a|pods||");
         check(Method::GET, "/api/v1/namespaces/a/pods/b/log", "get /v1 a|pods|b|log");
         check(Method::GET, "/apis/apps/v1", "get / |||");
         check(Method::GET, "/healthz", "get / |||");
-        check(Method::GET, "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "get rbac.authorization.k8s.io/v1 |clusterroles|system:node|");
+        check(
+            Method::GET,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            "get rbac.authorization.k8s.io/v1 |clusterroles|system:node|",
+        );
     }
 }

@@ -33,7 +33,9 @@ where
         "SelfSubjectAccessReview" => access(api, &call.user, &object["spec"])?,
         "SubjectAccessReview" => access(api, &subject(&object["spec"])?, &object["spec"])?,
         "LocalSubjectAccessReview" => {
-            if object["spec"]["resourceAttributes"]["namespace"].as_str().unwrap_or_default() != call.namespace {
+            if object["spec"]["resourceAttributes"]["namespace"].as_str().unwrap_or_default()
+                != call.namespace
+            {
                 let text = "spec.resourceAttributes.namespace must match metadata.namespace";
                 return Err(ApiError::bad_request(text));
             }
@@ -98,10 +100,15 @@ fn access(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
             let part = |field: &str| text(resource, field);
             let (verb, group, plural) = (part("verb"), part("group"), part("resource"));
             let (namespace, name, sub) = (part("namespace"), part("name"), part("subresource"));
-            let wanted = Attributes::resource(&verb, &group, &plural).in_namespace(&namespace).named(&name).subresource(&sub);
+            let wanted = Attributes::resource(&verb, &group, &plural)
+                .in_namespace(&namespace)
+                .named(&name)
+                .subresource(&sub);
             api.authorizer.allows(user, &wanted)
         }
-        (false, true) => api.authorizer.allows(user, &Attributes::path(&text(path, "verb"), &text(path, "path"))),
+        (false, true) => {
+            api.authorizer.allows(user, &Attributes::path(&text(path, "verb"), &text(path, "path")))
+        }
         _ => {
             let text = "exactly one of spec.resourceAttributes and spec.nonResourceAttributes must be given";
             return Err(ApiError::bad_request(text));

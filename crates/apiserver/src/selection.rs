@@ -59,7 +59,8 @@ impl Selection {
     }
 
     pub fn matches(&self, served: &Served, object: &Value) -> bool {
-        self.labels.matches(object.labels()) && (self.fields.is_everything() || self.matches_fields(served, object))
+        self.labels.matches(object.labels())
+            && (self.fields.is_everything() || self.matches_fields(served, object))
     }
 
     fn matches_fields(&self, served: &Served, object: &Value) -> bool {

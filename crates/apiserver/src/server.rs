@@ -49,7 +49,7 @@ pub struct Config {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot listen on {address}: {source}; is another server running there? choose another with --port")]
+    #[error("cannot listen on {address} (is another server running there? choose another port with --port)")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("certificates: {0}")]
     Pki(#[from] pki::PkiError),
@@ -118,7 +118,12 @@ impl Server {
     }
 }
 
-fn assemble(config: &Config, store: Arc<dyn Store>, pki: &Arc<Pki>, address: SocketAddr) -> Result<Api, StartError> {
+fn assemble(
+    config: &Config,
+    store: Arc<dyn Store>,
+    pki: &Arc<Pki>,
+    address: SocketAddr,
+) -> Result<Api, StartError> {
     let authorizer = Arc::new(Authorizer::default());
     let ranges = AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 };
     let registry = Registry {

@@ -31,7 +31,11 @@ fn busybox(name: &str) -> Result<Recipe, Box<dyn std::error::Error>> {
         .directory("tmp", 0o1777)
         .directory("root", 0o700)
         .directory("etc", 0o755)
-        .file("etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n".to_vec())
+        .file(
+            "etc/passwd",
+            0o644,
+            b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n".to_vec(),
+        )
         .file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n".to_vec())
         .file("bin/busybox", 0o755, program)
         .env("PATH", "/bin")

@@ -11,14 +11,19 @@ use crate::cri::Cri;
 use crate::events::Recorder;
 use crate::machine::Machine;
 use crate::node::NodeActor;
-use crate::pod::Manager;
+use crate::objects::ObjectWatches;
+use crate::pod::{Manager, PodIndex};
 use crate::prepare::{PrepareError, prepare};
 use crate::sandbox::ResolvConf;
+use crate::server::{self, ServingError};
+use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
 pub enum RunError {
     #[error("cannot bring the container runtime up")]
     Prepare(#[from] PrepareError),
+    #[error("cannot open the node's HTTPS port")]
+    Serve(#[from] ServingError),
 }
 
 /// Runs the agent until the returned future is dropped. Pods and containerd go on without it.
@@ -31,8 +36,11 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         machine: Machine::detect(&config),
         host_dns,
         runtime: Arc::new(cri.clone()),
+        watches: ObjectWatches::new(client.clone()),
         client,
         recorder,
+        tokens: TokenCache::default(),
+        pods: PodIndex::default(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");
@@ -42,7 +50,19 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
             None => std::future::pending().await,
         }
     };
+    let answer = {
+        let context = context.clone();
+        async move {
+            match context.config.serving.clone() {
+                Some(serving) => server::serve(context, serving).await,
+                None => std::future::pending().await,
+            }
+        }
+    };
     let node = NodeActor::new(context.clone(), cri);
-    tokio::join!(supervise, write_events, node.run(), Manager::new(context).run());
-    Ok(())
+    let work = async { tokio::join!(supervise, write_events, node.run(), Manager::new(context).run()) };
+    tokio::select! {
+        _ = work => Ok(()),
+        failed = answer => Ok(failed?),
+    }
 }

@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::Taint;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::server::Serving;
+
 /// A unix socket's address has room for 107 bytes; containerd appends `.ttrpc` to ours.
 const LONGEST_SOCKET_PATH: usize = 100;
 
@@ -28,6 +30,8 @@ pub struct Config {
     pub cri_endpoint: Option<PathBuf>,
     /// Port of the agent's HTTPS server.
     pub port: u16,
+    /// Credentials of that server; without them there is none.
+    pub serving: Option<Serving>,
     pub labels: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
@@ -58,6 +62,7 @@ impl Config {
             cluster_domain: "cluster.local".to_owned(),
             cri_endpoint: None,
             port: 10250,
+            serving: None,
             labels: BTreeMap::new(),
             taints: Vec::new(),
             capacity: BTreeMap::new(),

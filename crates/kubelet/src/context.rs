@@ -6,7 +6,10 @@ use crate::Config;
 use crate::cri::Runtime;
 use crate::events::Recorder;
 use crate::machine::Machine;
+use crate::objects::ObjectWatches;
+use crate::pod::PodIndex;
 use crate::sandbox::ResolvConf;
+use crate::volume::TokenCache;
 
 pub struct Context {
     pub config: Config,
@@ -15,4 +18,7 @@ pub struct Context {
     pub runtime: Arc<dyn Runtime>,
     pub client: kube::Client,
     pub recorder: Recorder,
+    pub tokens: TokenCache,
+    pub watches: ObjectWatches,
+    pub pods: PodIndex,
 }

@@ -25,9 +25,7 @@ impl Machine {
         let first_line = |path: &str| read_to_string(path).unwrap_or_default().trim().to_owned();
         let hostname = first_line("/proc/sys/kernel/hostname");
         let or_name = |text: String| if text.is_empty() { config.node_name.clone() } else { text };
-        let disk = statvfs(&config.data_dir)
-            .map(|fs| fs.blocks() as u64 * fs.fragment_size() as u64)
-            .unwrap_or_default();
+        let disk = statvfs(&config.data_dir).map(|fs| fs.blocks() * fs.fragment_size()).unwrap_or_default();
         Machine {
             cpus: std::thread::available_parallelism().map_or(1, Into::into),
             memory: total_memory(&read_to_string("/proc/meminfo").unwrap_or_default()).unwrap_or_default(),

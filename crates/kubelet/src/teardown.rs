@@ -2,14 +2,13 @@
 //!
 //! Never called by the agent itself, whose end must stop no pod. The data dir stays.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nix::mount::{MntFlags, umount2};
 use tracing::warn;
 
 use crate::containerd::Containerd;
 use crate::cri::{Cri, Runtime, RuntimeError};
+use crate::volume::unmount_below;
 use crate::{Config, cgroup, cni};
 
 /// Does as much as it can; what fails is logged.
@@ -38,16 +37,4 @@ async fn remove_pods(cri: &Cri) -> Result<(), RuntimeError> {
         }
     }
     Ok(())
-}
-
-fn unmount_below(dir: &Path) {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    let mut points: Vec<_> = points.map(Path::new).filter(|point| point.starts_with(dir)).collect();
-    points.reverse();
-    for point in points {
-        if let Err(error) = umount2(point, MntFlags::MNT_DETACH) {
-            warn!(%error, ?point, "cannot unmount");
-        }
-    }
 }

@@ -80,6 +80,9 @@ fn state(pod: &Value) -> &Value {
     &pod["status"]["containerStatuses"][0]["state"]
 }
 
+/// Ends when told to.
+const IDLE: &str = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+
 fn shell(name: &str, script: &str) -> Value {
     json!({"name": name, "command": ["sh", "-c", script]})
 }
@@ -209,11 +212,11 @@ fn init_containers_come_first_and_sidecars_stay() {
 #[test]
 fn a_new_agent_finds_its_pods_again() {
     with_agent(|mut cluster, node| async move {
-        let path = cluster.pod("stays", json!({"containers": [shell("main", "sleep 1000")]}));
+        let path = cluster.pod("stays", json!({"containers": [shell("main", IDLE)]}));
         let before = cluster.phase(&path, "Running").await;
-        let ends = cluster.pod("ends", json!({"containers": [shell("main", "sleep 1000")]}));
+        let ends = cluster.pod("ends", json!({"containers": [shell("main", IDLE)]}));
         cluster.phase(&ends, "Running").await;
-        let unknown = cluster.pod("unknown", json!({"containers": [shell("main", "sleep 1000")]}));
+        let unknown = cluster.pod("unknown", json!({"containers": [shell("main", IDLE)]}));
         let orphan = cluster.phase(&unknown, "Running").await;
         cluster.agent.abort();
         let _ = (&mut cluster.agent).await;
@@ -239,5 +242,126 @@ fn a_new_agent_finds_its_pods_again() {
             assert!(Instant::now() < deadline, "the unknown pod is still there");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    });
+}
+
+/// A pod's log lines, without times.
+fn log(node: &support::Node, container: &str) -> String {
+    let dirs = std::fs::read_dir(node.config.logs_dir()).unwrap().flatten();
+    let file = dirs.map(|dir| dir.path().join(container).join("0.log")).find(|file| file.exists()).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap().to_owned() + "\n").collect()
+}
+
+#[test]
+fn volumes_hold_what_they_should_and_follow_changes() {
+    with_agent(|cluster, node| async move {
+        let path = "/api/v1/namespaces/default/configmaps/settings";
+        let settings = |value: &str| json!({"metadata": {"name": "settings"}, "data": {"k": value}});
+        cluster.api.put(path, settings("old"));
+        let script = "cat /cm/k /dir/k; echo; stat -c %a /scratch /mem; cat /part; echo; cat /info/name; echo; \
+             df -m /mem | tail -1 | awk '{print $2}'; \
+             until [ $(cat /cm/k) = new ]; do sleep 0.05; done; echo changed; cat /part";
+        let mut main = shell("main", script);
+        main["volumeMounts"] = json!([
+            {"name": "cm", "mountPath": "/cm"},
+            {"name": "cm", "mountPath": "/dir"},
+            {"name": "cm", "mountPath": "/part", "subPath": "k"},
+            {"name": "scratch", "mountPath": "/scratch"},
+            {"name": "mem", "mountPath": "/mem"},
+            {"name": "info", "mountPath": "/info"},
+        ]);
+        let items = json!([{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]);
+        let pod = cluster.pod(
+            "vol",
+            json!({"restartPolicy": "Never", "containers": [main], "volumes": [
+                {"name": "cm", "configMap": {"name": "settings"}},
+                {"name": "scratch", "emptyDir": {}},
+                {"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "3Mi"}},
+                {"name": "info", "downwardAPI": {"items": items}},
+            ]}),
+        );
+        cluster.phase(&pod, "Running").await;
+        cluster.api.put(path, settings("new"));
+        cluster.phase(&pod, "Succeeded").await;
+        assert_eq!(log(&node, "main"), "oldold\n777\n777\nold\nvol\n3\nchanged\nold\n");
+        cluster.api.delete_gracefully(&pod, 1);
+        cluster.until(&pod, "deleted", Value::is_null).await;
+        assert_eq!(std::fs::read_dir(node.config.pods_dir()).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_volume_that_is_missing_is_waited_for() {
+    with_agent(|cluster, _node| async move {
+        let pod = cluster.pod(
+            "late",
+            json!({"restartPolicy": "Never", "containers": [shell("main", "exit 0")],
+                "volumes": [{"name": "s", "secret": {"secretName": "later"}}]}),
+        );
+        let events = "/api/v1/namespaces/default/events/";
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let message = "MountVolume.SetUp failed for volume \"s\" : secret \"default\"/\"later\" not found";
+        while !cluster.api.list(events).iter().any(|e| e["message"] == message) {
+            assert!(Instant::now() < deadline, "{:#?}", cluster.api.list(events));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        cluster.api.put("/api/v1/namespaces/default/secrets/later", json!({"metadata": {"name": "later"}}));
+        cluster.phase(&pod, "Succeeded").await;
+    });
+}
+
+#[test]
+fn last_words_hosts_and_hooks() {
+    with_agent(|cluster, node| async move {
+        let never =
+            |container: Value| json!({"restartPolicy": "Never", "hostname": "me", "containers": [container]});
+        let words = cluster.pod("words", never(shell("main", "printf sorry > /dev/termination-log; exit 1")));
+        let mut fallback = shell("main", "echo one; echo two; exit 1");
+        fallback["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
+        let logged = cluster.pod("logged", never(fallback));
+        let pod = cluster.phase(&words, "Failed").await;
+        assert_eq!(state(&pod)["terminated"]["message"], "sorry");
+        let pod = cluster.phase(&logged, "Failed").await;
+        assert_eq!(state(&pod)["terminated"]["message"], "one\ntwo\n");
+
+        let hosts = cluster.pod("hosts", never(shell("hosts", "hostname; grep me /etc/hosts | cut -f2")));
+        cluster.phase(&hosts, "Succeeded").await;
+        assert_eq!(log(&node, "hosts"), "me\nme\n");
+
+        let mut hooked =
+            shell("hooked", "trap 'exit 0' TERM; while :; do sleep 0.1; cat /tmp/* 2>/dev/null; done");
+        hooked["lifecycle"] = json!({
+            "postStart": {"exec": {"command": ["sh", "-c", "echo began > /tmp/a"]}},
+            "preStop": {"exec": {"command": ["sh", "-c", "echo ends > /tmp/b; sleep 0.5"]}},
+        });
+        let hooks = cluster.pod("hooks", never(hooked));
+        cluster.phase(&hooks, "Running").await;
+        let follow = {
+            let node_config = node.config.clone();
+            move || {
+                let dirs = std::fs::read_dir(node_config.logs_dir()).unwrap().flatten();
+                let file = dirs.map(|dir| dir.path().join("hooked/0.log")).find(|file| file.exists());
+                file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default()
+            }
+        };
+        cluster.api.delete_gracefully(&hooks, 10);
+        let mut seen = String::new();
+        cluster
+            .until(&hooks, "deleted", |pod| {
+                let now = follow();
+                if now.contains("ends") {
+                    assert!(now.contains("began"));
+                }
+                pod.is_null()
+            })
+            .await;
+        seen.push_str(&follow());
+        assert!(seen.is_empty(), "the log is gone with the pod");
+
+        let mut broken = shell("main", "trap 'exit 0' TERM; while :; do sleep 0.1; done");
+        broken["lifecycle"] = json!({"postStart": {"exec": {"command": ["false"]}}});
+        let broken = cluster.pod("broken", never(broken));
+        cluster.until(&broken, "ended", |pod| state(pod)["terminated"].is_object()).await;
     });
 }

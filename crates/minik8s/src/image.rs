@@ -45,7 +45,10 @@ fn store(data_dir: &Path) -> anyhow::Result<ImageStore> {
     let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
     let socket = Config::new("node", &data_dir, IpAddr::V4(Ipv4Addr::LOCALHOST)).containerd_socket();
     if !socket.exists() {
-        bail!("no node runs with the data dir {} (start one with `minik8s server`, or give --data-dir)", data_dir.display());
+        bail!(
+            "no node runs with the data dir {} (start one with `minik8s server`, or give --data-dir)",
+            data_dir.display()
+        );
     }
     Ok(ImageStore::new(&socket))
 }

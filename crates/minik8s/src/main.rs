@@ -35,7 +35,11 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Version => {
             let version = minik8s_apiserver::version();
-            println!("minik8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), version["gitVersion"].as_str().unwrap_or_default());
+            println!(
+                "minik8s {} (Kubernetes {})",
+                env!("CARGO_PKG_VERSION"),
+                version["gitVersion"].as_str().unwrap_or_default()
+            );
             Ok(())
         }
         Command::Server(flags) => runtime()?.block_on(server::run(flags)),

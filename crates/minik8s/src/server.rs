@@ -42,6 +42,10 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         client(&server, "system:kube-scheduler"),
         minik8s_scheduler::Config { stop: stop.clone(), ..Default::default() },
     ));
+    parts.spawn(minik8s_controllers::run(
+        client(&server, "system:kube-controller-manager"),
+        minik8s_controllers::Config { stop: stop.clone(), ..Default::default() },
+    ));
     if !flags.no_agent {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
         let node = agent::config(&flags, &node_name)?;
@@ -66,15 +70,20 @@ fn client(server: &Server, user: &str) -> kube::Client {
     kube::Client::new(server.local(User::authenticated(user, groups(user))), "default")
 }
 
+/// Controllers and scheduler live in the process that holds the store: bounding them would bound nothing.
 fn groups(user: &str) -> &'static [&'static str] {
-    if user.starts_with("system:node:") { &["system:nodes"] } else { &[] }
+    if user.starts_with("system:node:") { &["system:nodes"] } else { &["system:masters"] }
 }
 
 /// The flags as a configuration, or what is wrong with them together.
 fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
     let overlap = |a: Ipv4Net, b: Ipv4Net| a.contains(&b.network()) || b.contains(&a.network());
     if overlap(flags.service_cidr, flags.cluster_cidr) {
-        bail!("--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own", flags.service_cidr, flags.cluster_cidr);
+        bail!(
+            "--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own",
+            flags.service_cidr,
+            flags.cluster_cidr
+        );
     }
     let advertise = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
     Ok(Config {

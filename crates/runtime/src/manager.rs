@@ -35,8 +35,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(client: Client, settings: Settings) -> Self {
-        let caches = Caches::new(client.clone(), settings.stop.clone());
+    pub fn new(client: Client, caches: Arc<Caches>, settings: Settings) -> Self {
         let recorder = Recorder::start(client.clone());
         let executor = Arc::new(Executor::new(client, caches.clone(), recorder));
         Manager { caches, executor, settings, tasks: JoinSet::new() }

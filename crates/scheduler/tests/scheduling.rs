@@ -1,5 +1,7 @@
 //! The scheduler as a whole, without IO: events in, effects out.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -178,3 +178,27 @@ async fn the_file_stays_bounded() {
     assert!(*sizes.last().unwrap() <= 20, "{sizes:?}");
     assert_eq!(store.range(Range::default()).await.unwrap().entries.len(), 32);
 }
+
+#[tokio::test]
+async fn a_file_that_has_become_too_large_shrinks() {
+    const MEGABYTE: usize = 1 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let size = || std::fs::metadata(&path).unwrap().len() as usize / MEGABYTE;
+    let store = open(&path);
+    put(&*store, "/small".into(), value("x")).await;
+    for number in 0..20 {
+        put(&*store, format!("/large/{number}"), vec![1; MEGABYTE]).await;
+    }
+    let deletions = (0..20).map(|number| Op::Delete { key: format!("/large/{number}") }).collect();
+    store.commit(Commit { conditions: Vec::new(), ops: deletions }).await.unwrap();
+    let large = size();
+    store.compact(store.revision().await.unwrap()).await.unwrap();
+    put(&*store, "/small".into(), value("x")).await;
+    store.close().await;
+    let closed = size();
+    let store = open(&path);
+    assert_eq!(store.get("/small").await.unwrap().unwrap().value, value("x"));
+    println!("full {large} MB, emptied {closed} MB, opened again {} MB", size());
+    assert!(size() < 5, "{} MB", size());
+}

@@ -23,7 +23,8 @@ impl Admission for LimitRanger {
         }
         let ranges = registry.built_in("", "v1", "limitranges")?;
         let ranges = registry.all(&ranges, &request.call.namespace).await?;
-        let limits: Vec<&Value> = ranges.iter().flat_map(|r| r["spec"]["limits"].as_array()).flatten().collect();
+        let limits: Vec<&Value> =
+            ranges.iter().flat_map(|r| r["spec"]["limits"].as_array()).flatten().collect();
         let mut problems = Vec::new();
         for limit in limits {
             match limit["type"].as_str() {
@@ -46,10 +47,17 @@ impl Admission for LimitRanger {
 
 fn containers(pod: &mut Value, limit: &Value, problems: &mut Vec<String>) {
     for list in ["initContainers", "containers"] {
-        let containers = pod.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
+        let containers =
+            pod.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             default_resources(container, limit);
-            check("Container", limit, &container["resources"]["requests"], &container["resources"]["limits"], problems);
+            check(
+                "Container",
+                limit,
+                &container["resources"]["requests"],
+                &container["resources"]["limits"],
+                problems,
+            );
         }
     }
 }
@@ -91,7 +99,9 @@ fn check(ty: &str, limit: &Value, requests: &Value, limits: &Value, problems: &m
     for (name, min) in limit["min"].as_object().into_iter().flatten() {
         let Some(bound) = parse(min) else { continue };
         match parse(&requests[name]) {
-            None => problems.push(format!("minimum {name} usage per {ty} is {bound}.  No request is specified")),
+            None => {
+                problems.push(format!("minimum {name} usage per {ty} is {bound}.  No request is specified"))
+            }
             Some(given) if given < bound => {
                 problems.push(format!("minimum {name} usage per {ty} is {bound}, but request is {given}"));
             }
@@ -112,12 +122,16 @@ fn check(ty: &str, limit: &Value, requests: &Value, limits: &Value, problems: &m
         }
     }
     for (name, ratio) in limit["maxLimitRequestRatio"].as_object().into_iter().flatten() {
-        let (Some(ratio), Some(request), Some(own_limit)) = (parse(ratio), parse(&requests[name]), parse(&limits[name])) else {
+        let (Some(ratio), Some(request), Some(own_limit)) =
+            (parse(ratio), parse(&requests[name]), parse(&limits[name]))
+        else {
             continue;
         };
         let found = own_limit.milli() as f64 / (request.milli() as f64).max(1.0);
         if found > ratio.milli() as f64 / 1000.0 {
-            problems.push(format!("{name} max limit to request ratio per {ty} is {ratio}, but provided ratio is {found:.6}"));
+            problems.push(format!(
+                "{name} max limit to request ratio per {ty} is {ratio}, but provided ratio is {found:.6}"
+            ));
         }
     }
 }

@@ -54,7 +54,9 @@ impl<'a> Request<'a> {
 
     /// True for the resource itself (not a subresource) of that name in the core group.
     pub fn is_core(&self, plural: &str) -> bool {
-        self.call.subresource.is_empty() && self.call.served.group.is_empty() && self.call.served.plural == plural
+        self.call.subresource.is_empty()
+            && self.call.served.group.is_empty()
+            && self.call.served.plural == plural
     }
 }
 

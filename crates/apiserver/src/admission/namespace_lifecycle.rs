@@ -34,7 +34,10 @@ impl Admission for NamespaceLifecycle {
         };
         let namespace = crate::codec::decode(&namespaces, &entry)?;
         if namespace.is_terminating() {
-            let why = format!("unable to create new content in namespace {} because it is being terminated", call.namespace);
+            let why = format!(
+                "unable to create new content in namespace {} because it is being terminated",
+                call.namespace
+            );
             let error = ApiError::forbidden(Some(call.served.resource()), request.object.name(), why);
             let message = format!("namespace {} is being terminated", call.namespace);
             return Err(error.caused_by("NamespaceTerminating", &message, "metadata.namespace"));

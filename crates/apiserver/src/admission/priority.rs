@@ -34,11 +34,21 @@ impl Admission for Priority {
             }
         };
         let value = class.as_ref().and_then(|class| class["value"].as_i64()).unwrap_or(0);
-        let policy = class.as_ref().and_then(|class| class["preemptionPolicy"].as_str()).unwrap_or("PreemptLowerPriority");
+        let policy = class
+            .as_ref()
+            .and_then(|class| class["preemptionPolicy"].as_str())
+            .unwrap_or("PreemptLowerPriority");
         let given = request.object["spec"]["priority"].as_i64();
         if given.is_some_and(|given| given != value) {
-            let why = format!("the integer value of priority ({}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name", given.unwrap_or(0));
-            return Err(ApiError::forbidden(Some(request.call.served.resource()), request.object.name(), why));
+            let why = format!(
+                "the integer value of priority ({}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name",
+                given.unwrap_or(0)
+            );
+            return Err(ApiError::forbidden(
+                Some(request.call.served.resource()),
+                request.object.name(),
+                why,
+            ));
         }
         let spec = object_at(request.object, "spec");
         if let Some(class) = &class {

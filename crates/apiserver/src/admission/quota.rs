@@ -21,7 +21,8 @@ pub struct Quota;
 impl Admission for Quota {
     async fn review(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
         let call = request.call;
-        let counts = request.operation != Operation::Delete && call.subresource.is_empty() && call.served.namespaced;
+        let counts =
+            request.operation != Operation::Delete && call.subresource.is_empty() && call.served.namespaced;
         if !counts {
             return Ok(());
         }
@@ -31,7 +32,10 @@ impl Admission for Quota {
         if page.entries.is_empty() {
             return Ok(());
         }
-        let before = request.old.map(|old| quota::usage_of(&call.served.group, &call.served.plural, old)).unwrap_or_default();
+        let before = request
+            .old
+            .map(|old| quota::usage_of(&call.served.group, &call.served.plural, old))
+            .unwrap_or_default();
         let after = quota::usage_of(&call.served.group, &call.served.plural, request.object);
         let growth = quota::growth(&before, &after);
         if growth.is_empty() {
@@ -66,8 +70,8 @@ fn charge(request: &Request<'_>, quota: &mut Value, growth: &Usage) -> Result<bo
     let mut totals = Vec::new();
     for (name, limit) in relevant {
         let so_far: Quantity = used[name].as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
-        let more = growth[name.as_str()].clone();
-        let total = so_far.clone() + more.clone();
+        let more = growth[name.as_str()];
+        let total = so_far + more;
         if total > limit {
             asked.push(format!("{name}={more}"));
             have.push(format!("{name}={so_far}"));

@@ -40,8 +40,12 @@ impl Admission for RbacEscalation {
         };
         match checked {
             Ok(()) => Ok(()),
-            Err(why @ EscalationError::NotHeld(_)) => Err(ApiError::forbidden(Some(call.served.resource()), name, why)),
-            Err(why @ EscalationError::RoleMissing(_)) => Err(ApiError::new(404, "NotFound", why.to_string())),
+            Err(why @ EscalationError::NotHeld(_)) => {
+                Err(ApiError::forbidden(Some(call.served.resource()), name, why))
+            }
+            Err(why @ EscalationError::RoleMissing(_)) => {
+                Err(ApiError::new(404, "NotFound", why.to_string()))
+            }
         }
     }
 }

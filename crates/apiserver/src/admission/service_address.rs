@@ -95,7 +95,12 @@ impl ServiceAddresses {
         Ok(())
     }
 
-    fn give_back_address(&self, registry: &Registry, request: &mut Request<'_>, old: Option<String>) -> Result<()> {
+    fn give_back_address(
+        &self,
+        registry: &Registry,
+        request: &mut Request<'_>,
+        old: Option<String>,
+    ) -> Result<()> {
         if let Some(old) = old {
             request.also.ops.push(Op::Delete { key: self.address_key(registry, &old)? });
         }
@@ -125,7 +130,12 @@ impl ServiceAddresses {
         Err(ApiError::internal(text))
     }
 
-    async fn take_address(&self, registry: &Registry, request: &mut Request<'_>, address: &str) -> Result<String> {
+    async fn take_address(
+        &self,
+        registry: &Registry,
+        request: &mut Request<'_>,
+        address: &str,
+    ) -> Result<String> {
         let path = || Path::new("spec").field("clusterIPs").index(0);
         let refuse = |request: &Request<'_>, why: String| {
             let mut errors = FieldErrors::default();
@@ -134,7 +144,10 @@ impl ServiceAddresses {
         };
         let parsed: Option<Ipv4Addr> = address.parse().ok();
         let Some(parsed) = parsed.filter(|ip| self.ranges.services.contains(ip)) else {
-            let why = format!("failed to allocate IP {address}: the provided IP is not in the valid range {}", self.ranges.services);
+            let why = format!(
+                "failed to allocate IP {address}: the provided IP is not in the valid range {}",
+                self.ranges.services
+            );
             return refuse(request, why);
         };
         if parsed == self.ranges.services.network() || parsed == self.ranges.services.broadcast() {
@@ -142,7 +155,10 @@ impl ServiceAddresses {
         }
         let key = self.address_key(registry, address)?;
         if registry.store.get(&key).await?.is_some() {
-            return refuse(request, format!("failed to allocate IP {address}: provided IP is already allocated"));
+            return refuse(
+                request,
+                format!("failed to allocate IP {address}: provided IP is already allocated"),
+            );
         }
         let addresses = registry.built_in("networking.k8s.io", "v1", "ipaddresses")?;
         let object = json!({
@@ -180,7 +196,8 @@ impl ServiceAddresses {
         let mut taken_now: Vec<u16> = Vec::new();
         let count = request.object["spec"]["ports"].as_array().map_or(0, Vec::len);
         for i in 0..count {
-            let given = request.object["spec"]["ports"][i]["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok());
+            let given =
+                request.object["spec"]["ports"][i]["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok());
             let given = given.filter(|&port| port != 0);
             if !wants && given.is_none() {
                 continue;
@@ -195,7 +212,8 @@ impl ServiceAddresses {
             request.object["spec"]["ports"][i]["nodePort"] = port.into();
         }
         if local_balancer {
-            let given = request.object["spec"]["healthCheckNodePort"].as_u64().and_then(|p| u16::try_from(p).ok());
+            let given =
+                request.object["spec"]["healthCheckNodePort"].as_u64().and_then(|p| u16::try_from(p).ok());
             let port = match given.filter(|&port| port != 0) {
                 Some(port) if held.contains(&port) => port,
                 Some(port) => self.take_port(registry, request, port, usize::MAX).await?,
@@ -210,7 +228,12 @@ impl ServiceAddresses {
         Ok(())
     }
 
-    async fn take_any_port(&self, registry: &Registry, request: &mut Request<'_>, mine: &[u16]) -> Result<u16> {
+    async fn take_any_port(
+        &self,
+        registry: &Registry,
+        request: &mut Request<'_>,
+        mine: &[u16],
+    ) -> Result<u16> {
         let range = self.ranges.node_ports.clone();
         let random = (0..TRIES).map(|_| rand::random_range(range.clone())).collect::<Vec<_>>();
         for port in random.into_iter().chain(range) {
@@ -221,7 +244,13 @@ impl ServiceAddresses {
         Err(ApiError::internal(format_args!("no free node port is left in {:?}", self.ranges.node_ports)))
     }
 
-    async fn take_port(&self, registry: &Registry, request: &mut Request<'_>, port: u16, i: usize) -> Result<u16> {
+    async fn take_port(
+        &self,
+        registry: &Registry,
+        request: &mut Request<'_>,
+        port: u16,
+        i: usize,
+    ) -> Result<u16> {
         let why = if !self.ranges.node_ports.contains(&port) {
             let (first, last) = (self.ranges.node_ports.start(), self.ranges.node_ports.end());
             format!("provided port is not in the valid range. The range of valid ports is {first}-{last}")
@@ -231,7 +260,11 @@ impl ServiceAddresses {
             return Ok(note_port(request, port));
         };
         let spec = Path::new("spec");
-        let path = if i == usize::MAX { spec.field("healthCheckNodePort") } else { spec.field("ports").index(i).field("nodePort") };
+        let path = if i == usize::MAX {
+            spec.field("healthCheckNodePort")
+        } else {
+            spec.field("ports").index(i).field("nodePort")
+        };
         let mut errors = FieldErrors::default();
         errors.invalid(path, port, why);
         Err(ApiError::invalid("", "Service", request.object.name(), errors))

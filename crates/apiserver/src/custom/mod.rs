@@ -116,7 +116,8 @@ async fn clean_up(api: &Arc<Api>, call: &mut Call, definition: &Value) -> Result
     }
     let snapshot = api.registry.catalog.snapshot();
     let (group, plural) = (&definition["spec"]["group"], &definition["spec"]["names"]["plural"]);
-    let instances = snapshot.resources().iter().find(|s| *group == s.group.as_str() && *plural == s.plural.as_str());
+    let instances =
+        snapshot.resources().iter().find(|s| *group == s.group.as_str() && *plural == s.plural.as_str());
     if let Some(instances) = instances {
         let on_instances = Call::internal(instances.clone(), "", "");
         let everything = crate::request::ListOptions::default();
@@ -127,7 +128,8 @@ async fn clean_up(api: &Arc<Api>, call: &mut Call, definition: &Value) -> Result
     }
     let released = api.registry.change(call, |old| {
         let mut new = old.clone();
-        let kept: Vec<Value> = old.finalizers().into_iter().filter(|f| *f != CLEANUP).map(Value::from).collect();
+        let kept: Vec<Value> =
+            old.finalizers().into_iter().filter(|f| *f != CLEANUP).map(Value::from).collect();
         new.metadata_mut().insert("finalizers".into(), Value::Array(kept));
         Ok(new)
     });

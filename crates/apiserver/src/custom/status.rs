@@ -10,11 +10,15 @@ use crate::registry::timestamp;
 pub fn conflict(definition: &Value, all: &[Value]) -> Option<(&'static str, String)> {
     let (spec, created) = (&definition["spec"], age_of(definition));
     let older = all.iter().filter(|other| {
-        other["spec"]["group"] == spec["group"] && other.name() != definition.name() && age_of(other) < created
+        other["spec"]["group"] == spec["group"]
+            && other.name() != definition.name()
+            && age_of(other) < created
     });
     for other in older {
         let taken = &other["spec"]["names"];
-        for (field, reason) in [("kind", "KindConflict"), ("singular", "SingularConflict"), ("listKind", "ListKindConflict")] {
+        for (field, reason) in
+            [("kind", "KindConflict"), ("singular", "SingularConflict"), ("listKind", "ListKindConflict")]
+        {
             let name = &spec["names"][field];
             if name.is_string() && *name == taken[field] {
                 return Some((reason, format!("{name} is already in use by {}", other.name())));
@@ -49,9 +53,15 @@ pub fn of(definition: &Value, all: &[Value], now: Timestamp) -> Value {
         json!({"type": ty, "status": status, "lastTransitionTime": since, "reason": reason, "message": message})
     };
     let ours = ["NamesAccepted", "Established"];
-    let mut conditions: Vec<Value> = vec![condition("NamesAccepted", names), condition("Established", established)];
-    conditions.extend(old.iter().filter(|c| !ours.contains(&c["type"].as_str().unwrap_or_default())).cloned());
-    let accepted = if refused.is_none() { definition["spec"]["names"].clone() } else { json!({"plural": "", "kind": ""}) };
+    let mut conditions: Vec<Value> =
+        vec![condition("NamesAccepted", names), condition("Established", established)];
+    conditions
+        .extend(old.iter().filter(|c| !ours.contains(&c["type"].as_str().unwrap_or_default())).cloned());
+    let accepted = if refused.is_none() {
+        definition["spec"]["names"].clone()
+    } else {
+        json!({"plural": "", "kind": ""})
+    };
     json!({"conditions": conditions, "acceptedNames": accepted, "storedVersions": stored_versions(definition)})
 }
 

@@ -56,20 +56,27 @@ fn container(pod: &Value, wanted: &str) -> Result<String> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();
         containers.filter_map(|container| container["name"].as_str()).collect()
     };
-    let (containers, init, ephemeral) = (names("containers"), names("initContainers"), names("ephemeralContainers"));
+    let (containers, init, ephemeral) =
+        (names("containers"), names("initContainers"), names("ephemeralContainers"));
     let default = pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"].as_str();
     if !wanted.is_empty() {
         let known = [&containers, &init, &ephemeral].iter().any(|list| list.contains(&wanted));
         return match known {
             true => Ok(wanted.to_owned()),
-            false => Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {}", pod.name()))),
+            false => {
+                Err(ApiError::bad_request(format!("container {wanted} is not valid for pod {}", pod.name())))
+            }
         };
     }
     match (containers.as_slice(), default) {
         ([only], _) => Ok((*only).to_owned()),
         (many, Some(default)) if many.contains(&default) => Ok(default.to_owned()),
         (many, _) => {
-            let mut text = format!("a container name must be specified for pod {}, choose one of: [{}]", pod.name(), many.join(" "));
+            let mut text = format!(
+                "a container name must be specified for pod {}, choose one of: [{}]",
+                pod.name(),
+                many.join(" ")
+            );
             if !init.is_empty() {
                 text += &format!(" or one of the init containers: [{}]", init.join(" "));
             }
@@ -134,18 +141,28 @@ async fn service(api: &Arc<Api>, call: &Call, rest: &str) -> Result<Target> {
     let service = api.registry.get(&call.served, &call.namespace, name).await?;
     let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
     let port = ports.iter().find(|port| {
-        wanted.is_empty() || port["name"] == wanted || port["port"].as_u64().is_some_and(|p| p.to_string() == wanted)
+        wanted.is_empty()
+            || port["name"] == wanted
+            || port["port"].as_u64().is_some_and(|p| p.to_string() == wanted)
     });
-    let port_name = port.ok_or_else(|| ApiError::unavailable(format!("service {name} has no port {wanted:?}")))?["name"].clone();
+    let port_name = port
+        .ok_or_else(|| ApiError::unavailable(format!("service {name} has no port {wanted:?}")))?["name"]
+        .clone();
     let slices = api.registry.built_in("discovery.k8s.io", "v1", "endpointslices")?;
     let all = api.registry.all(&slices, &call.namespace).await?;
     let mut candidates = Vec::new();
-    for slice in all.iter().filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name) {
+    for slice in all.iter().filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name)
+    {
         let slice_ports = slice["ports"].as_array().into_iter().flatten();
-        let same = |p: &&Value| p["name"].as_str().unwrap_or_default() == port_name.as_str().unwrap_or_default();
-        let Some(number) = slice_ports.into_iter().find(same).and_then(|p| p["port"].as_u64()) else { continue };
+        let same =
+            |p: &&Value| p["name"].as_str().unwrap_or_default() == port_name.as_str().unwrap_or_default();
+        let Some(number) = slice_ports.into_iter().find(same).and_then(|p| p["port"].as_u64()) else {
+            continue;
+        };
         for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
-            if endpoint["conditions"]["ready"] != false && let Some(address) = endpoint["addresses"][0].as_str() {
+            if endpoint["conditions"]["ready"] != false
+                && let Some(address) = endpoint["addresses"][0].as_str()
+            {
                 candidates.push((address.to_owned(), number));
             }
         }

@@ -1,5 +1,6 @@
 //! From the bytes of a request to a checked, defaulted object.
 
+use minik8s_api::protobuf::{self, ProtobufError};
 use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
 
@@ -45,12 +46,17 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
     let media = content_type.split(';').next().unwrap_or_default().trim();
     let (value, duplicates) = match media {
         "" | "application/json" | "text/json" | "*/*" => {
-            let parsed = minik8s_schema::parse_json(body)
-                .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid JSON: {e}")))?;
+            let parsed = minik8s_schema::parse_json(body).map_err(|e| {
+                ApiError::bad_request(format!("the body of the request is not valid JSON: {e}"))
+            })?;
             (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
         }
         "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
-        other => return Err(ApiError::unsupported_media(other, &["application/json", "application/yaml"])),
+        protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
+        other => {
+            let supported = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+            return Err(ApiError::unsupported_media(other, &supported));
+        }
     };
     report_fields(call, duplicates)?;
     if !value.is_object() {
@@ -78,6 +84,18 @@ pub fn check_depth(value: &Value) -> Result<()> {
         return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
     }
     Ok(())
+}
+
+fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
+    let decoded = protobuf::decode(body).map_err(|error| {
+        let text = format!("the body of the request is not valid protobuf: {error}");
+        match error {
+            ProtobufError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
+            _ => ApiError::bad_request(text),
+        }
+    })?;
+    decoded.unknown.into_iter().for_each(|text| call.warn(text));
+    Ok(decoded.object)
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {

@@ -66,7 +66,11 @@ impl Registry {
         let key = served.key(object.namespace(), object.name());
         if call.options.dry_run {
             let taken = self.store.get(&key).await?.is_some();
-            return Ok(if taken { Created::NameTaken(object.name().to_owned()) } else { Created::Stored(Box::new(object)) });
+            return Ok(if taken {
+                Created::NameTaken(object.name().to_owned())
+            } else {
+                Created::Stored(Box::new(object))
+            });
         }
         let name = object.name().to_owned();
         let value = codec::encode(served, object.clone())?;

@@ -54,7 +54,9 @@ impl DeleteOptions {
             None | Some([]) => false,
             Some(stages) if stages.iter().all(|stage| stage == "All") => true,
             Some(stages) => {
-                return Err(ApiError::bad_request(format!("dryRun: unsupported value {stages:?}: use \"All\"")));
+                return Err(ApiError::bad_request(format!(
+                    "dryRun: unsupported value {stages:?}: use \"All\""
+                )));
             }
         };
         let preconditions = body.preconditions.unwrap_or_default();
@@ -122,7 +124,12 @@ impl Registry {
         Ok(deleted)
     }
 
-    async fn try_delete(&self, call: &Call, entry: &Entry, options: &DeleteOptions) -> Result<Option<Deleted>> {
+    async fn try_delete(
+        &self,
+        call: &Call,
+        entry: &Entry,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>> {
         let served = &call.served;
         let old = codec::decode(served, entry)?;
         check_preconditions(call, &old, options)?;
@@ -160,7 +167,8 @@ impl Registry {
 
 fn check_preconditions(call: &Call, object: &Value, options: &DeleteOptions) -> Result<()> {
     let failed = |what: &str, wanted: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        let why =
+            format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
         Err(ApiError::conflict(call.served.resource(), &call.name, why))
     };
     match (&options.uid, &options.resource_version) {

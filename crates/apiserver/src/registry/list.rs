@@ -92,7 +92,12 @@ impl Registry {
                 return Ok(Selected { entries, revision: page.revision, continue_token: token, remaining });
             }
             if !page.more || full {
-                return Ok(Selected { entries, revision: page.revision, continue_token: String::new(), remaining: None });
+                return Ok(Selected {
+                    entries,
+                    revision: page.revision,
+                    continue_token: String::new(),
+                    remaining: None,
+                });
             }
             after = last_key;
         }
@@ -129,7 +134,9 @@ fn decode_token(text: &str) -> Result<ContinueToken> {
     let token = bytes.and_then(|bytes| serde_json::from_slice::<ContinueToken>(&bytes).ok());
     match token {
         Some(token) if token.format == TOKEN_FORMAT => Ok(token),
-        _ => Err(ApiError::bad_request("continue key is not valid: use the token of the previous list as it is")),
+        _ => Err(ApiError::bad_request(
+            "continue key is not valid: use the token of the previous list as it is",
+        )),
     }
 }
 
@@ -161,7 +168,10 @@ impl http_body::Body for ListBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.ended {
             return Poll::Ready(None);
         }

@@ -34,11 +34,14 @@ pub fn begin(call: &Call, object: &mut Value) -> Result<()> {
     let named = metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
     if !named && !base.is_empty() {
-        let end = (0..=base.len().min(MAX_GENERATED_BASE)).rev().find(|&i| base.is_char_boundary(i)).unwrap_or(0);
+        let end =
+            (0..=base.len().min(MAX_GENERATED_BASE)).rev().find(|&i| base.is_char_boundary(i)).unwrap_or(0);
         let name = format!("{}{}", &base[..end], random_suffix());
         metadata.insert("name".into(), name.into());
     }
-    for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+    for field in
+        ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+    {
         metadata.shift_remove(field);
     }
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
@@ -54,7 +57,9 @@ pub fn carry_over(call: &Call, object: &mut Value, old: &Value) {
     let old_metadata = &old["metadata"];
     let is_main = call.subresource.is_empty();
     let metadata = object.metadata_mut();
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"] {
+    for field in
+        ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"]
+    {
         match old_metadata.get(field) {
             Some(value) => drop(metadata.insert(field.into(), value.clone())),
             None => drop(metadata.shift_remove(field)),
@@ -88,7 +93,8 @@ pub fn count_generation(served: &Served, object: &mut Value, old: &Value) {
     }
     let own = |o: &Value| -> Vec<(String, Value)> {
         let fields = o.as_object().into_iter().flatten();
-        let own = fields.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"));
+        let own =
+            fields.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"));
         own.map(|(key, value)| (key.clone(), value.clone())).collect()
     };
     let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);

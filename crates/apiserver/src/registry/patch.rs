@@ -100,11 +100,17 @@ impl Registry {
         for _ in 0..8 {
             let exists = self.store.get(&call.key()).await?.is_some();
             let result = if exists {
-                self.change(call, |old| merge(Some(old))).await.map(|object| Written { object, created: false })
+                self.change(call, |old| merge(Some(old)))
+                    .await
+                    .map(|object| Written { object, created: false })
             } else if !call.subresource.is_empty() {
                 Err(ApiError::not_found(call.served.resource(), &call.name))
             } else if !applied.uid().is_empty() {
-                return Err(ApiError::conflict(call.served.resource(), &call.name, "uid mismatch: the provided object specified uid, and no existing object was found"));
+                return Err(ApiError::conflict(
+                    call.served.resource(),
+                    &call.name,
+                    "uid mismatch: the provided object specified uid, and no existing object was found",
+                ));
             } else {
                 let mut object = merge(None)?;
                 call.served.strategy.default(&mut object);
@@ -144,7 +150,9 @@ fn apply_error(call: &Call, error: ApplyError) -> ApiError {
             }
             api
         }
-        error if error.status() == 500 => ApiError::internal(format_args!("{} {}: {error}", call.served.qualified(), call.name)),
+        error if error.status() == 500 => {
+            ApiError::internal(format_args!("{} {}: {error}", call.served.qualified(), call.name))
+        }
         error => ApiError::bad_request(error.to_string()),
     }
 }

@@ -40,7 +40,13 @@ impl Registry {
     }
 
     /// None: another write was faster.
-    async fn try_change(&self, call: &Call, entry: &Entry, old: &Value, mut new: Value) -> Result<Option<Value>> {
+    async fn try_change(
+        &self,
+        call: &Call,
+        entry: &Entry,
+        old: &Value,
+        mut new: Value,
+    ) -> Result<Option<Value>> {
         let served = &call.served;
         let wanted = new.resource_version();
         if !wanted.is_empty() && wanted != old.resource_version() {
@@ -48,7 +54,10 @@ impl Registry {
         }
         let wanted_uid = new.uid();
         if !wanted_uid.is_empty() && wanted_uid != old.uid() {
-            let why = format!("Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}", old.uid());
+            let why = format!(
+                "Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}",
+                old.uid()
+            );
             return Err(ApiError::conflict(served.resource(), &call.name, why));
         }
         crate::subresource::restrict(call, &mut new, old);

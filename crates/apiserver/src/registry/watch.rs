@@ -39,7 +39,11 @@ impl Registry {
             if let Some(version) = from {
                 self.check_reached(version).await?;
             }
-            let list = ListOptions { labels: options.labels.clone(), fields: options.fields.clone(), ..Default::default() };
+            let list = ListOptions {
+                labels: options.labels.clone(),
+                fields: options.fields.clone(),
+                ..Default::default()
+            };
             let selected = self.select(&served, &call.namespace, &list).await?;
             (selected.entries, selected.revision)
         } else {
@@ -52,7 +56,9 @@ impl Registry {
             }
         };
         let watch = self.store.watch(&selection.prefix(&served, &call.namespace), after).await?;
-        let seconds = options.timeout_seconds.unwrap_or_else(|| DEFAULT_TIMEOUT + rand::random_range(0..DEFAULT_TIMEOUT));
+        let seconds = options
+            .timeout_seconds
+            .unwrap_or_else(|| DEFAULT_TIMEOUT + rand::random_range(0..DEFAULT_TIMEOUT));
         Ok(WatchBody {
             encoder: Encoder { served, selection, form, described: false },
             initial: entries.into_iter(),
@@ -70,7 +76,9 @@ impl Registry {
     async fn check_reached(&self, version: Revision) -> Result<()> {
         let newest = self.store.revision().await?;
         if version > newest {
-            return Err(ApiError::expired(format!("too large resource version: {version}, current: {newest}")));
+            return Err(ApiError::expired(format!(
+                "too large resource version: {version}, current: {newest}"
+            )));
         }
         Ok(())
     }
@@ -79,8 +87,12 @@ impl Registry {
 fn check_initial_events(options: &ListOptions) -> Result<()> {
     match (options.send_initial_events, options.resource_version_match.as_str()) {
         (Some(_), "NotOlderThan") | (None, "") => Ok(()),
-        (Some(_), _) => Err(ApiError::bad_request("sendInitialEvents requires resourceVersionMatch=NotOlderThan")),
-        (None, _) => Err(ApiError::bad_request("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")),
+        (Some(_), _) => {
+            Err(ApiError::bad_request("sendInitialEvents requires resourceVersionMatch=NotOlderThan"))
+        }
+        (None, _) => Err(ApiError::bad_request(
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )),
     }
 }
 
@@ -144,7 +156,10 @@ impl http_body::Body for WatchBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.ended || self.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
@@ -213,7 +228,8 @@ impl Encoder {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = json!({"kind": self.served.kind, "apiVersion": self.served.api_version, "metadata": metadata});
+        let object =
+            json!({"kind": self.served.kind, "apiVersion": self.served.api_version, "metadata": metadata});
         let shaped = match self.form {
             Form::Object => object,
             ref form => form.shape_bookmark(object),

@@ -57,7 +57,8 @@ pub async fn bind(api: &Arc<Api>, call: &Call, pod: &str, binding: &Value) -> Re
 }
 
 fn mark_scheduled(pod: &mut Value, now: &str) {
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+    let condition =
+        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     let status = object_at(pod, "status");
     match status.get_mut("conditions").and_then(Value::as_array_mut) {
         Some(conditions) => match conditions.iter_mut().find(|c| c["type"] == "PodScheduled") {

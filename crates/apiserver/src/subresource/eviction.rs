@@ -35,7 +35,8 @@ pub async fn evict(api: &Arc<Api>, call: &Call, eviction: &Value) -> Result<Resp
 
 /// Pods that are done, dying or not yet running disrupt nothing.
 fn counts_against_budget(pod: &Value) -> bool {
-    !pod.is_terminating() && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"))
+    !pod.is_terminating()
+        && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"))
 }
 
 async fn charge_budget(api: &Arc<Api>, call: &Call, pod: &Value) -> Result<()> {
@@ -61,7 +62,8 @@ async fn charge_budget(api: &Arc<Api>, call: &Call, pod: &Value) -> Result<()> {
     api.registry
         .change(&on_budget, |old| {
             let status = &old["status"];
-            let behind = status["observedGeneration"].as_i64().unwrap_or(0) < old["metadata"]["generation"].as_i64().unwrap_or(0);
+            let behind = status["observedGeneration"].as_i64().unwrap_or(0)
+                < old["metadata"]["generation"].as_i64().unwrap_or(0);
             let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
             if behind || allowed <= 0 {
                 return Err(refusal(old, behind));
@@ -91,7 +93,9 @@ fn refusal(budget: &Value, behind: bool) -> ApiError {
     let (healthy, desired) = (&budget["status"]["currentHealthy"], &budget["status"]["desiredHealthy"]);
     let cause = match behind {
         true => format!("The disruption budget {name} is still being processed by the server."),
-        false => format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"),
+        false => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+        }
     };
     let text = "Cannot evict pod as it would violate the pod's disruption budget.";
     ApiError::too_many_requests(10, text).caused_by("DisruptionBudget", &cause, "")

@@ -33,7 +33,9 @@ where
     let verb = incoming.info.verb.clone();
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     match (call.subresource.as_str(), verb.as_str()) {
-        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => api.node_proxy.answer(api, call, incoming).await,
+        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+            api.node_proxy.answer(api, call, incoming).await
+        }
         ("scale", "get" | "update" | "patch") => scale::answer(api, call, &mut incoming).await,
         ("binding", "create") => {
             let body = typed_body::<Binding, _>(call, &mut incoming).await?;
@@ -50,7 +52,10 @@ where
         ("approval" | "finalize" | "ephemeralcontainers" | "resize", verb) => {
             let accepted = incoming.accepted()?;
             let written = match verb {
-                "get" => Written { object: api.registry.get(&call.served, &call.namespace, &call.name).await?, created: false },
+                "get" => Written {
+                    object: api.registry.get(&call.served, &call.namespace, &call.name).await?,
+                    created: false,
+                },
                 "update" => {
                     let body = incoming.body().await?;
                     let object = api.registry.decode_body(call, &content_type, &body)?;
@@ -99,7 +104,9 @@ fn check_typed<T: k8s_openapi::Resource + DeserializeOwned>(value: &Value) -> Re
         map.insert("kind".to_owned(), kind.into());
     }
     let decoded: std::result::Result<T, _> = serde_json::from_value(unversioned);
-    decoded.map(drop).map_err(|e| ApiError::bad_request(format!("the body cannot be handled as a {kind}: {e}")))
+    decoded
+        .map(drop)
+        .map_err(|e| ApiError::bad_request(format!("the body cannot be handled as a {kind}: {e}")))
 }
 
 /// The usual answer of a subresource that makes nothing to show.

@@ -1,5 +1,6 @@
 //! Which part of an object a write through each subresource may change.
 
+use minik8s_api::Subresource;
 use serde_json::Value;
 
 use crate::object::object_at;
@@ -11,6 +12,10 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
         "" | "scale" => {
             if call.served.has_status() {
                 copy(new, old, "status");
+            }
+            if has_finalize(call) {
+                object_at(new, "spec");
+                copy(&mut new["spec"], &old["spec"], "finalizers");
             }
         }
         "status" => {
@@ -30,11 +35,19 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
             object_at(kept, "spec");
             copy(&mut kept["spec"], &new["spec"], "finalizers");
         }),
-        "ephemeralcontainers" => only(new, old, |kept, new| copy(&mut kept["spec"], &new["spec"], "ephemeralContainers")),
+        "ephemeralcontainers" => {
+            only(new, old, |kept, new| copy(&mut kept["spec"], &new["spec"], "ephemeralContainers"))
+        }
         "resize" => only(new, old, resize),
         // Binding and eviction are made by the server itself.
         _ => {}
     }
+}
+
+/// Whether `spec.finalizers` belongs to a subresource of its own (namespaces).
+fn has_finalize(call: &Call) -> bool {
+    let subresources = &call.served.resource().subresources;
+    subresources.iter().any(|one| matches!(one, Subresource::Other { name: "finalize", .. }))
 }
 
 /// The old object with one part of the new one, and its version so that conflicts are still seen.
@@ -56,10 +69,13 @@ fn keep_managed_fields(kept: &mut Value, new: &Value) {
 /// Resources and resize policies of containers that exist, matched by name.
 fn resize(kept: &mut Value, new: &Value) {
     for list in ["containers", "initContainers"] {
-        let containers = kept.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
+        let containers =
+            kept.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             let others = new["spec"][list].as_array().into_iter().flatten();
-            let Some(wanted) = others.into_iter().find(|other| other["name"] == container["name"]) else { continue };
+            let Some(wanted) = others.into_iter().find(|other| other["name"] == container["name"]) else {
+                continue;
+            };
             for field in ["resources", "resizePolicy"] {
                 copy(container, wanted, field);
             }

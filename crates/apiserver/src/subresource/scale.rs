@@ -67,7 +67,9 @@ struct Paths {
 
 impl Paths {
     fn of(call: &Call) -> Result<Self> {
-        let split = |path: &str| path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        let split = |path: &str| {
+            path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
         let found = call.served.subresources.iter().find_map(|sub| match sub {
             Subresource::Scale { spec_replicas, status_replicas, selector } => Some(Paths {
                 spec_replicas: split(spec_replicas),
@@ -119,11 +121,17 @@ impl Paths {
         }
         let replicas = match &scale["spec"]["replicas"] {
             Value::Null => 0,
-            value => value.as_i64().ok_or_else(|| ApiError::bad_request(format!("spec.replicas: {value} is not a whole number")))?,
+            value => value.as_i64().ok_or_else(|| {
+                ApiError::bad_request(format!("spec.replicas: {value} is not a whole number"))
+            })?,
         };
         if !(0..=i64::from(i32::MAX)).contains(&replicas) {
             let mut errors = FieldErrors::default();
-            errors.invalid(Path::new("spec").field("replicas"), replicas, "must be greater than or equal to 0");
+            errors.invalid(
+                Path::new("spec").field("replicas"),
+                replicas,
+                "must be greater than or equal to 0",
+            );
             return Err(ApiError::invalid("autoscaling", "Scale", &call.name, errors));
         }
         let mut new = old.clone();

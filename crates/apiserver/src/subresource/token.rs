@@ -33,7 +33,8 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
         ..TokenSpec::default()
     };
     bind(api, call, &request["spec"]["boundObjectRef"], &mut spec).await?;
-    let for_api_server = spec.audiences.is_empty() || spec.audiences == api.authenticator.issuer.api_audiences();
+    let for_api_server =
+        spec.audiences.is_empty() || spec.audiences == api.authenticator.issuer.api_audiences();
     let lifetime = if seconds == POD_TOKEN && spec.pod.is_some() && for_api_server {
         spec.warn_after = Some(SignedDuration::from_secs(seconds));
         EXTENDED
@@ -63,7 +64,9 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
 fn check_seconds(call: &Call, given: &Value) -> Result<i64> {
     let seconds = match given {
         Value::Null => return Ok(DEFAULT),
-        value => value.as_i64().ok_or_else(|| ApiError::bad_request("spec.expirationSeconds: must be a whole number"))?,
+        value => value
+            .as_i64()
+            .ok_or_else(|| ApiError::bad_request("spec.expirationSeconds: must be a whole number"))?,
     };
     let why = match seconds {
         ..SHORTEST => "may not specify a duration less than 10 minutes",
@@ -94,19 +97,30 @@ async fn bind(api: &Arc<Api>, call: &Call, reference: &Value, spec: &mut TokenSp
     let served = api.registry.built_in("", "v1", plural)?;
     let object = api.registry.get(&served, namespace, name).await?;
     if !wanted_uid.is_empty() && wanted_uid != object.uid() {
-        let why = format!("the UID in the bound object reference ({wanted_uid}) does not match the UID in record ({})", object.uid());
+        let why = format!(
+            "the UID in the bound object reference ({wanted_uid}) does not match the UID in record ({})",
+            object.uid()
+        );
         return Err(ApiError::conflict(served.resource(), name, why));
     }
     let bound = ObjectRef::new(name, object.uid());
     match plural {
         "pods" => {
             if object["spec"]["serviceAccountName"] != call.name.as_str() {
-                let text = format!("cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.", call.name);
+                let text = format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    call.name
+                );
                 return Err(ApiError::bad_request(text));
             }
             if let Some(node) = object["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
                 let nodes = api.registry.built_in("", "v1", "nodes")?;
-                let uid = api.registry.get(&nodes, "", node).await.map(|node| node.uid().to_owned()).unwrap_or_default();
+                let uid = api
+                    .registry
+                    .get(&nodes, "", node)
+                    .await
+                    .map(|node| node.uid().to_owned())
+                    .unwrap_or_default();
                 spec.node = Some(ObjectRef::new(node, &uid));
             }
             spec.pod = Some(bound);

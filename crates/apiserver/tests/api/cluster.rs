@@ -149,12 +149,19 @@ impl Client {
         self.send(Method::DELETE, path, "application/json", options.to_string()).await
     }
 
-    pub async fn send(&self, method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> Answer {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Answer {
         let what = format!("{method} {path}");
         let response = self.open(method, path, content_type, body.into()).await;
         let (parts, body) = response.into_parts();
         let collected = tokio::time::timeout(PATIENCE, body.collect()).await;
-        let bytes = collected.unwrap_or_else(|_| panic!("{what}: the answer does not end")).unwrap().to_bytes();
+        let bytes =
+            collected.unwrap_or_else(|_| panic!("{what}: the answer does not end")).unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         Answer { what, code: parts.status.as_u16(), headers: parts.headers, bytes, body }
     }
@@ -203,7 +210,13 @@ impl Answer {
     /// The `Status` of a refusal with this code and reason.
     #[track_caller]
     pub fn refused(self, code: u16, reason: &str) -> Value {
-        assert_eq!((self.code, self.body["reason"].as_str()), (code, Some(reason)), "{}: {}", self.what, self.text());
+        assert_eq!(
+            (self.code, self.body["reason"].as_str()),
+            (code, Some(reason)),
+            "{}: {}",
+            self.what,
+            self.text()
+        );
         self.assert_status();
         self.body
     }

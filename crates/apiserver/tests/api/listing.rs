@@ -163,7 +163,8 @@ async fn forms_of_lists() {
     let table = admin.accepting(TABLE).get(CONFIG_MAPS).await.ok();
     assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
     assert_eq!(version(&table), version(&plain));
-    let columns: Vec<&Value> = table["columnDefinitions"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    let columns: Vec<&Value> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
     assert_eq!(columns, ["Name", "Data", "Age"]);
     let row = &table["rows"][0];
     assert_eq!((&row["cells"][0], &row["cells"][1]), (&json!("m00"), &json!(1)));
@@ -183,5 +184,8 @@ async fn forms_of_lists() {
     let yaml = admin.accepting("application/yaml").get(CONFIG_MAPS).await;
     assert!(yaml.code == 200 && yaml.text().contains("kind: ConfigMapList"), "{}", yaml.text());
     let paged = admin.accepting(TABLE).get(&format!("{CONFIG_MAPS}?limit=1")).await.ok();
-    assert_eq!((paged["rows"].as_array().unwrap().len(), &paged["metadata"]["remainingItemCount"]), (1, &json!(1)));
+    assert_eq!(
+        (paged["rows"].as_array().unwrap().len(), &paged["metadata"]["remainingItemCount"]),
+        (1, &json!(1))
+    );
 }

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use crate::cluster::*;
 
 async fn relabel(client: &Client, name: &str, label: Value) {
-    client.patch(MERGE, &format!("{CONFIG_MAPS}/{name}"), json!({"metadata": {"labels": {"l": label}}})).await.ok();
+    client
+        .patch(MERGE, &format!("{CONFIG_MAPS}/{name}"), json!({"metadata": {"labels": {"l": label}}}))
+        .await
+        .ok();
 }
 
 #[tokio::test]
@@ -26,7 +29,8 @@ async fn a_watch_from_a_version_misses_nothing_and_repeats_nothing() {
     });
     // Opened while writes go on: each starts somewhere in the middle of history.
     for _ in 0..4 {
-        let mut watch = admin.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", version(&begun))).await;
+        let mut watch =
+            admin.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", version(&begun))).await;
         let mut last = version(&begun).parse::<u64>().unwrap();
         for i in 0..30 {
             let object = watch.expect("ADDED").await;
@@ -44,7 +48,10 @@ async fn a_watch_from_a_version_misses_nothing_and_repeats_nothing() {
     admin.delete(&format!("{CONFIG_MAPS}/m007")).await.ok();
     let gone = watch.expect("DELETED").await;
     assert_eq!(gone["metadata"]["name"], "m007");
-    assert!(version(&gone).parse::<u64>().unwrap() > version(&list).parse().unwrap(), "a delete has a version of its own");
+    assert!(
+        version(&gone).parse::<u64>().unwrap() > version(&list).parse().unwrap(),
+        "a delete has a version of its own"
+    );
 }
 
 #[tokio::test]
@@ -109,15 +116,21 @@ async fn initial_events_end_with_a_bookmark() {
         let mark = watch.expect("BOOKMARK").await;
         assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
         assert_eq!((&mark["kind"], &mark["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
-        let mut later = admin.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", version(&mark))).await;
+        let mut later =
+            admin.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", version(&mark))).await;
         later.expect_nothing().await;
         watch.expect_nothing().await;
     }
     // Told not to send them, even without a version.
-    let mut quiet =
-        admin.watch(&format!("{CONFIG_MAPS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")).await;
+    let mut quiet = admin
+        .watch(&format!("{CONFIG_MAPS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"))
+        .await;
     quiet.expect_nothing().await;
-    for wrong in ["sendInitialEvents=true", "resourceVersionMatch=NotOlderThan", "sendInitialEvents=true&resourceVersionMatch=Exact"] {
+    for wrong in [
+        "sendInitialEvents=true",
+        "resourceVersionMatch=NotOlderThan",
+        "sendInitialEvents=true&resourceVersionMatch=Exact",
+    ] {
         let refused = admin.get(&format!("{CONFIG_MAPS}?watch=1&{wrong}")).await;
         assert!(matches!(refused.code, 400 | 422), "{wrong}: {}", refused.text());
         refused.assert_status();
@@ -133,7 +146,8 @@ async fn a_quiet_watch_is_told_how_far_the_store_is() {
     let query = format!("watch=1&resourceVersion={}", version(&start));
     let mut watch = admin.watch(&format!("{CONFIG_MAPS}?{query}&allowWatchBookmarks=true")).await;
     let mut without = admin.watch(&format!("{CONFIG_MAPS}?{query}")).await;
-    let secret = admin.post("/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}})).await.ok();
+    let secret =
+        admin.post("/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}})).await.ok();
     let mark = watch.expect("BOOKMARK").await;
     assert!(version(&mark).parse::<u64>().unwrap() >= version(&secret).parse().unwrap());
     assert_eq!(mark["kind"], "ConfigMap");

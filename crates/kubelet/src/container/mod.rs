@@ -8,7 +8,7 @@ mod resources;
 mod security;
 
 pub use config::{Request, container_config};
-pub use env::{EnvError, environment};
+pub use env::environment;
 pub use expand::expand;
 pub use field_ref::{FieldError, Placement, field, resource};
-pub use security::{SecurityError, container_security, sandbox_security};
+pub use security::{container_security, sandbox_security};

@@ -110,6 +110,7 @@ fn record(sandbox_id: String, status: cri::ContainerStatus) -> ContainerRecord {
         image_id: status.image_ref.clone(),
         hash: annotation(CONTAINER_HASH),
         restart_delay: Duration::from_secs(annotation(RESTART_DELAY).parse().unwrap_or_default()),
+        termination_message: annotation(TERMINATION_MESSAGE),
         log_path: status.log_path,
         id: status.id,
     }
@@ -241,6 +242,29 @@ impl Runtime for Cri {
         exec.set_timeout(timeout + Duration::from_secs(5));
         let answer = self.runtime.clone().exec_sync(exec).await?.into_inner();
         Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
+    }
+
+    async fn exec_url(
+        &self,
+        id: &str,
+        command: &[String],
+        flags: StreamFlags,
+    ) -> Result<String, RuntimeError> {
+        let StreamFlags { stdin, stdout, stderr, tty } = flags;
+        let (container_id, cmd) = (id.to_owned(), command.to_vec());
+        let exec = call(cri::ExecRequest { container_id, cmd, tty, stdin, stdout, stderr });
+        Ok(self.runtime.clone().exec(exec).await?.into_inner().url)
+    }
+
+    async fn attach_url(&self, id: &str, flags: StreamFlags) -> Result<String, RuntimeError> {
+        let StreamFlags { stdin, stdout, stderr, tty } = flags;
+        let attach = call(cri::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout, stderr });
+        Ok(self.runtime.clone().attach(attach).await?.into_inner().url)
+    }
+
+    async fn port_forward_url(&self, sandbox_id: &str, ports: Vec<i32>) -> Result<String, RuntimeError> {
+        let forward = call(cri::PortForwardRequest { pod_sandbox_id: sandbox_id.to_owned(), port: ports });
+        Ok(self.runtime.clone().port_forward(forward).await?.into_inner().url)
     }
 
     async fn image(&self, name: &str) -> Result<Option<ImageRecord>, RuntimeError> {

@@ -37,6 +37,15 @@ pub struct ExecOutput {
     pub exit_code: i32,
 }
 
+/// Which streams of a command are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamFlags {
+    pub stdin: bool,
+    pub stdout: bool,
+    pub stderr: bool,
+    pub tty: bool,
+}
+
 /// An image that is present on the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImageRecord {
@@ -75,6 +84,16 @@ pub trait Runtime: Send + Sync + 'static {
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError>;
     async fn exec(&self, id: &str, command: &[String], timeout: Duration)
     -> Result<ExecOutput, RuntimeError>;
+
+    /// Addresses on this host where the runtime serves the stream.
+    async fn exec_url(
+        &self,
+        id: &str,
+        command: &[String],
+        flags: StreamFlags,
+    ) -> Result<String, RuntimeError>;
+    async fn attach_url(&self, id: &str, flags: StreamFlags) -> Result<String, RuntimeError>;
+    async fn port_forward_url(&self, sandbox_id: &str, ports: Vec<i32>) -> Result<String, RuntimeError>;
 
     async fn image(&self, name: &str) -> Result<Option<ImageRecord>, RuntimeError>;
     async fn images(&self) -> Result<Vec<ImageRecord>, RuntimeError>;

@@ -37,6 +37,8 @@ pub struct ContainerRecord {
     pub hash: String,
     pub restart_delay: Duration,
     pub log_path: String,
+    /// File on the node that holds what the container left as its last words.
+    pub termination_message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

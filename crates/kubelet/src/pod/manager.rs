@@ -63,6 +63,7 @@ impl Manager {
                 Some(event) = runtime.recv() => self.runtime_event(event).await,
                 Some(uid) = self.ended.recv() => {
                     self.workers.remove(&uid);
+                    self.context.pods.remove(&uid);
                 }
                 _ = relist.tick() => self.relist().await,
             }
@@ -93,6 +94,7 @@ impl Manager {
     async fn apply(&mut self, pod: core::Pod) {
         let uid = identity(&pod);
         let pod = Arc::new(pod);
+        self.context.pods.insert(pod.clone());
         match self.workers.get(&uid) {
             Some(worker) => worker.send(Message::Pod(pod)).await,
             None => self.spawn(uid, pod),

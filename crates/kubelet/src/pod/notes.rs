@@ -19,8 +19,17 @@ pub struct Notes {
     pub end: Option<End>,
     /// When the agent first saw that the pod must end.
     pub stopping_since: Option<Timestamp>,
+    pub volumes: VolumeNotes,
     /// Volumes and cgroups of a pod that ended are gone.
     pub released: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VolumeNotes {
+    /// Brought up to date by this agent, and nothing they are made of changed since.
+    pub fresh: bool,
+    /// When a token in them must be renewed.
+    pub renew_at: Option<Timestamp>,
 }
 
 /// What an operation works on. One operation per target at a time.
@@ -28,6 +37,8 @@ pub struct Notes {
 pub enum Target {
     /// The sandbox, the volumes, the pod as a whole.
     Pod,
+    /// Files in volumes of a running pod.
+    Volumes,
     Container(String),
 }
 

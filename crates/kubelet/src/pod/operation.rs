@@ -1,18 +1,25 @@
 //! Carries out one action of a plan. Knows nothing of the plan's reasons and decides nothing.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use k8s_cri::v1 as cri;
 
-use super::blueprint::{Blueprint, ContainerSpec};
+use super::blueprint::{Blueprint, Kind};
+use super::hook;
 use super::plan::Action;
-use crate::container::{self, Placement};
+use crate::cgroup;
+use crate::container::Placement;
 use crate::context::Context;
 use crate::cri::{PodRecord, RuntimeError};
 use crate::events::{Severity, Subject};
 use crate::objects::Objects;
 use crate::sandbox::{self, Surroundings};
-use crate::{cgroup, image_pull};
+use crate::volume::{PodVolumes, Sources};
+
+/// What is left of the grace after a preStop hook is never less.
+const GRACE_AFTER_HOOK: Duration = Duration::from_secs(2);
 
 /// Why an operation failed, in Kubernetes' terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,51 +34,52 @@ impl OperationError {
     }
 }
 
-type Result<T> = std::result::Result<T, OperationError>;
+pub type Result<T> = std::result::Result<T, OperationError>;
+
+/// What an operation found out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Volumes were brought up to date; when their first token must be renewed.
+    pub volumes: Option<Option<Timestamp>>,
+}
 
 /// One pod as an operation sees it: a snapshot.
 pub struct Operation {
-    pub context: std::sync::Arc<Context>,
+    pub context: Arc<Context>,
     pub blueprint: Blueprint,
     pub record: PodRecord,
 }
 
 impl Operation {
-    pub async fn carry_out(&self, action: Action) -> Result<()> {
+    pub async fn carry_out(&self, action: Action) -> Result<Done> {
         match action {
-            Action::RunSandbox { attempt, stop } => self.run_sandbox(attempt, &stop).await,
+            Action::RunSandbox { attempt, stop } => return self.run_sandbox(attempt, &stop).await,
+            Action::SyncVolumes => return self.prepare_volumes().await,
             Action::StartContainer { name, sandbox_id, attempt, restart_delay, discard } => {
-                let Some(spec) = self.blueprint.container(&name) else { return Ok(()) };
+                let Some(spec) = self.blueprint.container(&name) else { return Ok(Done::default()) };
                 if let Some(id) = discard {
                     self.runtime(self.context.runtime.remove_container(&id).await, "CreateContainerError")?;
                 }
-                self.start_container(spec, &sandbox_id, attempt, restart_delay).await
+                self.start_container(spec, &sandbox_id, attempt, restart_delay).await?;
             }
-            Action::KillContainer { name, id, grace, why } => {
-                self.event(
-                    Some(&name),
-                    Severity::Normal,
-                    "Killing",
-                    &format!("Stopping container {name}: {why}"),
-                );
-                let stopped = self.context.runtime.stop_container(&id, grace).await;
-                self.runtime(stopped, "FailedKillPod")
-            }
+            Action::KillContainer { name, id, grace, why } => self.kill(&name, &id, grace, &why).await?,
             Action::RemoveContainer { id, .. } => {
-                self.runtime(self.context.runtime.remove_container(&id).await, "FailedRemoveContainer")
+                self.runtime(self.context.runtime.remove_container(&id).await, "FailedRemoveContainer")?;
             }
             Action::StopSandbox { id } => {
-                self.runtime(self.context.runtime.stop_sandbox(&id).await, "FailedKillPod")
+                self.runtime(self.context.runtime.stop_sandbox(&id).await, "FailedKillPod")?;
             }
-            Action::Release => self.release().await,
-            Action::Remove => self.remove().await,
+            Action::Release => self.release().await?,
+            Action::Remove => self.remove().await?,
         }
+        Ok(Done::default())
     }
 
-    async fn run_sandbox(&self, attempt: u32, stop: &[String]) -> Result<()> {
+    async fn run_sandbox(&self, attempt: u32, stop: &[String]) -> Result<Done> {
         for id in stop {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
+        let done = self.prepare_volumes().await?;
         let config = self.sandbox_config(attempt);
         std::fs::create_dir_all(&config.log_directory)
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
@@ -80,63 +88,68 @@ impl Operation {
             let message = format!("Failed to create pod sandbox: {error}");
             self.event(None, Severity::Warning, "FailedCreatePodSandBox", &message);
         }
-        self.runtime(created.map(drop), "FailedCreatePodSandBox")
+        self.runtime(created.map(drop), "FailedCreatePodSandBox")?;
+        Ok(done)
     }
 
-    async fn start_container(
-        &self,
-        spec: &ContainerSpec,
-        sandbox_id: &str,
-        attempt: u32,
-        restart_delay: Duration,
-    ) -> Result<()> {
-        let name = &spec.spec.name;
-        let image = image_pull::ensure(&self.context, &self.blueprint, spec).await?;
-        let objects = Objects::fetch(&self.context.client, &self.blueprint)
-            .await
-            .map_err(|e| self.failed(name, "CreateContainerConfigError", e))?;
-        let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
-        let env = container::environment(&self.blueprint, spec, &objects, &self.placement(), &[])
-            .map_err(|e| config_error(e.to_string()))?;
-        let target = spec.target.as_ref().and_then(|target| self.record.container(target));
-        let security =
-            container::container_security(&self.blueprint, spec, &image, target.map(|c| c.id.as_str()))
-                .map_err(|e| config_error(e.to_string()))?;
-        let config = container::container_config(container::Request {
-            blueprint: &self.blueprint,
-            container: spec,
-            attempt,
-            restart_delay,
-            image_id: &image.id,
-            env: &env,
-            mounts: Vec::new(),
-            security,
-            node_memory: self.context.machine.memory as i64,
-            termination_message: String::new(),
-        });
-        let sandbox_config = self.sandbox_config(0);
-        let log_dir = sandbox::pod_log_dir(&self.context.config, &self.blueprint).join(name);
-        std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
-        let id = self
+    async fn prepare_volumes(&self) -> Result<Done> {
+        let failed = |error: String| {
+            self.event(None, Severity::Warning, "FailedMount", &error);
+            OperationError::new("FailedMount", error)
+        };
+        let client = &self.context.client;
+        let objects = Objects::fetch(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
+        let (tokens, renew_at) = self
             .context
-            .runtime
-            .create_container(sandbox_id, config, sandbox_config)
+            .tokens
+            .fetch(client, &self.blueprint, Timestamp::now())
             .await
-            .map_err(|e| self.failed(name, "CreateContainerError", e))?;
-        self.event(Some(name), Severity::Normal, "Created", &format!("Created container: {name}"));
-        self.context
-            .runtime
-            .start_container(&id)
-            .await
-            .map_err(|e| self.failed(name, "RunContainerError", e))?;
-        self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
-        Ok(())
+            .map_err(|e| failed(e.to_string()))?;
+        let (blueprint, placement) = (self.blueprint.clone(), self.placement());
+        let context = self.context.clone();
+        let prepared = tokio::task::spawn_blocking(move || {
+            let sources =
+                Sources { blueprint: &blueprint, placement: &placement, objects: &objects, tokens: &tokens };
+            PodVolumes::new(&context.config, &blueprint).prepare(&sources)
+        });
+        prepared.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+        Ok(Done { volumes: Some(renew_at) })
+    }
+
+    async fn kill(&self, name: &str, id: &str, grace: Duration, why: &str) -> Result<()> {
+        let message = if why.is_empty() { format!("Stopping container {name}") } else { why.to_owned() };
+        self.event(Some(name), Severity::Normal, "Killing", &message);
+        let spec = self.blueprint.container(name);
+        let hook = spec.and_then(|s| s.spec.lifecycle.as_ref()?.pre_stop.clone());
+        let mut left = grace;
+        if let (Some(handler), Some(spec)) = (hook, spec) {
+            let started = Instant::now();
+            let ips = self.placement().pod_ips;
+            let target =
+                hook::Target { runtime: self.context.runtime.as_ref(), container: &spec.spec, id, ips: &ips };
+            if let Err(error) = hook::run(&handler, &target, grace).await {
+                self.event(
+                    Some(name),
+                    Severity::Warning,
+                    "FailedPreStopHook",
+                    &format!("PreStopHook failed: {error}"),
+                );
+            }
+            left = grace.saturating_sub(started.elapsed()).max(GRACE_AFTER_HOOK.min(grace));
+        }
+        self.runtime(self.context.runtime.stop_container(id, left).await, "FailedKillPod")
     }
 
     async fn release(&self) -> Result<()> {
         let cgroup = sandbox::pod_cgroup(&self.context.config, &self.blueprint);
-        let removed = tokio::task::spawn_blocking(move || cgroup::remove_tree(&cgroup)).await;
-        removed.map_err(|e| OperationError::new("FailedKillPod", e))
+        let (context, blueprint) = (self.context.clone(), self.blueprint.clone());
+        self.context.tokens.forget(&self.blueprint.uid);
+        let released = tokio::task::spawn_blocking(move || {
+            cgroup::remove_tree(&cgroup);
+            PodVolumes::new(&context.config, &blueprint).release()
+        });
+        let failed = |e: String| OperationError::new("FailedKillPod", e);
+        released.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))
     }
 
     async fn remove(&self) -> Result<()> {
@@ -156,12 +169,12 @@ impl Operation {
         }
     }
 
-    fn sandbox_config(&self, attempt: u32) -> cri::PodSandboxConfig {
+    pub(super) fn sandbox_config(&self, attempt: u32) -> cri::PodSandboxConfig {
         let node = Surroundings { config: &self.context.config, host_dns: &self.context.host_dns };
         sandbox::sandbox_config(&self.blueprint, &node, attempt)
     }
 
-    fn placement(&self) -> Placement {
+    pub(super) fn placement(&self) -> Placement {
         let context = &self.context;
         let pod_ips = match self.blueprint.host_network() {
             true => vec![context.config.node_ip.to_string()],
@@ -181,20 +194,24 @@ impl Operation {
     }
 
     /// An error of a container, told in an event too.
-    fn failed(&self, container: &str, reason: &'static str, error: impl ToString) -> OperationError {
+    pub(super) fn failed(
+        &self,
+        container: &str,
+        reason: &'static str,
+        error: impl ToString,
+    ) -> OperationError {
         let error = OperationError::new(reason, error);
         self.event(Some(container), Severity::Warning, "Failed", &format!("Error: {}", error.message));
         error
     }
 
-    fn event(&self, container: Option<&str>, severity: Severity, reason: &str, message: &str) {
+    pub(super) fn event(&self, container: Option<&str>, severity: Severity, reason: &str, message: &str) {
         self.context.recorder.record(subject(&self.blueprint, container), severity, reason, message);
     }
 }
 
 /// A pod, or one of its containers, as events name it.
 pub fn subject(blueprint: &Blueprint, container: Option<&str>) -> Subject {
-    use super::blueprint::Kind;
     let list = |name: &str| match blueprint.container(name).map(|c| c.kind) {
         Some(Kind::Init | Kind::Sidecar) => "initContainers",
         Some(Kind::Ephemeral) => "ephemeralContainers",

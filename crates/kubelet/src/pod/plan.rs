@@ -46,6 +46,8 @@ pub enum Action {
     StopSandbox {
         id: String,
     },
+    /// Brings files in volumes up to date.
+    SyncVolumes,
     /// Unmounts volumes and removes cgroups of a pod that ended. Its containers stay for their logs.
     Release,
     /// Removes everything that is left of a deleted pod, then the API object.
@@ -58,6 +60,7 @@ impl Action {
             Action::StartContainer { name, .. }
             | Action::KillContainer { name, .. }
             | Action::RemoveContainer { name, .. } => Target::Container(name.clone()),
+            Action::SyncVolumes => Target::Volumes,
             Action::RunSandbox { .. } | Action::StopSandbox { .. } | Action::Release | Action::Remove => {
                 Target::Pod
             }
@@ -142,13 +145,13 @@ impl Planner<'_> {
         };
         let (sidecars, others): (Vec<_>, Vec<_>) = running.iter().partition(sidecar);
         if !others.is_empty() {
-            others.into_iter().for_each(|c| self.kill(c, self.grace_left(), "the pod ends"));
+            others.into_iter().for_each(|c| self.kill(c, self.grace_left(), ""));
             return;
         }
         let started_last = self.blueprint.of_kind(Kind::Sidecar).rev();
         let next = started_last.filter_map(|spec| sidecars.iter().find(|c| c.name == spec.spec.name)).next();
         if let Some(sidecar) = next {
-            self.kill(sidecar, self.grace_left(), "the pod ends");
+            self.kill(sidecar, self.grace_left(), "");
             return;
         }
         // Something is still being started or killed: whatever comes of it is seen in the next round.
@@ -174,8 +177,13 @@ impl Planner<'_> {
     fn run(&mut self) {
         let Some(sandbox) = self.record.sandbox() else { return self.run_sandbox() };
         let sandbox_id = sandbox.id.clone();
+        let volumes = &self.notes.volumes;
+        self.wake_at(volumes.renew_at.filter(|at| *at > self.now));
+        if !volumes.fresh || volumes.renew_at.is_some_and(|at| at <= self.now) {
+            self.push(Action::SyncVolumes);
+        }
         let stale = self.record.containers.iter().filter(|c| c.is_running() && c.sandbox_id != sandbox_id);
-        stale.for_each(|c| self.kill(c, SHORTEST_GRACE, "its sandbox is gone"));
+        stale.for_each(|c| self.kill(c, SHORTEST_GRACE, "Stopping container: its sandbox is gone"));
         if self.initialize(&sandbox_id) {
             for spec in self.blueprint.of_kind(Kind::Main).chain(self.blueprint.of_kind(Kind::Ephemeral)) {
                 self.keep_running(spec, &sandbox_id);
@@ -187,7 +195,9 @@ impl Planner<'_> {
     fn run_sandbox(&mut self) {
         let running: Vec<_> = self.record.containers.iter().filter(|c| c.is_running()).collect();
         if !running.is_empty() {
-            running.into_iter().for_each(|c| self.kill(c, SHORTEST_GRACE, "its sandbox is gone"));
+            running
+                .into_iter()
+                .for_each(|c| self.kill(c, SHORTEST_GRACE, "Stopping container: its sandbox is gone"));
             return;
         }
         let attempt = self.record.sandboxes.first().map_or(0, |sandbox| sandbox.attempt + 1);
@@ -250,7 +260,11 @@ impl Planner<'_> {
                 if let Some(why) = unhealthy {
                     self.kill(current, self.blueprint.grace, &why);
                 } else if current.hash != spec.hash {
-                    self.kill(current, self.blueprint.grace, "its definition changed");
+                    self.kill(
+                        current,
+                        self.blueprint.grace,
+                        &format!("Container {} definition changed, will be restarted", current.name),
+                    );
                 }
             }
             ContainerState::Exited { code, .. } => {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cri::SandboxRecord;
-use crate::pod::notes::{Failure, Health};
+use crate::pod::notes::{Failure, Health, VolumeNotes};
 
 const NOW: i64 = 100_000;
 
@@ -68,6 +68,7 @@ fn container(text: &str) -> ContainerRecord {
         hash: blueprint.containers[0].hash.clone(),
         restart_delay: Duration::from_secs(number('+') as u64),
         log_path: String::new(),
+        termination_message: String::new(),
     }
 }
 
@@ -95,6 +96,7 @@ fn show(plan: &Plan) -> String {
             Action::KillContainer { id, grace, .. } => format!("kill {id} {}", grace.as_secs()),
             Action::RemoveContainer { id, .. } => format!("remove {id}"),
             Action::StopSandbox { id } => format!("stop {id}"),
+            Action::SyncVolumes => "volumes".into(),
             Action::Release => "release".into(),
             Action::Remove => "remove all".into(),
         })
@@ -105,12 +107,18 @@ fn show(plan: &Plan) -> String {
     words.join(", ")
 }
 
+/// Nothing remembered but that the volumes are as they should be.
+fn calm() -> Notes {
+    let volumes = VolumeNotes { fresh: true, renew_at: None };
+    Notes { volumes, ..Notes::default() }
+}
+
 fn check_with(blueprint: &Blueprint, record: &PodRecord, notes: &Notes, want: &str) {
     assert_eq!(show(&plan(blueprint, record, notes, at(NOW))), want, "{record:#?}");
 }
 
 fn check(spec: Value, sandboxes: &[(&str, bool)], containers: &[&str], want: &str) {
-    check_with(&blueprint(spec), &record(sandboxes, containers), &Notes::default(), want);
+    check_with(&blueprint(spec), &record(sandboxes, containers), &calm(), want);
 }
 
 fn one(policy: &str) -> Value {
@@ -172,7 +180,7 @@ fn a_pod_that_ended_is_released_but_kept() {
     let ended = ["main/0@s0 exited 0 @99990"];
     check(one("Never"), &[("s0", true)], &ended, "stop s0");
     check(one("Never"), &[("s0", false)], &ended, "release");
-    let released = Notes { released: true, ..Notes::default() };
+    let released = Notes { released: true, ..calm() };
     check_with(&blueprint(one("Never")), &record(&[("s0", false)], &ended), &released, "");
     // Nothing starts again, even if the runtime lost everything.
     let terminal = with_metadata(one("Always"), json!({}), json!({"phase": "Failed"}));
@@ -183,7 +191,7 @@ fn a_pod_that_ended_is_released_but_kept() {
 fn deletion_goes_step_by_step() {
     let deleted = json!({"deletionTimestamp": "1970-01-02T03:46:40Z", "deletionGracePeriodSeconds": 20});
     let blueprint = with_metadata(one("Always"), deleted, json!({}));
-    let since = |seconds| Notes { stopping_since: Some(at(seconds)), ..Notes::default() };
+    let since = |seconds| Notes { stopping_since: Some(at(seconds)), ..calm() };
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
     check_with(&blueprint, &running, &since(NOW), "kill main/0 20");
     check_with(&blueprint, &running, &since(NOW - 15), "kill main/0 5");
@@ -229,7 +237,7 @@ fn sidecars_start_in_turn_and_stop_last() {
     });
     let started = |ids: &[&str]| Notes {
         health: ids.iter().map(|id| ((*id).into(), Health { started: true, ..Health::default() })).collect(),
-        ..Notes::default()
+        ..calm()
     };
     let pod = blueprint(spec);
     let ready = [("s0", true)];
@@ -248,17 +256,17 @@ fn sidecars_start_in_turn_and_stop_last() {
 #[test]
 fn unhealthy_and_changed_containers_are_replaced() {
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
-    let mut notes = Notes::default();
+    let mut notes = calm();
     notes.health.insert("main/0".into(), Health { unhealthy: Some("liveness".into()), ..Health::default() });
     check_with(&blueprint(one("Always")), &running, &notes, "kill main/0 30");
     let mut changed = running.clone();
     changed.containers[0].hash = "other".into();
-    check_with(&blueprint(one("Always")), &changed, &Notes::default(), "kill main/0 30");
+    check_with(&blueprint(one("Always")), &changed, &calm(), "kill main/0 30");
 }
 
 #[test]
 fn failures_are_waited_for() {
-    let mut notes = Notes::default();
+    let mut notes = calm();
     let failure = Failure {
         reason: "ErrImagePull",
         message: String::new(),
@@ -275,6 +283,18 @@ fn failures_are_waited_for() {
 }
 
 #[test]
+fn volumes_are_kept_fresh() {
+    let running = record(&[("s0", true)], &["main/0@s0 running"]);
+    let volumes = |fresh, renew: Option<i64>, want: &str| {
+        let volumes = VolumeNotes { fresh, renew_at: renew.map(|s| at(NOW + s)) };
+        check_with(&blueprint(one("Always")), &running, &Notes { volumes, ..Notes::default() }, want);
+    };
+    volumes(false, None, "volumes");
+    volumes(true, Some(60), "wake 60");
+    volumes(true, Some(0), "volumes");
+}
+
+#[test]
 fn the_deadline_ends_a_pod() {
     let mut spec = one("Always");
     spec["activeDeadlineSeconds"] = 60.into();
@@ -283,8 +303,8 @@ fn the_deadline_ends_a_pod() {
         with_metadata(spec.clone(), json!({}), json!({"startTime": start}))
     };
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
-    check_with(&started(50), &running, &Notes::default(), "wake 10");
-    check_with(&started(60), &running, &Notes::default(), "kill main/0 30");
+    check_with(&started(50), &running, &calm(), "wake 10");
+    check_with(&started(60), &running, &calm(), "kill main/0 30");
 }
 
 #[test]
@@ -292,5 +312,5 @@ fn restart_counts_survive_a_runtime_that_forgot() {
     let status = json!({"containerStatuses": [{"name": "main", "containerID": "containerd://x", "restartCount": 4,
         "image": "", "imageID": "", "ready": true}]});
     let blueprint = with_metadata(one("Always"), json!({}), status);
-    check_with(&blueprint, &record(&[("s0", true)], &[]), &Notes::default(), "start main/5 +0");
+    check_with(&blueprint, &record(&[("s0", true)], &[]), &calm(), "start main/5 +0");
 }

@@ -65,6 +65,7 @@ mod tests {
             hash: String::new(),
             restart_delay: Duration::from_secs(delay),
             log_path: String::new(),
+            termination_message: String::new(),
         }
     }
 

@@ -15,13 +15,15 @@ use tracing::{debug, warn};
 
 use super::blueprint::Blueprint;
 use super::exits::ExpectedExits;
-use super::notes::{Failure, Health, Notes, Target};
-use super::operation::{Operation, OperationError};
+use super::notes::{Failure, Health, Notes, Target, VolumeNotes};
+use super::operation::{Done, Operation, OperationError};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
 use super::status::{NodeAddress, status};
+use super::termination::read_messages;
 use crate::context::Context;
 use crate::cri::{ContainerState, PodRecord};
+use crate::objects::{References, Subscription};
 
 /// The runtime may be away; ask again soon.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -58,6 +60,7 @@ pub struct Worker {
     operations: JoinSet<Finished>,
     reporter: Reporter,
     exits: ExpectedExits,
+    objects: Subscription,
     /// The API object is gone: nothing to report to.
     gone: bool,
     /// Everything on this node is gone.
@@ -66,7 +69,7 @@ pub struct Worker {
 
 struct Finished {
     action: Action,
-    result: Result<(), OperationError>,
+    result: Result<Done, OperationError>,
 }
 
 impl Worker {
@@ -87,6 +90,7 @@ impl Worker {
             notes: Notes::default(),
             operations: JoinSet::new(),
             exits: ExpectedExits::default(),
+            objects: Subscription::default(),
             gone: false,
             removed: false,
         };
@@ -119,6 +123,7 @@ impl Worker {
                     known = self.refresh().await;
                 }
                 () = self.reporter.progress() => {}
+                () = self.objects.changed() => self.objects_changed(),
                 () = sleep_until(wake) => {}
                 () = sleep(look_again) => known = self.refresh().await,
             }
@@ -128,10 +133,14 @@ impl Worker {
     async fn receive(&mut self, message: Message, known: &mut bool) {
         match message {
             Message::Pod(pod) => {
-                let restarts = self.blueprint.terminal && !self.blueprint.pod.metadata.uid.is_none();
+                let restarts = self.blueprint.terminal;
+                let (old, new) = (&self.blueprint.pod.metadata, &pod.metadata);
+                let relabelled = (&old.labels, &old.annotations) != (&new.labels, &new.annotations);
                 self.blueprint = Blueprint::new(pod);
                 // A phase that ended stays ended, whatever an old version of the object says.
                 self.blueprint.terminal |= restarts;
+                // Labels and annotations may be files in a volume.
+                self.notes.volumes.fresh &= !relabelled;
             }
             Message::Gone => {
                 self.gone = true;
@@ -156,6 +165,7 @@ impl Worker {
             self.notes.failures.clear();
         }
         self.update_health();
+        self.subscribe(self.notes.stopping_since.is_some());
         let mut wake = None;
         if !self.removed {
             let plan = plan(&self.blueprint, &self.record, &self.notes, now);
@@ -175,6 +185,25 @@ impl Worker {
             self.reporter.delete(self.blueprint.pod.clone());
         }
         wake
+    }
+
+    /// Watches what the pod refers to, as long as it may run.
+    fn subscribe(&mut self, stopping: bool) {
+        let references = if stopping { References::default() } else { References::of(&self.blueprint) };
+        if !self.objects.covers(&references) {
+            self.objects = self.context.watches.subscribe(&self.blueprint.namespace, references);
+        }
+    }
+
+    /// Files may be out of date, and what failed for want of an object may work now.
+    fn objects_changed(&mut self) {
+        self.notes.volumes.fresh = false;
+        let now = Timestamp::now();
+        for failure in self.notes.failures.values_mut() {
+            if matches!(failure.reason, "CreateContainerConfigError" | "FailedMount") {
+                failure.retry_at = now;
+            }
+        }
     }
 
     fn being_removed(&self) -> bool {
@@ -201,8 +230,11 @@ impl Worker {
         let target = finished.action.target();
         self.notes.busy.remove(&target);
         match finished.result {
-            Ok(()) => {
+            Ok(done) => {
                 self.notes.failures.remove(&target);
+                if let Some(renew_at) = done.volumes {
+                    self.notes.volumes = VolumeNotes { fresh: true, renew_at };
+                }
                 match finished.action {
                     Action::Release => self.notes.released = true,
                     Action::Remove => self.removed = true,
@@ -228,9 +260,9 @@ impl Worker {
             if !matches!(container.state, ContainerState::Running { .. }) {
                 continue;
             }
-            let known = self.notes.health.remove(&container.id);
-            let healthy = Health { started: true, ready: true, unhealthy: None };
-            health.insert(container.id.clone(), known.unwrap_or(healthy));
+            let starting = self.notes.busy.contains(&Target::Container(container.name.clone()));
+            let up = !starting;
+            health.insert(container.id.clone(), Health { started: up, ready: up, unhealthy: None });
         }
         self.notes.health = health;
     }
@@ -238,7 +270,8 @@ impl Worker {
     /// Asks the runtime; false if it does not answer.
     async fn refresh(&mut self) -> bool {
         match self.context.runtime.pod(&self.blueprint.uid).await {
-            Ok(record) => {
+            Ok(mut record) => {
+                read_messages(&mut record, &self.blueprint);
                 self.record = record;
                 true
             }

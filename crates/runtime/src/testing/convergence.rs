@@ -3,9 +3,9 @@
 use super::Simulation;
 
 /// Runs that are tried with random order and cut plans.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 12;
 /// Crash points that are tried, one after each action of the undisturbed run.
-const MOST_CRASHES: usize = 64;
+const MOST_CRASHES: usize = 32;
 
 /// From the state that `build` makes, three kinds of runs must settle in a state that `expect` accepts, in
 /// which planning again finds nothing to do: undisturbed; crashed after any prefix of the actions; in random

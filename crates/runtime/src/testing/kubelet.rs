@@ -17,7 +17,7 @@ impl Kubelet {
     /// One change per turn, so that controllers get to see every state in between.
     pub fn actor(self) -> super::Actor {
         Box::new(move |world| {
-            let pods: Vec<Pod> = world.list();
+            let pods = world.cache::<Pod>().list();
             pods.iter().any(|pod| self.act(world, pod))
         })
     }

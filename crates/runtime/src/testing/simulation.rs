@@ -46,6 +46,7 @@ impl Simulation {
     #[must_use]
     pub fn with<C: Controller>(mut self, controller: C) -> Self {
         self.controllers.push(Box::new(Driver::new(controller, &self.world)));
+        self.world.refill();
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{Action, Caches, Key, Kind, Object, Propagation, Target};
+use crate::{Action, Cache, Caches, Key, Kind, Object, Propagation, Target};
 
 pub struct World {
     pub now: Timestamp,
@@ -53,15 +53,41 @@ impl World {
         self.get::<K>(&key).expect("just inserted")
     }
 
+    /// The same objects in a world of its own.
+    pub fn copy(&self) -> World {
+        World {
+            now: self.now,
+            caches: Caches::detached(),
+            objects: self.objects.clone(),
+            revision: self.revision,
+            log: Vec::new(),
+        }
+    }
+
+    /// Fills caches that were made after their objects.
+    pub(super) fn refill(&self) {
+        for ((kind, _), object) in &self.objects {
+            self.caches.of_kind(kind).apply_json(object.to_string().as_bytes());
+        }
+    }
+
     pub fn get<K: Object>(&self, key: &Key) -> Option<K> {
-        let value = self.objects.get(&(Kind::of::<K>(), key.clone()))?;
-        Some(serde_json::from_value(value.clone()).expect("stored objects are well-formed"))
+        self.cache::<K>().get(key).map(|object| (*object).clone())
     }
 
     pub fn list<K: Object>(&self) -> Vec<K> {
+        self.cache::<K>().list().iter().map(|object| (**object).clone()).collect()
+    }
+
+    /// The typed cache of a kind, filled.
+    pub fn cache<K: Object>(&self) -> Arc<Cache<K>> {
         let kind = Kind::of::<K>();
-        let of_kind = self.objects.iter().filter(|((k, _), _)| *k == kind);
-        of_kind.map(|(_, v)| serde_json::from_value(v.clone()).expect("well-formed")).collect()
+        let known = self.caches.find(&kind).and_then(|cache| cache.as_any().downcast::<Cache<K>>().ok());
+        known.unwrap_or_else(|| {
+            let cache = self.caches.of::<K>();
+            self.refill();
+            cache
+        })
     }
 
     /// Changes an object as somebody else would (a user, the kubelet).

@@ -17,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::RwLock;
 use redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
@@ -87,21 +88,21 @@ impl Disk {
             let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |number| number.value()));
             let mut newest = Newest::new(number("revision")?, number("compacted")?);
             let mut history_bytes = 0;
-            let mut last: Option<(String, Revision, Option<Vec<u8>>)> = None;
+            let mut last: Option<(String, Revision, Option<Bytes>)> = None;
             for row in transaction.open_table(HISTORY)?.iter()? {
                 let (at, value) = row?;
                 let (key, revision) = at.value();
-                if let Some((last_key, last_revision, last_value)) = &last {
-                    match last_value {
-                        Some(value) if last_key != key => newest.insert(last_key, value, *last_revision),
-                        Some(value) => history_bytes += value.len() as u64,
-                        None => {}
+                match last {
+                    Some((last_key, last_revision, Some(value))) if last_key != key => {
+                        newest.insert(&last_key, value, last_revision);
                     }
+                    Some((_, _, Some(value))) => history_bytes += value.len() as u64,
+                    _ => {}
                 }
-                last = Some((key.to_owned(), revision, value.value().map(<[u8]>::to_vec)));
+                last = Some((key.to_owned(), revision, value.value().map(Bytes::copy_from_slice)));
             }
             if let Some((key, revision, Some(value))) = last {
-                newest.insert(&key, &value, revision);
+                newest.insert(&key, value, revision);
             }
             Ok(Loaded { newest, history_bytes })
         })

@@ -27,8 +27,7 @@ impl Newest {
     }
 
     /// For rebuilding from disk.
-    pub(super) fn insert(&mut self, key: &str, value: &[u8], revision: Revision) {
-        let value = Bytes::copy_from_slice(value);
+    pub(super) fn insert(&mut self, key: &str, value: Bytes, revision: Revision) {
         self.entries.insert(key.into(), Version { value, revision });
     }
 

@@ -70,7 +70,7 @@ impl Queue {
         state.consumer.take()
     }
 
-    /// Events from history; the caller asks [`Queue::room`] first. Returns how many more would fit.
+    /// Events from history. They may be a few more than fit: the caller asks for room beforehand.
     pub(crate) fn push_replayed<'a>(&self, events: impl IntoIterator<Item = &'a Arc<Event>>) {
         let mut state = self.state.lock();
         if state.end.is_some() {
@@ -212,5 +212,87 @@ impl State {
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::Change;
+
+    fn queue(limit: usize) -> Queue {
+        Queue::new("/".into(), 0, limit)
+    }
+
+    fn event(revision: Revision) -> Arc<Event> {
+        Arc::new(Event { revision, key: "/a".into(), change: Change::Delete, previous: None })
+    }
+
+    /// What is to be read now, in short.
+    fn read(queue: &Queue) -> String {
+        let mut read = Vec::new();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            read.push(match queue.poll_next(&mut context) {
+                Poll::Ready(Some(Ok(WatchItem::Event(event)))) => event.revision.to_string(),
+                Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => format!("progress {revision}"),
+                Poll::Ready(Some(Err(error))) => error.to_string(),
+                Poll::Ready(None) => return format!("{}, end", read.join(", ")),
+                Poll::Pending => return read.join(", "),
+            });
+        }
+    }
+
+    #[test]
+    fn an_idle_watch_is_small() {
+        assert!(size_of::<Queue>() <= 256, "{}", size_of::<Queue>());
+        let queue = queue(1000);
+        assert_eq!(queue.state.lock().items.capacity(), 0);
+        (1..900).for_each(|revision| drop(queue.push_live(&event(revision))));
+        read(&queue);
+        assert!(queue.state.lock().items.capacity() <= KEPT_CAPACITY, "it gives back what it does not need");
+    }
+
+    #[test]
+    fn a_full_queue_ends_with_an_error_and_frees_its_items() {
+        let queue = queue(2);
+        (1..=3).for_each(|revision| drop(queue.push_live(&event(revision))));
+        assert_eq!(queue.state.lock().items.capacity(), 0);
+        drop(queue.push_live(&event(4)));
+        assert_eq!(read(&queue), "the watcher fell too far behind and was cut off, end");
+    }
+
+    #[test]
+    fn what_the_watcher_has_from_history_does_not_come_live() {
+        let queue = queue(9);
+        queue.push_replayed(&[event(1), event(2)]);
+        queue.attached(2);
+        (1..=3).for_each(|revision| drop(queue.push_live(&event(revision))));
+        assert_eq!(read(&queue), "1, 2, 3");
+    }
+
+    #[test]
+    fn only_quiet_watchers_are_told_and_only_news() {
+        let queue = queue(9);
+        drop(queue.push_live(&event(5)));
+        assert_eq!(read(&queue), "5");
+        assert!(queue.tell_if_quiet(7), "it was busy a moment ago");
+        assert!(!queue.tell_if_quiet(7));
+        assert!(!queue.tell_if_quiet(7));
+        assert_eq!(read(&queue), "progress 7");
+    }
+
+    #[test]
+    fn promises_wait_for_their_revision() {
+        let queue = queue(9);
+        queue.promise(5);
+        assert!(!queue.keep_promise(4));
+        drop(queue.push_live(&event(5)));
+        assert!(queue.keep_promise(6));
+        assert!(queue.keep_promise(7), "it is kept once");
+        queue.close();
+        assert_eq!(read(&queue), "5, progress 6, end");
     }
 }

@@ -1,9 +1,22 @@
-//! SubjectAccessReview: may this user do that?.
+//! SubjectAccessReview: may this user do that?
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use serde_json::Value;
 
-use crate::{Plain, Resource};
+use super::access_review::{validate_question, validate_subject};
+use crate::kinds::at::At;
+use crate::{FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<SubjectAccessReview>(Plain).only(&["create"])
+    Resource::of::<SubjectAccessReview>(Reviews).only(&["create"])
+}
+
+struct Reviews;
+
+impl Strategy for Reviews {
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        let spec = At::root(object).field("spec");
+        validate_question(&spec, errors);
+        validate_subject(&spec, errors);
+    }
 }

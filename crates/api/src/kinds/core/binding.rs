@@ -1,9 +1,24 @@
 //! Binding: puts a pod on a node (the old way to post to pods/binding).
 
 use k8s_openapi::api::core::v1::Binding;
+use serde_json::Value;
 
-use crate::{Plain, Resource};
+use crate::kinds::at::At;
+use crate::{FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Binding>(Plain).only(&["create"])
+    Resource::of::<Binding>(Bindings).only(&["create"])
+}
+
+struct Bindings;
+
+impl Strategy for Bindings {
+    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
+        let target = At::root(object).field("target");
+        let kind = target.field("kind");
+        if kind.is_set() && kind.text() != "Node" {
+            kind.not_supported(errors, &["Node", "<empty>"]);
+        }
+        target.field("name").need(errors);
+    }
 }

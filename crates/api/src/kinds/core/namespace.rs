@@ -44,10 +44,6 @@ impl Strategy for Namespaces {
         }
     }
 
-    fn prepare_update(&self, object: &mut Value, old: &Value) {
-        fill::restore(object, old, "spec");
-    }
-
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::new("spec").field("finalizers");
         for finalizer in object["spec"]["finalizers"].as_array().into_iter().flatten() {
@@ -100,14 +96,6 @@ mod tests {
                 "spec": {"finalizers": ["kubernetes"]},
             })
         );
-    }
-
-    #[test]
-    fn a_changed_namespace_keeps_its_finalizers() {
-        let old = json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes"]}});
-        let mut new = json!({"metadata": {"name": "a"}, "spec": {"finalizers": []}});
-        check::find("namespaces").strategy.prepare_update(&mut new, &old);
-        assert_eq!(new["spec"]["finalizers"], json!(["kubernetes"]));
     }
 
     #[test]

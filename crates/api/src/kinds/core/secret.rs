@@ -96,16 +96,12 @@ fn validate_type(object: &Value, data: &At<'_>, errors: &mut FieldErrors) {
         }
         "kubernetes.io/dockercfg" => validate_json(&key(".dockercfg"), errors),
         "kubernetes.io/dockerconfigjson" => validate_json(&key(".dockerconfigjson"), errors),
-        "kubernetes.io/basic-auth" => {
-            if !key("username").exists() && !key("password").exists() {
-                need("username");
-                need("password");
-            }
+        "kubernetes.io/basic-auth" if !key("username").exists() && !key("password").exists() => {
+            need("username");
+            need("password");
         }
-        "kubernetes.io/ssh-auth" => {
-            if !key("ssh-privatekey").is_set() {
-                key("ssh-privatekey").required(errors, "");
-            }
+        "kubernetes.io/ssh-auth" if !key("ssh-privatekey").is_set() => {
+            key("ssh-privatekey").required(errors, "");
         }
         "kubernetes.io/tls" => {
             need("tls.crt");

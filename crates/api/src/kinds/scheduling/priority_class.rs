@@ -29,14 +29,19 @@ impl Strategy for PriorityClasses {
         let root = At::root(object);
         let (name, value) = (root.field("metadata").field("name"), root.field("value"));
         let number = value.int().unwrap_or_default();
+        let reserved = |errors: &mut FieldErrors, why: String| {
+            name.forbidden(
+                errors,
+                format!("priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"),
+            );
+        };
         match SYSTEM.iter().find(|(system, _)| *system == name.text()) {
-            Some(&(system, fixed)) => {
-                if number != fixed {
-                    name.forbidden(errors, format!("priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: value of {system} PriorityClass must be {fixed}"));
-                }
+            Some(&(system, fixed)) if number != fixed => {
+                reserved(errors, format!("value of {system} PriorityClass must be {fixed}"));
             }
+            Some(_) => {}
             None if name.text().starts_with(SYSTEM_PREFIX) => {
-                name.forbidden(errors, format!("priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {} is not a known system priority class", name.text()));
+                reserved(errors, format!("{} is not a known system priority class", name.text()));
             }
             None if number > MAX_USER_VALUE => value.forbidden(
                 errors,

@@ -73,11 +73,12 @@ impl Strategy for Definitions {
 
 /// A definition stays until its instances are gone.
 fn hold_until_clean(object: &mut Value) {
-    let finalizers = &mut object["metadata"]["finalizers"];
-    match finalizers.as_array_mut() {
-        Some(list) if list.iter().any(|finalizer| finalizer == CLEANUP) => {}
-        Some(list) => list.push(CLEANUP.into()),
-        None => *finalizers = json!([CLEANUP]),
+    let Some(metadata) = fill::object(object, "metadata") else { return };
+    fill::field(metadata, "finalizers", json!([]));
+    if let Some(list) = metadata["finalizers"].as_array_mut()
+        && !list.iter().any(|finalizer| finalizer == CLEANUP)
+    {
+        list.push(CLEANUP.into());
     }
 }
 

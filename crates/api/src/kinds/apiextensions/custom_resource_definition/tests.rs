@@ -81,7 +81,7 @@ fn validation() {
     check(
         with(
             "/spec/versions",
-            json!([{"name": "v1", "storage": true}, {"name": "v1", "schema": {"openAPIV3Schema": {}}}]),
+            json!([{"name": "v1", "storage": true}, {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object"}}}]),
         ),
         &[
             "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",

@@ -1,5 +1,9 @@
 //! ConfigMaps and Secrets that a pod refers to, fetched before they are used.
 
+mod watches;
+
+pub use watches::{ObjectWatches, Subscription};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as core;

@@ -1,0 +1,95 @@
+//! Starting a container: image, environment, mounts, security, then the runtime, then the postStart hook.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_cri::v1 as cri;
+
+use super::blueprint::ContainerSpec;
+use super::hook;
+use super::operation::{Operation, Result};
+use crate::container;
+use crate::events::Severity;
+use crate::objects::Objects;
+use crate::volume::{ContainerFiles, PodVolumes};
+use crate::{image_pull, sandbox};
+
+impl Operation {
+    pub(super) async fn start_container(
+        &self,
+        spec: &ContainerSpec,
+        sandbox_id: &str,
+        attempt: u32,
+        restart_delay: Duration,
+    ) -> Result<()> {
+        let name = &spec.spec.name;
+        let runtime = &self.context.runtime;
+        let image = image_pull::ensure(&self.context, &self.blueprint, spec).await?;
+        let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
+        let objects = Objects::fetch(&self.context.client, &self.blueprint)
+            .await
+            .map_err(|e| config_error(e.to_string()))?;
+        let placement = self.placement();
+        let env = container::environment(&self.blueprint, spec, &objects, &placement, &[])
+            .map_err(|e| config_error(e.to_string()))?;
+        let target = spec.target.as_ref().and_then(|target| self.record.container(target));
+        let security =
+            container::container_security(&self.blueprint, spec, &image, target.map(|c| c.id.as_str()))
+                .map_err(|e| config_error(e.to_string()))?;
+        let (mounts, message) = self.files(spec, attempt, &env, &placement.pod_ips).await?;
+        let config = container::container_config(container::Request {
+            blueprint: &self.blueprint,
+            container: spec,
+            attempt,
+            restart_delay,
+            image_id: &image.id,
+            env: &env,
+            mounts,
+            security,
+            node_memory: self.context.machine.memory as i64,
+            termination_message: message.to_string_lossy().into_owned(),
+        });
+        let log_dir = sandbox::pod_log_dir(&self.context.config, &self.blueprint).join(name);
+        std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
+        let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
+        let id = created.map_err(|e| self.failed(name, "CreateContainerError", e))?;
+        self.event(Some(name), Severity::Normal, "Created", &format!("Created container: {name}"));
+        let started = runtime.start_container(&id).await;
+        started.map_err(|e| self.failed(name, "RunContainerError", e))?;
+        self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
+        self.post_start(spec, &id, &placement.pod_ips).await
+    }
+
+    async fn files(
+        &self,
+        spec: &ContainerSpec,
+        attempt: u32,
+        env: &[(String, String)],
+        ips: &[String],
+    ) -> Result<(Vec<cri::Mount>, PathBuf)> {
+        let name = &spec.spec.name;
+        let config = &self.context.config;
+        let host = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+        let hosts =
+            sandbox::hosts_file(&self.blueprint, ips, &config.cluster_domain, &config.node_name, &host);
+        let volumes = PodVolumes::new(config, &self.blueprint);
+        let files = ContainerFiles { volumes: &volumes, container: spec, attempt, env, hosts };
+        // A handful of small files; a bind mount at most.
+        files.prepare().map_err(|e| self.failed(name, "CreateContainerConfigError", e))
+    }
+
+    /// A container whose hook fails is ended.
+    async fn post_start(&self, spec: &ContainerSpec, id: &str, ips: &[String]) -> Result<()> {
+        let Some(handler) = spec.spec.lifecycle.as_ref().and_then(|l| l.post_start.clone()) else {
+            return Ok(());
+        };
+        let runtime = self.context.runtime.as_ref();
+        let target = hook::Target { runtime, container: &spec.spec, id, ips };
+        let Err(error) = hook::run(&handler, &target, hook::NO_LIMIT).await else { return Ok(()) };
+        let name = &spec.spec.name;
+        let message = format!("PostStartHook failed: {error}");
+        self.event(Some(name), Severity::Warning, "FailedPostStartHook", &message);
+        let _ = runtime.stop_container(id, self.blueprint.grace).await;
+        Err(self.failed(name, "PostStartHookError", message))
+    }
+}

@@ -1,0 +1,138 @@
+//! Container logs, from the files that the runtime writes.
+
+mod follow;
+mod line;
+mod tail;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+
+use super::answer::{self, Body, Refusal};
+use super::route::Query;
+use crate::context::Context;
+use crate::cri::ContainerRecord;
+use crate::pod::Blueprint;
+use follow::Reader;
+
+/// What of a log is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    pub follow: bool,
+    pub timestamps: bool,
+    pub previous: bool,
+    pub tail: Option<u64>,
+    pub since: Option<Timestamp>,
+    pub limit: Option<u64>,
+    /// `stdout` or `stderr`; both if not given.
+    pub stream: Option<String>,
+}
+
+impl Options {
+    fn parse(query: &Query, now: Timestamp) -> Result<Self, Refusal> {
+        let since_seconds = query.number::<i64>("sinceSeconds")?;
+        let since = match (since_seconds, query.get("sinceTime").filter(|text| !text.is_empty())) {
+            (Some(_), Some(_)) => {
+                return Err(Refusal::bad_request("at most one of sinceTime or sinceSeconds may be given"));
+            }
+            (Some(seconds), None) => now.checked_sub(SignedDuration::from_secs(seconds)).ok(),
+            (None, Some(text)) => {
+                let parsed = text
+                    .parse()
+                    .map_err(|_| Refusal::bad_request(format!("sinceTime: {text:?} is not a time")))?;
+                Some(parsed)
+            }
+            (None, None) => None,
+        };
+        let stream = match query.get("stream") {
+            None | Some("" | "All") => None,
+            Some("Stdout") => Some("stdout".to_owned()),
+            Some("Stderr") => Some("stderr".to_owned()),
+            Some(other) => return Err(Refusal::bad_request(format!("stream: {other:?} is not known"))),
+        };
+        Ok(Options {
+            follow: query.flag("follow"),
+            timestamps: query.flag("timestamps"),
+            previous: query.flag("previous"),
+            tail: query.number("tailLines")?,
+            limit: query.number("limitBytes")?,
+            since,
+            stream,
+        })
+    }
+}
+
+pub async fn answer(
+    context: &Arc<Context>,
+    pod: &Blueprint,
+    container: &str,
+    query: &Query,
+) -> Result<Response<Body>, Refusal> {
+    let options = Options::parse(query, Timestamp::now())?;
+    let record = context.runtime.pod(&pod.uid).await.map_err(Refusal::internal)?;
+    let (newest, previous) = (record.container(container), record.previous(container));
+    let wanted = if options.previous { previous } else { newest.filter(|c| has_log(c)).or(previous) };
+    let wanted = wanted.ok_or_else(|| no_log(pod, container, options.previous))?;
+    let (sender, chunks) = mpsc::channel::<Bytes>(16);
+    let reader = Reader {
+        runtime: context.runtime.clone(),
+        uid: pod.uid.clone(),
+        id: wanted.id.clone(),
+        path: wanted.log_path.clone().into(),
+        options,
+    };
+    tokio::spawn(reader.run(sender));
+    Ok(answer::streamed(chunks))
+}
+
+fn has_log(container: &ContainerRecord) -> bool {
+    !matches!(container.state, crate::cri::ContainerState::Created)
+}
+
+fn no_log(pod: &Blueprint, container: &str, previous: bool) -> Refusal {
+    let name = &pod.name;
+    if previous {
+        let message = format!("previous terminated container \"{container}\" in pod \"{name}\" not found");
+        return Refusal::bad_request(message);
+    }
+    let status = pod.pod.status.as_ref();
+    let lists = status
+        .into_iter()
+        .flat_map(|s| [&s.container_statuses, &s.init_container_statuses, &s.ephemeral_container_statuses]);
+    let waiting = lists.flatten().flatten().find(|s| s.name == container).and_then(|s| s.state.clone());
+    let reason = waiting.and_then(|s| s.waiting?.reason).unwrap_or_else(|| "ContainerCreating".to_owned());
+    let why = match reason.as_str() {
+        "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName" => {
+            "trying and failing to pull image".to_owned()
+        }
+        reason => reason.to_owned(),
+    };
+    Refusal::bad_request(format!("container \"{container}\" in pod \"{name}\" is waiting to start: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options() {
+        let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
+        let check = |query: &str, want: Option<Options>| {
+            assert_eq!(Options::parse(&Query::parse(query), now).ok(), want, "{query}");
+        };
+        let base = Options::default;
+        check("", Some(base()));
+        check("follow=true&tailLines=5", Some(Options { follow: true, tail: Some(5), ..base() }));
+        let since = Some("2026-01-01T00:00:00Z".parse().unwrap());
+        check("sinceSeconds=10", Some(Options { since, ..base() }));
+        check("sinceTime=2026-01-01T00:00:00Z", Some(Options { since, ..base() }));
+        check("sinceTime=2026-01-01T00:00:00Z&sinceSeconds=1", None);
+        check("tailLines=x", None);
+        check("tailLines=-1", None);
+        check("stream=Stderr", Some(Options { stream: Some("stderr".into()), ..base() }));
+        check("stream=Nonsense", None);
+    }
+}

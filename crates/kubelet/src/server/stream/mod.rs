@@ -1,0 +1,102 @@
+//! exec, attach and port-forward.
+//!
+//! The runtime serves these streams itself, over SPDY on a local port. A client that speaks SPDY is joined
+//! to it byte by byte; a WebSocket client is translated.
+
+mod backend;
+mod spdy;
+mod upgrade;
+mod websocket;
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+
+use super::answer::{Body, Refusal};
+use super::route::Query;
+use crate::context::Context;
+use crate::cri::{RuntimeError, StreamFlags};
+use crate::pod::Blueprint;
+use upgrade::Protocol;
+
+pub async fn exec(
+    context: &Arc<Context>,
+    pod: &Blueprint,
+    container: &str,
+    query: &Query,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let command = query.all("command");
+    if command.is_empty() {
+        return Err(Refusal::bad_request("you must specify at least 1 command for the container"));
+    }
+    let flags = flags(query)?;
+    let id = running(context, pod, container).await?;
+    let url = context.runtime.exec_url(&id, &command, flags).await.map_err(refusal)?;
+    upgrade::serve(request, &url, Protocol::Command(flags)).await
+}
+
+pub async fn attach(
+    context: &Arc<Context>,
+    pod: &Blueprint,
+    container: &str,
+    query: &Query,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let mut flags = flags(query)?;
+    // What the container has, not what the client believes, decides about the terminal.
+    flags.tty = pod.container(container).is_some_and(|c| c.spec.tty == Some(true));
+    if flags.tty {
+        flags.stderr = false;
+    }
+    let id = running(context, pod, container).await?;
+    let url = context.runtime.attach_url(&id, flags).await.map_err(refusal)?;
+    upgrade::serve(request, &url, Protocol::Command(flags)).await
+}
+
+pub async fn port_forward(
+    context: &Arc<Context>,
+    pod: &Blueprint,
+    query: &Query,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let ports =
+        query.all("ports").iter().flat_map(|list| list.split(',')).filter_map(|p| p.parse().ok()).collect();
+    let record = context.runtime.pod(&pod.uid).await.map_err(refusal)?;
+    let sandbox = record.sandbox();
+    let sandbox = sandbox.ok_or_else(|| Refusal::bad_request(format!("pod {} is not running", pod.name)))?;
+    let url = context.runtime.port_forward_url(&sandbox.id, ports).await.map_err(refusal)?;
+    upgrade::serve(request, &url, Protocol::PortForward).await
+}
+
+/// `stdin` is what clients ask the API server for, `input` what API servers ask kubelets for.
+fn flags(query: &Query) -> Result<StreamFlags, Refusal> {
+    let either = |a: &str, b: &str| query.flag(a) || query.flag(b);
+    let tty = query.flag("tty");
+    let flags = StreamFlags {
+        stdin: either("stdin", "input"),
+        stdout: either("stdout", "output"),
+        // A terminal has one output only.
+        stderr: either("stderr", "error") && !tty,
+        tty,
+    };
+    if !flags.stdin && !flags.stdout && !flags.stderr {
+        return Err(Refusal::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+    }
+    Ok(flags)
+}
+
+async fn running(context: &Context, pod: &Blueprint, container: &str) -> Result<String, Refusal> {
+    let record = context.runtime.pod(&pod.uid).await.map_err(refusal)?;
+    let found = record.container(container).filter(|c| c.is_running());
+    let found = found.ok_or_else(|| Refusal::not_found(format!("container not found (\"{container}\")")))?;
+    Ok(found.id.clone())
+}
+
+fn refusal(error: RuntimeError) -> Refusal {
+    match error {
+        RuntimeError::NotFound(message) => Refusal::not_found(message),
+        other => Refusal::internal(other),
+    }
+}

@@ -1,0 +1,156 @@
+//! Switches protocols with the client and with the runtime, and joins the two.
+
+use http::header::{
+    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tracing::debug;
+
+use super::super::answer::{self, Body, Refusal};
+use super::{backend, websocket};
+use crate::cri::StreamFlags;
+
+pub const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Command(StreamFlags),
+    PortForward,
+}
+
+/// What a WebSocket client and we agreed upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subprotocol {
+    V5,
+    V4,
+    /// SPDY inside of WebSocket messages.
+    Tunnel,
+}
+
+impl Subprotocol {
+    fn name(self) -> &'static str {
+        match self {
+            Subprotocol::V5 => "v5.channel.k8s.io",
+            Subprotocol::V4 => "v4.channel.k8s.io",
+            Subprotocol::Tunnel => "SPDY/3.1+portforward.k8s.io",
+        }
+    }
+}
+
+pub async fn serve(
+    request: Request<Incoming>,
+    url: &str,
+    protocol: Protocol,
+) -> Result<Response<Body>, Refusal> {
+    let wants = |name: &str| {
+        let header = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
+        header.is_some_and(|value| value.eq_ignore_ascii_case(name))
+    };
+    if wants("websocket") {
+        return serve_websocket(request, url, protocol).await;
+    }
+    if wants("SPDY/3.1") {
+        return serve_spdy(request, url).await;
+    }
+    Err(Refusal::bad_request("unable to upgrade: missing upgrade headers in request"))
+}
+
+/// Client and runtime speak the same language.
+async fn serve_spdy(mut request: Request<Incoming>, url: &str) -> Result<Response<Body>, Refusal> {
+    let offered: Vec<_> = request.headers().get_all(STREAM_PROTOCOL).iter().cloned().collect();
+    let (accepted, mut backend) = backend::connect(url, &offered).await?;
+    let client = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        match client.await {
+            Ok(client) => {
+                let copied = tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut backend).await;
+                debug!(?copied, "a stream ended");
+            }
+            Err(error) => debug!(%error, "a client did not switch protocols"),
+        }
+    });
+    let mut response = switching("SPDY/3.1");
+    for value in accepted.get_all(STREAM_PROTOCOL) {
+        response.headers_mut().append(STREAM_PROTOCOL, value.clone());
+    }
+    Ok(response)
+}
+
+async fn serve_websocket(
+    mut request: Request<Incoming>,
+    url: &str,
+    protocol: Protocol,
+) -> Result<Response<Body>, Refusal> {
+    let chosen = choose(request.headers(), protocol)
+        .ok_or_else(|| Refusal::bad_request("none of the offered WebSocket subprotocols is known"))?;
+    let key = request.headers().get(SEC_WEBSOCKET_KEY);
+    let key = key.ok_or_else(|| Refusal::bad_request("Sec-WebSocket-Key is missing"))?;
+    let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(Refusal::internal)?;
+    let offered = match protocol {
+        Protocol::Command(_) => HeaderValue::from_static("v4.channel.k8s.io"),
+        Protocol::PortForward => HeaderValue::from_static("portforward.k8s.io"),
+    };
+    let (_, backend) = backend::connect(url, &[offered]).await?;
+    let client = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let client = match client.await {
+            Ok(client) => TokioIo::new(client),
+            Err(error) => return debug!(%error, "a client did not switch protocols"),
+        };
+        let ended = match protocol {
+            Protocol::Command(flags) => websocket::translate(client, backend, flags).await,
+            Protocol::PortForward => websocket::tunnel(client, backend).await,
+        };
+        debug!(?ended, "a stream ended");
+    });
+    let mut response = switching("websocket");
+    response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept);
+    response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(chosen.name()));
+    Ok(response)
+}
+
+/// The best subprotocol that both sides know.
+fn choose(headers: &HeaderMap, protocol: Protocol) -> Option<Subprotocol> {
+    let lists = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let offered: Vec<_> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
+    let ours: &[Subprotocol] = match protocol {
+        Protocol::Command(_) => &[Subprotocol::V5, Subprotocol::V4],
+        Protocol::PortForward => &[Subprotocol::Tunnel],
+    };
+    ours.iter().copied().find(|ours| offered.contains(&ours.name()))
+}
+
+fn switching(protocol: &'static str) -> Response<Body> {
+    let mut response = Response::new(answer::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(protocol));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subprotocols() {
+        let flags = StreamFlags { stdin: false, stdout: true, stderr: false, tty: false };
+        let check = |offered: &[&'static str], protocol, want: Option<Subprotocol>| {
+            let mut headers = HeaderMap::new();
+            for value in offered {
+                headers.append(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(value));
+            }
+            assert_eq!(choose(&headers, protocol), want, "{offered:?}");
+        };
+        let command = Protocol::Command(flags);
+        check(&["v5.channel.k8s.io"], command, Some(Subprotocol::V5));
+        check(&["v4.channel.k8s.io, v5.channel.k8s.io"], command, Some(Subprotocol::V5));
+        check(&["channel.k8s.io", "v4.channel.k8s.io"], command, Some(Subprotocol::V4));
+        check(&["base64.channel.k8s.io"], command, None);
+        check(&[], command, None);
+        check(&["SPDY/3.1+portforward.k8s.io"], Protocol::PortForward, Some(Subprotocol::Tunnel));
+    }
+}

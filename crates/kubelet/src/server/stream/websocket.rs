@@ -1,0 +1,143 @@
+//! WebSocket clients: channels in messages, translated to SPDY streams of the runtime.
+//!
+//! A message's first byte is its channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome, 4 the terminal's size;
+//! 255 closes the channel that follows (v5).
+
+use bytes::{Bytes, BytesMut};
+use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, frame::coding::CloseCode};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::spdy::{self, Encoder, Frame};
+use crate::cri::StreamFlags;
+
+const CLOSE: u8 = 255;
+const CHUNK: usize = 32 << 10;
+
+/// Channels and the names and numbers of their SPDY streams. Clients open odd ones.
+const CHANNELS: [(u8, &str, u32); 5] =
+    [(3, "error", 1), (0, "stdin", 3), (1, "stdout", 5), (2, "stderr", 7), (4, "resize", 9)];
+
+fn is_open(channel: u8, flags: StreamFlags) -> bool {
+    match channel {
+        0 => flags.stdin,
+        1 => flags.stdout,
+        2 => flags.stderr,
+        4 => flags.tty,
+        _ => true,
+    }
+}
+
+/// Runs until the runtime has said how the command ended, or the client is gone.
+pub async fn translate<C, B>(client: C, mut backend: B, flags: StreamFlags) -> Result<(), Error>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut encoder = Encoder::default();
+    for (channel, name, stream) in CHANNELS {
+        if is_open(channel, flags) {
+            backend.write_all(&encoder.open(stream, &[("streamType", name)])?).await?;
+        }
+    }
+    let mut client = WebSocketStream::from_raw_socket(client, Role::Server, None).await;
+    // Clients wait for a first message on every channel before they trust it to be there.
+    for channel in [1, 2, 3] {
+        if is_open(channel, flags) {
+            client.send(Message::Binary(Bytes::copy_from_slice(&[channel]))).await?;
+        }
+    }
+    let mut open_outputs = [1, 2, 3].into_iter().filter(|c| is_open(*c, flags)).count();
+    let mut buffer = BytesMut::new();
+    while open_outputs > 0 {
+        tokio::select! {
+            frame = spdy::read(&mut backend, &mut buffer) => match frame? {
+                Some(Frame::Data { stream, data, fin }) => {
+                    let Some(channel) = channel_of(stream) else { continue };
+                    if !data.is_empty() {
+                        client.send(Message::Binary(with_channel(channel, &data))).await?;
+                    }
+                    open_outputs -= usize::from(fin && matches!(channel, 1..=3));
+                }
+                Some(Frame::Reset { stream }) => {
+                    open_outputs -= usize::from(channel_of(stream).is_some_and(|c| matches!(c, 1..=3)));
+                }
+                Some(Frame::Ping(payload)) => backend.write_all(&spdy::pong(&payload)).await?,
+                Some(Frame::Other) => {}
+                Some(Frame::GoAway) | None => break,
+            },
+            message = client.next() => match message.transpose()? {
+                Some(Message::Binary(bytes)) => from_client(&bytes, &mut backend).await?,
+                Some(Message::Text(text)) => from_client(text.as_bytes(), &mut backend).await?,
+                Some(Message::Close(_)) | None => return Ok(()),
+                Some(_) => {}
+            },
+        }
+    }
+    close(&mut client).await
+}
+
+async fn from_client<B: AsyncWrite + Unpin>(message: &[u8], backend: &mut B) -> Result<(), Error> {
+    let frame = match message {
+        [CLOSE, channel, ..] => stream_of(*channel).map(|stream| spdy::data(stream, &[], true)),
+        [channel @ (0 | 4), rest @ ..] if !rest.is_empty() => {
+            stream_of(*channel).map(|stream| spdy::data(stream, rest, false))
+        }
+        _ => None,
+    };
+    match frame {
+        Some(frame) => Ok(backend.write_all(&frame).await?),
+        None => Ok(()),
+    }
+}
+
+/// Passes the bytes of a SPDY connection through messages.
+pub async fn tunnel<C, B>(client: C, backend: B) -> Result<(), Error>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut client = WebSocketStream::from_raw_socket(client, Role::Server, None).await;
+    let (mut reader, mut writer) = tokio::io::split(backend);
+    let mut buffer = BytesMut::with_capacity(CHUNK);
+    loop {
+        tokio::select! {
+            read = reader.read_buf(&mut buffer) => {
+                if read? == 0 {
+                    return close(&mut client).await;
+                }
+                client.send(Message::Binary(buffer.split().freeze())).await?;
+                buffer.reserve(CHUNK);
+            }
+            message = client.next() => match message.transpose()? {
+                Some(Message::Binary(bytes)) => writer.write_all(&bytes).await?,
+                Some(Message::Close(_)) | None => return Ok(()),
+                Some(_) => {}
+            },
+        }
+    }
+}
+
+async fn close<C: AsyncRead + AsyncWrite + Unpin>(client: &mut WebSocketStream<C>) -> Result<(), Error> {
+    client.close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() })).await?;
+    // The client answers with its own close.
+    while let Some(Ok(_)) = client.next().await {}
+    Ok(())
+}
+
+fn channel_of(stream: u32) -> Option<u8> {
+    CHANNELS.iter().find(|(_, _, s)| *s == stream).map(|(channel, _, _)| *channel)
+}
+
+fn stream_of(channel: u8) -> Option<u32> {
+    CHANNELS.iter().find(|(c, _, _)| *c == channel).map(|(_, _, stream)| *stream)
+}
+
+fn with_channel(channel: u8, data: &[u8]) -> Bytes {
+    let mut message = BytesMut::with_capacity(1 + data.len());
+    message.extend_from_slice(&[channel]);
+    message.extend_from_slice(data);
+    message.freeze()
+}

@@ -1,0 +1,123 @@
+//! Volumes: brought into being before a pod's sandbox, kept up to date, taken away after its end.
+//!
+//! Everything of a pod lies below one directory named by its UID. All functions here block and are
+//! idempotent: an agent that died half way does the same again.
+
+mod atomic;
+mod empty_dir;
+mod host_path;
+mod mount_table;
+mod mounts;
+mod payload;
+mod sub_path;
+mod tokens;
+
+pub use mount_table::unmount_below;
+pub use mounts::ContainerFiles;
+pub use payload::Sources;
+pub use tokens::TokenCache;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1 as core;
+use thiserror::Error;
+
+use crate::Config;
+use crate::pod::Blueprint;
+use payload::{Payload, PayloadError};
+
+#[derive(Debug, Error)]
+pub enum VolumeError {
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
+    SetUp { volume: String, source: SetUpError },
+}
+
+#[derive(Debug, Error)]
+pub enum SetUpError {
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    #[error(transparent)]
+    HostPath(#[from] host_path::HostPathError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("this node cannot mount volumes of this type")]
+    Unsupported,
+}
+
+/// The volumes of one pod.
+pub struct PodVolumes<'a> {
+    blueprint: &'a Blueprint,
+    dir: PathBuf,
+}
+
+impl<'a> PodVolumes<'a> {
+    pub fn new(config: &Config, blueprint: &'a Blueprint) -> Self {
+        PodVolumes { blueprint, dir: config.pods_dir().join(&blueprint.uid) }
+    }
+
+    /// Makes every volume, or brings it up to date.
+    pub fn prepare(&self, sources: &Sources<'_>) -> Result<(), VolumeError> {
+        for volume in self.volumes() {
+            let name = volume.name.clone();
+            self.set_up(volume, sources).map_err(|source| VolumeError::SetUp { volume: name, source })?;
+        }
+        Ok(())
+    }
+
+    /// Unmounts and removes all that the pod had.
+    pub fn release(&self) -> io::Result<()> {
+        unmount_below(&self.dir);
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn volumes(&self) -> &[core::Volume] {
+        self.blueprint.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default()
+    }
+
+    /// Where a volume lies on the node.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        let volume = self.volumes().iter().find(|volume| volume.name == name)?;
+        Some(match &volume.host_path {
+            Some(host_path) => PathBuf::from(&host_path.path),
+            None => self.dir.join("volumes").join(name),
+        })
+    }
+
+    fn set_up(&self, volume: &core::Volume, sources: &Sources<'_>) -> Result<(), SetUpError> {
+        let dir = self.dir.join("volumes").join(&volume.name);
+        if let Some(host_path) = &volume.host_path {
+            return Ok(host_path::check(&host_path.path, host_path.type_.as_deref().unwrap_or_default())?);
+        }
+        if let Some(empty_dir) = &volume.empty_dir {
+            return Ok(empty_dir::prepare(&dir, empty_dir, self.group())?);
+        }
+        let payload: Payload = if let Some(source) = &volume.config_map {
+            sources.config_map(source)?
+        } else if let Some(source) = &volume.secret {
+            sources.secret(source)?
+        } else if let Some(source) = &volume.downward_api {
+            sources.downward(source)?
+        } else if let Some(source) = &volume.projected {
+            sources.projected(source)?
+        } else {
+            return Err(SetUpError::Unsupported);
+        };
+        atomic::write(&dir, &payload, self.group())?;
+        Ok(())
+    }
+
+    /// The group that owns the pod's volumes.
+    fn group(&self) -> Option<u32> {
+        let context = self.blueprint.spec().and_then(|spec| spec.security_context.as_ref());
+        context.and_then(|c| c.fs_group).and_then(|group| u32::try_from(group).ok())
+    }
+}

@@ -1,0 +1,180 @@
+//! Files of configMap, secret, downwardAPI and projected volumes. Pure: what they refer to was fetched before.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as core;
+use thiserror::Error;
+
+use crate::container::{FieldError, Placement, field, resource};
+use crate::objects::{Data, Objects};
+use crate::pod::Blueprint;
+
+pub const DEFAULT_MODE: i32 = 0o644;
+
+/// Files by their path below the volume.
+pub type Payload = BTreeMap<String, File>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub content: Vec<u8>,
+    pub mode: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PayloadError {
+    #[error("{kind} {namespace:?}/{name:?} not found")]
+    Missing { kind: &'static str, namespace: String, name: String },
+    #[error("references non-existent {kind} key: {key}")]
+    MissingKey { kind: &'static str, key: String },
+    #[error("invalid path {0:?}: it must be relative and must not contain '..'")]
+    Path(String),
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error("no token for audience {0:?}")]
+    Token(String),
+}
+
+/// Everything that a payload may be made of.
+pub struct Sources<'a> {
+    pub blueprint: &'a Blueprint,
+    pub placement: &'a Placement,
+    pub objects: &'a Objects,
+    /// Service account tokens by audience and lifetime.
+    pub tokens: &'a BTreeMap<TokenKey, String>,
+}
+
+/// Audience (empty: the API server's own) and lifetime in seconds.
+pub type TokenKey = (String, i64);
+
+pub const DEFAULT_TOKEN_SECONDS: i64 = 3600;
+
+pub fn token_key(source: &core::ServiceAccountTokenProjection) -> TokenKey {
+    let audience = source.audience.clone().unwrap_or_default();
+    (audience, source.expiration_seconds.unwrap_or(DEFAULT_TOKEN_SECONDS))
+}
+
+impl Sources<'_> {
+    pub fn config_map(&self, volume: &core::ConfigMapVolumeSource) -> Result<Payload, PayloadError> {
+        let mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
+        self.object("configmap", &volume.name, volume.items.as_deref(), volume.optional, mode)
+    }
+
+    pub fn secret(&self, volume: &core::SecretVolumeSource) -> Result<Payload, PayloadError> {
+        let mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
+        let name = volume.secret_name.as_deref().unwrap_or_default();
+        self.object("secret", name, volume.items.as_deref(), volume.optional, mode)
+    }
+
+    pub fn downward(&self, volume: &core::DownwardAPIVolumeSource) -> Result<Payload, PayloadError> {
+        self.fields(volume.items.as_deref(), volume.default_mode.unwrap_or(DEFAULT_MODE))
+    }
+
+    /// Later sources win.
+    pub fn projected(&self, volume: &core::ProjectedVolumeSource) -> Result<Payload, PayloadError> {
+        let mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
+        let mut payload = Payload::new();
+        for source in volume.sources.iter().flatten() {
+            if let Some(s) = &source.config_map {
+                payload.extend(self.object("configmap", &s.name, s.items.as_deref(), s.optional, mode)?);
+            }
+            if let Some(s) = &source.secret {
+                payload.extend(self.object("secret", &s.name, s.items.as_deref(), s.optional, mode)?);
+            }
+            if let Some(s) = &source.downward_api {
+                payload.extend(self.fields(s.items.as_deref(), mode)?);
+            }
+            if let Some(s) = &source.service_account_token {
+                let token = self.tokens.get(&token_key(s));
+                let token =
+                    token.ok_or_else(|| PayloadError::Token(s.audience.clone().unwrap_or_default()))?;
+                let file = File { content: token.clone().into_bytes(), mode: self.token_mode(mode) };
+                payload.insert(checked(&s.path)?, file);
+            }
+        }
+        Ok(payload)
+    }
+
+    /// With a group for its volumes a pod's tokens are for that group only.
+    fn token_mode(&self, mode: i32) -> u32 {
+        let context = self.blueprint.spec().and_then(|spec| spec.security_context.as_ref());
+        if context.is_some_and(|c| c.fs_group.is_some()) { 0o600 } else { mode as u32 }
+    }
+
+    fn object(
+        &self,
+        kind: &'static str,
+        name: &str,
+        items: Option<&[core::KeyToPath]>,
+        optional: Option<bool>,
+        mode: i32,
+    ) -> Result<Payload, PayloadError> {
+        let data = if kind == "secret" { self.objects.secret(name) } else { self.objects.config_map(name) };
+        let optional = optional == Some(true);
+        match data {
+            Some(data) => pick(kind, data, items, optional, mode),
+            None if optional => Ok(Payload::new()),
+            None => Err(PayloadError::Missing {
+                kind,
+                namespace: self.blueprint.namespace.clone(),
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    fn fields(
+        &self,
+        items: Option<&[core::DownwardAPIVolumeFile]>,
+        mode: i32,
+    ) -> Result<Payload, PayloadError> {
+        let mut payload = Payload::new();
+        for item in items.unwrap_or_default() {
+            let value = match (&item.field_ref, &item.resource_field_ref) {
+                (Some(selector), _) => field(self.blueprint, self.placement, &selector.field_path)?,
+                (None, Some(selector)) => resource(self.blueprint, self.placement, "", selector)?,
+                (None, None) => String::new(),
+            };
+            let file = File { content: value.into_bytes(), mode: item.mode.unwrap_or(mode) as u32 };
+            payload.insert(checked(&item.path)?, file);
+        }
+        Ok(payload)
+    }
+}
+
+fn pick(
+    kind: &'static str,
+    data: &Data,
+    items: Option<&[core::KeyToPath]>,
+    optional: bool,
+    mode: i32,
+) -> Result<Payload, PayloadError> {
+    let Some(items) = items else {
+        let file = |content: &Vec<u8>| File { content: content.clone(), mode: mode as u32 };
+        return data.iter().map(|(key, content)| Ok((checked(key)?, file(content)))).collect();
+    };
+    let mut payload = Payload::new();
+    for item in items {
+        match data.get(&item.key) {
+            Some(content) => {
+                let file = File { content: content.clone(), mode: item.mode.unwrap_or(mode) as u32 };
+                payload.insert(checked(&item.path)?, file);
+            }
+            None if optional => {}
+            None => return Err(PayloadError::MissingKey { kind, key: item.key.clone() }),
+        }
+    }
+    Ok(payload)
+}
+
+/// A path that stays in the volume and out of the way of the atomic swap.
+fn checked(path: &str) -> Result<String, PayloadError> {
+    let bad = path.is_empty()
+        || path.starts_with('/')
+        || path.starts_with("..")
+        || path.contains('\0')
+        || path.split('/').any(|part| part == "..");
+    if bad { Err(PayloadError::Path(path.to_owned())) } else { Ok(path.to_owned()) }
+}
+
+#[cfg(test)]
+#[path = "payload_tests.rs"]
+mod tests;
