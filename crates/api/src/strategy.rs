@@ -13,6 +13,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Before a new object is stored: drops what users may not set (the registry handles `status`).
     fn prepare_create(&self, _object: &mut Value) {}
 
+    /// Whether a new object may come with a status: nodes register with one.
+    fn keeps_status_on_create(&self) -> bool {
+        false
+    }
+
     /// Before a changed object is stored.
     fn prepare_update(&self, _object: &mut Value, _old: &Value) {}
 

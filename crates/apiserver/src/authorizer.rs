@@ -13,6 +13,7 @@ use minik8s_auth::{Attributes, Decision, User};
 use minik8s_store::{Change, Range, Store, WatchItem};
 use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Snapshot;
@@ -26,6 +27,7 @@ pub struct Authorizer {
     policy: RwLock<Policy>,
     nodes: RwLock<NodeAuthorizer>,
     ready: AtomicBool,
+    changed: Notify,
 }
 
 impl Authorizer {
@@ -36,6 +38,11 @@ impl Authorizer {
     /// The rules have been read once.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Returns after the RBAC rules have changed.
+    pub async fn policy_changed(&self) {
+        self.changed.notified().await;
     }
 
     pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
@@ -96,6 +103,7 @@ impl Authorizer {
             self.reload(store, followed).await?;
         }
         self.ready.store(true, Ordering::Release);
+        self.changed.notify_one();
         Ok(())
     }
 
@@ -137,6 +145,9 @@ impl Authorizer {
             match &event.change {
                 Change::Put(value) => self.upsert(followed, &event.key, value),
                 Change::Delete => self.remove(followed, &event.key),
+            }
+            if followed == Followed::Rbac {
+                self.changed.notify_one();
             }
         }
         Ok(())

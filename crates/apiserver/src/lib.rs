@@ -2,9 +2,12 @@
 //!
 //! A request passes, in this order: `listener` (TLS) or `local` (in process) → `api` (limits, panics,
 //! metrics) → `authenticator` → `authorizer` → `dispatch` → `registry` (with `admission`) → the store.
-//! Only this crate touches the store. It runs no controllers: those are clients like any other.
+//! Only this crate touches the store. It runs no controllers: those are clients like any other. What it does
+//! by itself is tending its own data: `custom` (definitions become served kinds), `aggregation` (roles made of
+//! roles), `expiry` (old events).
 
 mod admission;
+mod aggregation;
 mod answer;
 mod api;
 mod authenticator;
@@ -16,6 +19,7 @@ mod custom;
 mod discovery;
 mod dispatch;
 mod error;
+mod expiry;
 mod flow;
 mod form;
 mod health;

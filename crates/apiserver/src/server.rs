@@ -29,7 +29,7 @@ use crate::local::LocalService;
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
 use crate::registry::Registry;
-use crate::{bootstrap, custom, listener};
+use crate::{aggregation, bootstrap, custom, expiry, listener};
 
 /// As many requests at once as upstream allows.
 const READING: usize = 400;
@@ -98,6 +98,8 @@ impl Server {
         let authorizer = api.authorizer.clone();
         self.tasks.spawn(authorizer.run(api.registry.store.clone(), self.stop.clone()));
         self.tasks.spawn(custom::run(api.clone(), self.stop.clone()));
+        self.tasks.spawn(aggregation::run(api.clone(), self.stop.clone()));
+        self.tasks.spawn(expiry::run(api.clone(), self.stop.clone()));
         Ok(())
     }
 

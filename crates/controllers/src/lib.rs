@@ -3,13 +3,21 @@
 //! Each is a [`minik8s_runtime::Controller`]: it names what it watches, observes the caches, and makes a plan
 //! by a pure function. Effects, retries, back-off and leader gating are the runtime's. No controller polls.
 
+mod catalog;
 mod claim;
 pub mod deployment;
+pub mod garbage;
 mod hash;
+pub mod namespace;
+pub mod node;
+pub mod node_range;
 mod orphans;
+pub mod pod_garbage;
 mod pods;
 pub mod replicas;
 mod run;
+pub mod service_account;
 mod template;
 
+pub use catalog::Catalog;
 pub use run::{Config, run};

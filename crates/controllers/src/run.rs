@@ -2,15 +2,24 @@
 
 use std::sync::Arc;
 
+use ipnet::Ipv4Net;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use minik8s_runtime::{Caches, Manager, Settings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::Catalog;
 use crate::deployment::Deployments;
+use crate::garbage::GarbageCollector;
+use crate::namespace::Namespaces;
+use crate::node::NodeLifecycle;
+use crate::node_range::NodeRanges;
+use crate::pod_garbage::PodGarbage;
 use crate::replicas::Replicas;
+use crate::service_account::{DefaultAccounts, RootCertificates};
 
 /// What the controllers need to be told.
 pub struct Config {
@@ -19,22 +28,46 @@ pub struct Config {
     pub leads: watch::Receiver<bool>,
     /// Caches to share with others of this process.
     pub caches: Option<Arc<Caches>>,
+    /// The CA certificate (PEM) that pods are to trust.
+    pub root_ca: Option<String>,
+    /// Nodes without a range of pod addresses get one out of this.
+    pub cluster_range: Option<Ipv4Net>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let settings = Settings::default();
-        Config { stop: settings.stop, leads: settings.leads, caches: None }
+        Config {
+            stop: settings.stop,
+            leads: settings.leads,
+            caches: None,
+            root_ca: None,
+            cluster_range: None,
+        }
     }
 }
 
 /// Runs every controller until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { stop, leads, caches } = config;
+    let Config { stop, leads, caches, root_ca, cluster_range } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
-    let mut manager = Manager::new(client, caches, Settings { stop, leads });
+    let settings = Settings { stop: stop.clone(), leads };
+    let mut manager = Manager::new(client.clone(), caches.clone(), settings);
     manager.add(Replicas::<ReplicaSet>::default());
     manager.add(Replicas::<ReplicationController>::default());
     manager.add(Deployments);
-    manager.run().await;
+    manager.add(DefaultAccounts);
+    if let Some(certificate) = root_ca {
+        manager.add(RootCertificates { certificate });
+    }
+    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now)));
+    if let Some(cluster) = cluster_range {
+        manager.add(NodeRanges { cluster });
+    }
+    manager.add(PodGarbage);
+    // Last, so that kinds which others want whole are not watched twice.
+    let catalog = Arc::new(Catalog::default());
+    manager.add(GarbageCollector::new(catalog.clone()));
+    manager.add(Namespaces::new(catalog.clone()));
+    tokio::join!(manager.run(), catalog.run(client, caches, stop));
 }

@@ -1,10 +1,13 @@
 //! The node beside the control plane, and taking it apart.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context;
 use ipnet::Ipv4Net;
-use minik8s_kubelet::Config;
+use jiff::{SignedDuration, Timestamp};
+use minik8s_auth::pki::{AltNames, Pki, Subject};
+use minik8s_kubelet::{Config, Serving};
 
 use crate::flags::ServerFlags;
 use crate::host;
@@ -12,15 +15,29 @@ use crate::host;
 /// Addresses per node: a /24 out of the cluster's range.
 const NODE_PREFIX: u8 = 24;
 
+/// Issued anew at every start.
+const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
+
 /// The node's configuration out of the server's flags.
-pub fn config(flags: &ServerFlags, node_name: &str) -> anyhow::Result<Config> {
+pub fn config(flags: &ServerFlags, node_name: &str, pki: &Pki) -> anyhow::Result<Config> {
     let address = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
     let data_dir = std::path::absolute(&flags.data_dir).context("--data-dir")?;
     let mut config = Config::new(node_name, &data_dir, address);
     config.pod_cidr = Some(first_node_range(flags.cluster_cidr));
     config.cluster_domain = flags.cluster_domain.clone();
+    config.port = flags.node_port;
+    config.serving = Some(serving(pki, node_name, address)?);
     config.validate()?;
     Ok(config)
+}
+
+/// The node's port shows a certificate of the cluster's authority and lets the API server in, nobody else.
+fn serving(pki: &Pki, node_name: &str, address: IpAddr) -> anyhow::Result<Serving> {
+    let subject = Subject::new(&format!("system:node:{node_name}"), &["system:nodes"]);
+    let names = AltNames { dns: [node_name.to_owned()].into(), ips: [address].into() };
+    let (certificate, key) = pki.issue_server(subject, names, CERTIFICATE_LIFETIME, Timestamp::now())?;
+    let client_name = "kube-apiserver-kubelet-client".to_owned();
+    Ok(Serving { certificate, key, client_ca: pki.ca_pem(), client_name })
 }
 
 /// The range of the first node.

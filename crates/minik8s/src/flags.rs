@@ -86,6 +86,9 @@ pub struct ServerFlags {
     /// Name of this machine's node; the host name by default
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
+    /// Port on which the node answers the API server: logs, exec, figures
+    #[arg(long, value_name = "N", default_value_t = 10250)]
+    pub node_port: u16,
     /// Run the control plane alone, without a node on this machine
     #[arg(long)]
     pub no_agent: bool,

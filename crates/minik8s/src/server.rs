@@ -48,7 +48,7 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     ));
     if !flags.no_agent {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
-        let node = agent::config(&flags, &node_name)?;
+        let node = agent::config(&flags, &node_name, &pki)?;
         let node_client = client(&server, &format!("system:node:{node_name}"));
         tokio::spawn(async move {
             if let Err(error) = minik8s_kubelet::run(node, node_client).await {

@@ -36,10 +36,19 @@ pub enum Action {
         grace_seconds: Option<i64>,
         told: Option<Told>,
     },
+    /// Deletes every object of a kind in a namespace.
+    DeleteCollection {
+        kind: Kind,
+        namespace: String,
+    },
     /// Asks the API itself, not the cache, and ends the plan (to be retried) if any object is there.
     RequireNone {
         kind: Kind,
         namespace: String,
+    },
+    /// Likewise, if this object (with this UID, if one is given) is there.
+    RequireAbsent {
+        target: Target,
     },
 }
 
@@ -163,8 +172,11 @@ impl Action {
             Action::Update { target, .. }
             | Action::Patch { target, .. }
             | Action::Post { target, .. }
+            | Action::RequireAbsent { target }
             | Action::Delete { target, .. } => (&target.kind, target.key.clone()),
-            Action::RequireNone { kind, namespace } => (kind, Key::new(namespace, "")),
+            Action::RequireNone { kind, namespace } | Action::DeleteCollection { kind, namespace } => {
+                (kind, Key::new(namespace, ""))
+            }
         }
     }
 }

@@ -19,9 +19,15 @@ pub type MetaChange<'a> = (Option<&'a ObjectMeta>, Option<&'a ObjectMeta>);
 type MetaListener = Box<dyn Fn(&Kind, MetaChange<'_>) + Send + Sync>;
 
 pub struct Caches {
-    entries: RwLock<HashMap<(String, String), Arc<dyn AnyCache>>>,
+    entries: RwLock<HashMap<(String, String), Entry>>,
     /// None in tests, where the test feeds the caches.
     source: Option<(Client, CancellationToken)>,
+}
+
+struct Entry {
+    cache: Arc<dyn AnyCache>,
+    /// Ends its watch.
+    stop: CancellationToken,
 }
 
 /// A cache without its type.
@@ -38,6 +44,8 @@ pub trait AnyCache: Send + Sync {
     /// As if the watch had shown its deletion.
     fn remove_json(&self, object: &[u8]);
     fn forget(&self, key: &Key, uid: &str);
+    /// Nothing of this kind exists any more.
+    fn clear(&self);
     fn wait_synced(&self) -> BoxFuture<'_, ()>;
     fn is_synced(&self) -> bool;
 }
@@ -71,24 +79,33 @@ impl Caches {
 
     /// The cache that holds a kind, if anybody asked for it before.
     pub fn find(&self, kind: &Kind) -> Option<Arc<dyn AnyCache>> {
-        self.entries.read().get(&id(kind)).cloned()
+        self.entries.read().get(&id(kind)).map(|entry| entry.cache.clone())
+    }
+
+    /// Ends the watch of a kind that is no longer served; its objects are told as gone.
+    pub fn remove(&self, kind: &Kind) {
+        if let Some(entry) = self.entries.write().remove(&id(kind)) {
+            entry.stop.cancel();
+            entry.cache.clear();
+        }
     }
 
     pub fn all(&self) -> Vec<Arc<dyn AnyCache>> {
-        self.entries.read().values().cloned().collect()
+        self.entries.read().values().map(|entry| entry.cache.clone()).collect()
     }
 
     fn start<K: Cached>(&self, kind: Kind) -> Arc<Cache<K>> {
         let mut entries = self.entries.write();
-        if let Some(cache) = entries.get(&id(&kind)).and_then(|cache| cache.clone().as_any().downcast().ok())
-        {
+        let known = entries.get(&id(&kind)).map(|entry| entry.cache.clone());
+        if let Some(cache) = known.and_then(|cache| cache.as_any().downcast().ok()) {
             return cache;
         }
         let cache = Arc::new(Cache::<K>::new(kind.clone()));
-        entries.insert(id(&kind), cache.clone());
+        let stop = self.source.as_ref().map(|(_, stop)| stop.child_token()).unwrap_or_default();
+        entries.insert(id(&kind), Entry { cache: cache.clone(), stop: stop.clone() });
         match &self.source {
-            Some((client, stop)) => {
-                tokio::spawn(reflect(client.clone(), cache.clone(), stop.clone()));
+            Some((client, _)) => {
+                tokio::spawn(reflect(client.clone(), cache.clone(), stop));
             }
             None => cache.replace(Vec::new(), 0),
         }
@@ -146,6 +163,10 @@ impl<K: Cached> AnyCache for Cache<K> {
 
     fn forget(&self, key: &Key, uid: &str) {
         Cache::forget(self, key, uid);
+    }
+
+    fn clear(&self) {
+        self.replace(Vec::new(), u64::MAX);
     }
 
     fn wait_synced(&self) -> BoxFuture<'_, ()> {

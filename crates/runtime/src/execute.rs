@@ -25,8 +25,9 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
-    #[error("there are still {0}")]
-    Remaining(String),
+    /// Something that must be gone first is still there, says the API.
+    #[error("waiting for {0} to be gone")]
+    NotYet(String),
 }
 
 impl Error {
@@ -41,9 +42,13 @@ impl Error {
         }
     }
 
-    /// Somebody else wrote first: the watch will show it, and a new plan will do.
-    pub fn is_conflict(&self) -> bool {
-        matches!(self, Error::Request { source, .. } if status(source).is_some_and(|s| s.code == 409))
+    /// Part of normal life: somebody else wrote first, or something takes its time. The watch will show
+    /// it, and a new plan will do.
+    pub fn is_expected(&self) -> bool {
+        match self {
+            Error::Request { source, .. } => status(source).is_some_and(|s| s.code == 409),
+            Error::NotYet(_) => true,
+        }
     }
 }
 
@@ -112,7 +117,9 @@ impl Executor {
                 let outcome = self.delete(target, &options).await;
                 self.tell(component, told.as_ref(), outcome)
             }
+            Action::DeleteCollection { kind, namespace } => self.delete_collection(kind, namespace).await,
             Action::RequireNone { kind, namespace } => self.require_none(kind, namespace).await,
+            Action::RequireAbsent { target } => self.require_absent(target).await,
         }
     }
 
@@ -184,6 +191,31 @@ impl Executor {
         }
     }
 
+    async fn delete_collection(&self, kind: &Kind, namespace: &str) -> Result<(), Error> {
+        let path = kind.collection_path(namespace);
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        match self.send(Method::DELETE, &path, &options).await {
+            Ok(_) => Ok(()),
+            Err(source) if is_gone(&source) => Ok(()),
+            Err(source) => Err(failed("delete all", kind, Key::new(namespace, ""), source)),
+        }
+    }
+
+    async fn require_absent(&self, target: &Target) -> Result<(), Error> {
+        let path = target.kind.object_path(&target.key);
+        let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError);
+        let outcome = match request {
+            Ok(request) => self.client.request::<MetaOnly>(request).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(found) if target.uid.is_some() && found.metadata.uid != target.uid => Ok(()),
+            Ok(_) => Err(Error::NotYet(format!("{} {}", target.kind, target.key))),
+            Err(source) if is_gone(&source) => Ok(()),
+            Err(source) => Err(failed("get", &target.kind, target.key.clone(), source)),
+        }
+    }
+
     async fn require_none(&self, kind: &Kind, namespace: &str) -> Result<(), Error> {
         #[derive(serde::Deserialize)]
         struct Found {
@@ -198,7 +230,7 @@ impl Executor {
         };
         match outcome {
             Ok(found) if found.items.is_empty() => Ok(()),
-            Ok(_) => Err(Error::Remaining(format!("{kind} in namespace {namespace}"))),
+            Ok(_) => Err(Error::NotYet(format!("{kind} in namespace {namespace}"))),
             Err(source) if is_gone(&source) => Ok(()),
             Err(source) => Err(failed("list", kind, Key::new(namespace, ""), source)),
         }
@@ -252,6 +284,7 @@ fn are_alike(a: &Action, b: &Action) -> bool {
             a.kind == b.kind && a.key != b.key
         }
         (Action::RequireNone { .. }, Action::RequireNone { .. }) => true,
+        (Action::RequireAbsent { .. }, Action::RequireAbsent { .. }) => true,
         _ => std::ptr::eq(a, b),
     }
 }

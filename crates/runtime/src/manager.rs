@@ -128,8 +128,8 @@ impl<C: Controller> Worker<C> {
         let name = self.controller.name();
         match self.executor.run(name, plan).await {
             Ok(()) => held.succeeded = true,
-            Err(error) if error.is_conflict() => {
-                tracing::debug!(controller = name, ?key, %error, "conflict, will retry");
+            Err(error) if error.is_expected() => {
+                tracing::debug!(controller = name, ?key, %error, "will retry");
             }
             Err(error) => {
                 let cause = error.cause();

@@ -187,10 +187,10 @@ async fn a_file_that_has_become_too_large_shrinks() {
     let size = || std::fs::metadata(&path).unwrap().len() as usize / MEGABYTE;
     let store = open(&path);
     put(&*store, "/small".into(), value("x")).await;
-    for number in 0..20 {
-        put(&*store, format!("/large/{number}"), vec![1; MEGABYTE]).await;
+    for number in 0..60 {
+        put(&*store, format!("/large/{number}"), vec![1; MEGABYTE / 5]).await;
     }
-    let deletions = (0..20).map(|number| Op::Delete { key: format!("/large/{number}") }).collect();
+    let deletions = (0..60).map(|number| Op::Delete { key: format!("/large/{number}") }).collect();
     store.commit(Commit { conditions: Vec::new(), ops: deletions }).await.unwrap();
     let large = size();
     store.compact(store.revision().await.unwrap()).await.unwrap();

@@ -9,14 +9,14 @@ use super::SelectorError;
 use crate::format;
 
 /// What an object's labels must fulfil. The default selects everything.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// Sorted by key; None selects nothing, as an absent selector of a workload does.
     requirements: Option<Vec<Requirement>>,
 }
 
 /// One condition on one label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     pub key: String,
     pub operator: Operator,
@@ -24,7 +24,7 @@ pub struct Requirement {
     pub values: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     Equals,
     DoubleEquals,

@@ -49,7 +49,7 @@ impl Registry {
                 call.name
             )));
         }
-        if served.has_status() {
+        if served.has_status() && !served.strategy.keeps_status_on_create() {
             object.as_object_mut().map(|map| map.shift_remove("status"));
         }
         let mut also = Commit::default();

@@ -54,7 +54,7 @@ impl Kubelet {
 
 /// Sets phase and the Ready condition, and a node if the pod has none.
 pub fn set_pod_phase(world: &mut World, key: &Key, phase: &str) {
-    let now = world.now;
+    let now = world.now();
     world.change::<Pod>(key, |pod| {
         let ready = if phase == "Running" { "True" } else { "False" };
         let spec = pod.spec.get_or_insert_default();

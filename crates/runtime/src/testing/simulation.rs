@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
 use super::{Random, World};
@@ -16,7 +15,7 @@ pub type Actor = Box<dyn Fn(&mut World) -> bool>;
 /// No honest control loop needs more turns than this to settle a test world.
 const MOST_TURNS: usize = 5_000;
 /// Nobody in these tests waits longer than this.
-const HORIZON: Duration = Duration::from_secs(7 * 24 * 3600);
+const HORIZON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub struct Simulation {
     pub world: World,
@@ -27,11 +26,12 @@ pub struct Simulation {
     fuse: Option<usize>,
     appointments: BTreeMap<(Timestamp, usize, usize), ()>,
     start: Timestamp,
+    horizon: SignedDuration,
 }
 
 impl Simulation {
     pub fn new(world: World) -> Self {
-        let start = world.now;
+        let start = world.now();
         Simulation {
             world,
             controllers: Vec::new(),
@@ -40,6 +40,7 @@ impl Simulation {
             fuse: None,
             appointments: BTreeMap::new(),
             start,
+            horizon: HORIZON,
         }
     }
 
@@ -61,14 +62,14 @@ impl Simulation {
         self.random = Some(Random::new(seed));
     }
 
+    /// The clock stops this long after the start.
+    pub fn stop_at(&mut self, since_start: SignedDuration) {
+        self.horizon = since_start;
+    }
+
     /// After this many actions everything stops in the middle of whatever it does, and starts anew.
     pub fn crash_after(&mut self, actions: usize) {
         self.fuse = Some(actions);
-    }
-
-    /// True if the crash has not happened.
-    pub fn is_fuse_left(&self) -> bool {
-        self.fuse.is_some()
     }
 
     /// Runs until nobody has anything to do, then demands that planning again finds nothing.
@@ -102,7 +103,7 @@ impl Simulation {
     fn run_key(&mut self, controller: usize, which: usize) {
         let (key, plan) = self.controllers[controller].take(&self.world, which);
         if let Some(delay) = plan.again_after {
-            self.appointments.insert((self.world.now + delay, controller, key), ());
+            self.appointments.insert((self.world.now() + delay, controller, key), ());
         }
         // A request may fail at any point; the rest of the plan is then left undone and retried.
         let cut = self.random.as_mut().map_or(0, |r| if r.below(4) == 0 { r.below(3) } else { 0 });
@@ -131,10 +132,14 @@ impl Simulation {
     /// Moves the clock to the next appointment.
     fn wait(&mut self) -> bool {
         let Some(((at, controller, key), ())) = self.appointments.pop_first() else { return false };
-        if at.duration_since(self.start).unsigned_abs() > HORIZON {
+        if at.duration_since(self.start) > self.horizon {
+            self.appointments.insert((at, controller, key), ());
             return false;
         }
-        self.world.now = self.world.now.max(at);
+        self.world.advance_to(at);
+        self.actors.iter().for_each(|actor| {
+            actor(&mut self.world);
+        });
         self.controllers[controller].want(key);
         true
     }
@@ -196,7 +201,7 @@ impl<C: Controller> Driver<C> {
 
     fn plan(&self, world: &World, key: &C::Key) -> Plan {
         let seen = self.controller.observe(world.caches(), key);
-        seen.map(|seen| self.controller.plan(&seen, world.now)).unwrap_or_default()
+        seen.map(|seen| self.controller.plan(&seen, world.now())).unwrap_or_default()
     }
 }
 

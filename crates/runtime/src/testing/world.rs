@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::{Action, Cache, Caches, Key, Kind, Object, Propagation, Target};
 
 pub struct World {
-    pub now: Timestamp,
+    now: Arc<Mutex<Timestamp>>,
     caches: Arc<Caches>,
     objects: BTreeMap<(Kind, Key), Value>,
     revision: u64,
@@ -30,7 +30,7 @@ pub enum Refused {
 impl Default for World {
     fn default() -> Self {
         World {
-            now: Timestamp::from_second(1_900_000_000).expect("in range"),
+            now: Arc::new(Mutex::new(Timestamp::from_second(1_900_000_000).expect("in range"))),
             caches: Caches::detached(),
             objects: BTreeMap::new(),
             revision: 0,
@@ -56,7 +56,7 @@ impl World {
     /// The same objects in a world of its own.
     pub fn copy(&self) -> World {
         World {
-            now: self.now,
+            now: Arc::new(Mutex::new(self.now())),
             caches: Caches::detached(),
             objects: self.objects.clone(),
             revision: self.revision,
@@ -108,8 +108,20 @@ impl World {
         self.drop_object(&Kind::of::<K>(), key);
     }
 
-    pub fn advance(&mut self, by: Duration) {
-        self.now += by;
+    pub fn now(&self) -> Timestamp {
+        *self.now.lock()
+    }
+
+    /// The world's time for those who carry a clock.
+    pub fn clock(&self) -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
+        let now = self.now.clone();
+        Arc::new(move || *now.lock())
+    }
+
+    /// Moves the clock; it never goes back.
+    pub fn advance_to(&mut self, then: Timestamp) {
+        let mut now = self.now.lock();
+        *now = then.max(*now);
     }
 
     /// Carries out one action.
@@ -145,13 +157,29 @@ impl World {
                 }
                 "delete".to_owned()
             }
+            Action::DeleteCollection { namespace, .. } => {
+                for target in self.targets_in(&kind, namespace) {
+                    self.remove(&target, None, None)?;
+                }
+                "delete all".to_owned()
+            }
             Action::RequireNone { namespace, .. } => {
-                let any = self.objects.keys().any(|(k, o)| *k == kind && o.namespace == *namespace);
+                let any = !self.targets_in(&kind, namespace).is_empty();
                 return if any { Err(Refused::Remaining) } else { Ok(()) };
+            }
+            Action::RequireAbsent { target } => {
+                return if self.guarded(target).is_ok() { Err(Refused::Remaining) } else { Ok(()) };
             }
         };
         self.log.push(format!("{verb} {kind} {key}"));
         Ok(())
+    }
+
+    fn targets_in(&self, kind: &Kind, namespace: &str) -> Vec<Target> {
+        let keys = self.objects.keys().filter(|(k, key)| k == kind && key.namespace == namespace);
+        let target =
+            |key: &Key| Target { kind: kind.clone(), key: key.clone(), uid: None, resource_version: None };
+        keys.map(|(_, key)| target(key)).collect()
     }
 
     fn create(
@@ -180,7 +208,7 @@ impl World {
             meta["uid"] = json!(format!("uid-{id}"));
         }
         if meta["creationTimestamp"].is_null() {
-            meta["creationTimestamp"] = json!(self.now.to_string());
+            meta["creationTimestamp"] = json!(self.now().to_string());
         }
         meta["generation"] = json!(1);
         if !keep_status && let Some(fields) = object.as_object_mut() {
@@ -198,6 +226,11 @@ impl World {
         }
         let (mut stored, status_from) = match subresource {
             Some("status") => (old.clone(), new),
+            // A namespace goes with the last finalizer of its spec.
+            Some("finalize") if new["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty) => {
+                self.drop_object(&target.kind, &target.key);
+                return Ok(());
+            }
             _ => (new.clone(), &old),
         };
         match status_from.get("status") {
@@ -250,7 +283,7 @@ impl World {
             return Ok(());
         }
         if meta["deletionTimestamp"].is_null() {
-            meta["deletionTimestamp"] = json!(self.now.to_string());
+            meta["deletionTimestamp"] = json!(self.now().to_string());
             meta["deletionGracePeriodSeconds"] = json!(grace);
         }
         self.store(target.kind.clone(), target.key.clone(), object);

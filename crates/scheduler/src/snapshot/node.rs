@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use super::{PodInfo, Resources, Slot};
+use minik8s_api::Quantity;
 use minik8s_runtime::Key;
+
+use super::{PodInfo, Resources, Slot};
 
 /// A port of the host that a pod occupies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +78,8 @@ impl NodeInfo {
         let status = node.status.as_ref();
         let offered = status.and_then(|s| s.allocatable.as_ref().or(s.capacity.as_ref()));
         self.allocatable = Resources::of_map(offered);
-        let pods = offered.and_then(|map| map.get("pods")).map(minik8s_runtime::Amount::of);
-        self.max_pods = pods.map_or(0, |amount| usize::try_from(amount.units()).unwrap_or(0));
+        let pods = offered.and_then(|map| map.get("pods")).and_then(|q| Quantity::try_from(q).ok());
+        self.max_pods = pods.map_or(0, |amount| usize::try_from(amount.value()).unwrap_or(0));
         let spec = node.spec.as_ref();
         self.taints = spec.and_then(|s| s.taints.clone()).unwrap_or_default();
         self.unschedulable = spec.and_then(|s| s.unschedulable).unwrap_or(false);

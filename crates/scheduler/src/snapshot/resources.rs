@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use minik8s_runtime::Amount;
+use minik8s_api::Quantity as Amount;
 
 /// CPU in thousandths, bytes, and whatever else nodes offer (`nvidia.com/gpu`, `hugepages-2Mi`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,13 +20,14 @@ impl Resources {
     pub fn of_map(map: Option<&BTreeMap<String, Quantity>>) -> Self {
         let mut resources = Resources::default();
         for (name, quantity) in map.into_iter().flatten() {
-            let amount = Amount::of(quantity);
+            // What cannot be parsed counts as nothing: the API server refused it long before.
+            let amount = Amount::try_from(quantity).unwrap_or_default();
             match name.as_str() {
-                "cpu" => resources.cpu = amount.millis(),
-                "memory" => resources.memory = amount.units(),
-                "ephemeral-storage" => resources.ephemeral_storage = amount.units(),
+                "cpu" => resources.cpu = amount.milli(),
+                "memory" => resources.memory = amount.value(),
+                "ephemeral-storage" => resources.ephemeral_storage = amount.value(),
                 "pods" => {}
-                other => resources.others.push((other.into(), amount.units())),
+                other => resources.others.push((other.into(), amount.value())),
             }
         }
         resources

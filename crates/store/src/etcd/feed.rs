@@ -4,7 +4,7 @@
 //! makes progress certain: whoever waits for a revision of this store will see an event at or after it. Only
 //! revisions made by others in the same etcd stay unseen; for those the marker is written.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use etcd_client::{Client, EventType, WatchOptions, WatchResponse, WatchStream};
@@ -26,9 +26,11 @@ pub(super) async fn mark(client: &Client, keys: &Keys) -> Result<Revision> {
     header_revision(request("mark", kv.put(keys.marker(), "", None)).await?.header())
 }
 
-/// Makes sure that the feed gets to `revision`, even if that was made outside of this store.
-pub(super) async fn nudge(shared: Arc<Shared>, revision: Revision) {
+/// Makes sure that the feed gets to `revision`, even if that was made outside of this store. A store that is
+/// gone by then is left alone.
+pub(super) async fn nudge(shared: Weak<Shared>, revision: Revision) {
     tokio::time::sleep(PATIENCE).await;
+    let Some(shared) = shared.upgrade() else { return };
     if shared.hub.window().end() >= revision {
         return;
     }

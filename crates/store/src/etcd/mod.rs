@@ -174,7 +174,7 @@ impl Store for EtcdStore {
         let newest = self.revision().await?;
         watch.promise_progress(newest);
         if self.shared.hub.window().end() < newest {
-            tokio::spawn(feed::nudge(self.shared.clone(), newest));
+            tokio::spawn(feed::nudge(Arc::downgrade(&self.shared), newest));
         }
         Ok(newest)
     }

@@ -10,6 +10,14 @@ async fn watch(store: &dyn Store, prefix: &str, after: u64) -> Watch {
     store.watch(prefix, after).await.expect("watching")
 }
 
+/// Waits until an engine that hears of changes from elsewhere has heard of all so far: until then they would
+/// come live, and a small queue would be too small for them.
+async fn settle(store: &dyn Store, start: u64) {
+    let newest = store.revision().await.unwrap();
+    let mut watch = watch(store, "/none", start).await;
+    events_until(store, &mut watch, newest).await;
+}
+
 pub async fn changes_arrive_with_what_was_before(lab: &impl Lab) {
     let store = lab.default_store().await;
     let start = store.revision().await.unwrap();
@@ -55,6 +63,7 @@ pub async fn the_far_past_comes_first(lab: &impl Lab) {
             revisions.push(commit(&*store, put(&format!("/a/{}", number % 7), number.to_string())).await);
             commit(&*store, put("/b", "x")).await;
         }
+        settle(&*store, start).await;
         let mut watch = watch(&*store, "/a/", start).await;
         for (number, revision) in revisions.iter().enumerate() {
             let event = next_event(&mut watch).await;
@@ -123,6 +132,7 @@ pub async fn a_slow_start_is_not_cut_off(lab: &impl Lab) {
     for number in 0..60 {
         commit(&*store, put("/a", number.to_string())).await;
     }
+    settle(&*store, start).await;
     let mut watch = watch(&*store, "/a", start).await;
     for number in 0..60 {
         if number < 30 {

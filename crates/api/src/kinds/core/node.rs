@@ -22,6 +22,10 @@ pub(in crate::kinds) fn resource() -> Resource {
 struct Nodes;
 
 impl Strategy for Nodes {
+    fn keeps_status_on_create(&self) -> bool {
+        true
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(status) = object.get_mut("status")
             && let Some(capacity) = status.get("capacity").cloned()

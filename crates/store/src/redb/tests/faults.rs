@@ -1,11 +1,13 @@
 //! Disks that fail, fill up or take their time.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
 
 use super::simulated_disk::{Failure, SimulatedDisk};
 use super::{open, put, try_put};
-use crate::{Error, Range, Store, WatchItem};
+use crate::{Error, Range, RedbStore, Result, Revision, Store, WatchItem};
 
 /// Fails the disk at every point of a commit in turn. Whatever is answered must be true, then and after
 /// opening again.
@@ -57,6 +59,11 @@ async fn a_full_disk_is_named() {
     assert!(error.to_string().contains("simulated"), "{error}");
 }
 
+fn put_in_background(store: &Arc<RedbStore>, key: &str) -> JoinHandle<Result<Revision>> {
+    let (store, key) = (store.clone(), key.to_owned());
+    tokio::spawn(async move { try_put(&store, &key, "x").await })
+}
+
 #[tokio::test]
 async fn nothing_is_seen_before_it_is_durable() {
     let disk = SimulatedDisk::new();
@@ -64,11 +71,9 @@ async fn nothing_is_seen_before_it_is_durable() {
     let start = store.revision().await.unwrap();
     let mut watch = store.watch("/", start).await.unwrap();
     disk.block_syncs(true);
-    let commit = tokio::spawn({
-        let store = store.clone();
-        async move { try_put(&store, "/a", "1").await }
-    });
-    let silence = tokio::time::timeout(Duration::from_millis(200), watch.next()).await;
+    let commit = put_in_background(&store, "/a");
+    disk.until_blocked().await;
+    let silence = tokio::time::timeout(Duration::from_millis(50), watch.next()).await;
     assert!(silence.is_err(), "{silence:?}");
     assert!(!commit.is_finished());
     assert_eq!(store.get("/a").await.unwrap(), None);
@@ -86,21 +91,16 @@ async fn a_slow_disk_slows_only_writes_and_those_together() {
     let disk = SimulatedDisk::new();
     let store = open(&disk).unwrap();
     try_put(&store, "/a", "1").await.unwrap();
-    disk.set_sync_takes(Duration::from_millis(100));
+    disk.block_syncs(true);
     let before = disk.syncs();
-    let commits = (0..100).map(|number| {
-        let store = store.clone();
-        tokio::spawn(async move { try_put(&store, &format!("/{number}"), "x").await.unwrap() })
-    });
-    let commits: Vec<_> = commits.collect();
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    let reading = Instant::now();
+    let commits: Vec<_> = (0..100).map(|number| put_in_background(&store, &format!("/{number}"))).collect();
+    disk.until_blocked().await;
     assert!(store.get("/a").await.unwrap().is_some());
     assert_eq!(store.range(Range::default()).await.unwrap().entries.len(), 1);
-    assert!(reading.elapsed() < Duration::from_millis(50), "reads do not wait for the disk");
+    disk.block_syncs(false);
     let mut revisions = Vec::new();
     for commit in commits {
-        revisions.push(commit.await.unwrap());
+        revisions.push(commit.await.unwrap().unwrap());
     }
     revisions.sort_unstable();
     assert!(revisions.windows(2).all(|pair| pair[1] == pair[0] + 1), "each has its own revision");
@@ -112,12 +112,9 @@ async fn who_gave_up_waiting_is_not_served() {
     let disk = SimulatedDisk::new();
     let store = open(&disk).unwrap();
     disk.block_syncs(true);
-    let busy = tokio::spawn({
-        let store = store.clone();
-        async move { try_put(&store, "/busy", "1").await }
-    });
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let given_up = tokio::time::timeout(Duration::from_millis(50), store.commit(put("/late", "1"))).await;
+    let busy = put_in_background(&store, "/busy");
+    disk.until_blocked().await;
+    let given_up = tokio::time::timeout(Duration::from_millis(20), store.commit(put("/late", "1"))).await;
     assert!(given_up.is_err());
     disk.block_syncs(false);
     busy.await.unwrap().unwrap();
@@ -130,13 +127,12 @@ async fn closing_finishes_what_was_begun_and_ends_watches() {
     let disk = SimulatedDisk::new();
     let store = open(&disk).unwrap();
     let mut watch = store.watch("/", 1).await.unwrap();
-    disk.set_sync_takes(Duration::from_millis(50));
-    let commit = tokio::spawn({
-        let store = store.clone();
-        async move { try_put(&store, "/a", "1").await }
-    });
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    Arc::clone(&store).close().await;
+    disk.block_syncs(true);
+    let commit = put_in_background(&store, "/a");
+    disk.until_blocked().await;
+    let closing = tokio::spawn(store.clone().close());
+    disk.block_syncs(false);
+    closing.await.unwrap();
     commit.await.unwrap().unwrap();
     assert!(matches!(watch.next().await, Some(Ok(WatchItem::Event(_)))));
     assert!(watch.next().await.is_none());

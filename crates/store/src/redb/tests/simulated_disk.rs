@@ -26,8 +26,9 @@ struct State {
     syncs: usize,
     operations: usize,
     fail: Option<Failure>,
-    sync_takes: Duration,
     syncs_blocked: bool,
+    /// Someone waits for a blocked sync.
+    is_waiting: bool,
 }
 
 #[derive(Debug)]
@@ -66,13 +67,16 @@ impl SimulatedDisk {
         state.fail.take().is_some_and(|failure| state.operations > failure.after)
     }
 
-    pub(super) fn set_sync_takes(&self, duration: Duration) {
-        self.state.lock().sync_takes = duration;
-    }
-
     pub(super) fn block_syncs(&self, blocked: bool) {
         self.state.lock().syncs_blocked = blocked;
         self.gate.notify_all();
+    }
+
+    /// Waits until a sync is blocked.
+    pub(super) async fn until_blocked(&self) {
+        while !self.state.lock().is_waiting {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     pub(super) fn syncs(&self) -> usize {
@@ -150,12 +154,12 @@ impl StorageBackend for Handle {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let pause = self.0.state.lock().sync_takes;
-        std::thread::sleep(pause);
         let mut state = self.0.state.lock();
         while state.syncs_blocked {
+            state.is_waiting = true;
             self.0.gate.wait(&mut state);
         }
+        state.is_waiting = false;
         let (done, answer) = state.operation();
         if done {
             state.syncs += 1;
