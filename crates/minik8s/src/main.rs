@@ -42,7 +42,13 @@ fn run(command: Command) -> anyhow::Result<()> {
             );
             Ok(())
         }
-        Command::Server(flags) => runtime()?.block_on(server::run(flags)),
+        Command::Server(flags) => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(server::run(flags));
+            // Threads that wait for a disk or a child must not delay the end.
+            runtime.shutdown_background();
+            ended
+        }
         Command::Image(command) => runtime()?.block_on(image::run(command)),
         Command::Teardown(flags) => runtime()?.block_on(agent::tear_down(&flags.data_dir)),
     }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ipnet::Ipv4Net;
@@ -10,6 +11,7 @@ use jiff::Timestamp;
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames, write_kubeconfig};
+use minik8s_runtime::Caches;
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -17,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::flags::{ServerFlags, StoreFlag};
 use crate::{agent, host};
+
+/// How long controllers may take to finish what they are doing when the server stops.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let config = check(&flags)?;
@@ -38,13 +43,21 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     write_kubeconfig(&kubeconfig, &pki.admin_kubeconfig(&url))?;
     let stop = CancellationToken::new();
     let mut parts = JoinSet::new();
+    let controllers = client(&server, "system:kube-controller-manager");
+    let caches = Caches::new(controllers.clone(), stop.clone());
+    parts.spawn(minik8s_controllers::run(
+        controllers,
+        minik8s_controllers::Config {
+            stop: stop.clone(),
+            caches: Some(caches.clone()),
+            root_ca: Some(pki.ca_pem()),
+            cluster_range: Some(flags.cluster_cidr),
+            ..Default::default()
+        },
+    ));
     parts.spawn(minik8s_scheduler::run(
         client(&server, "system:kube-scheduler"),
-        minik8s_scheduler::Config { stop: stop.clone(), ..Default::default() },
-    ));
-    parts.spawn(minik8s_controllers::run(
-        client(&server, "system:kube-controller-manager"),
-        minik8s_controllers::Config { stop: stop.clone(), ..Default::default() },
+        minik8s_scheduler::Config { stop: stop.clone(), caches: Some(caches), ..Default::default() },
     ));
     if !flags.no_agent {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
@@ -60,7 +73,10 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     wait_for_signal().await?;
     tracing::info!("stopping");
     stop.cancel();
-    parts.join_all().await;
+    // Work in progress is finished, but nothing may keep the server from ending.
+    if tokio::time::timeout(PATIENCE, parts.join_all()).await.is_err() {
+        tracing::warn!("controllers were still busy and were cut off");
+    }
     server.stop().await;
     Ok(())
 }
