@@ -38,7 +38,8 @@ impl ApiError {
         let Some(resource) = resource else {
             return Self::new(403, "Forbidden", format!("forbidden: {message}")).about("", "", name);
         };
-        let text = format!("{} \"{name}\" is forbidden: {message}", resource.qualified());
+        let which = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        let text = format!("{}{which} is forbidden: {message}", resource.qualified());
         Self::new(403, "Forbidden", text).about(&resource.group, &resource.plural, name)
     }
 

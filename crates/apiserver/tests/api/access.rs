@@ -59,17 +59,28 @@ async fn nobody_may_anything_unless_told() {
     until_allowed(&ann, CONFIG_MAPS).await;
     ann.get(CONFIG_MAPS).await.ok();
     ann.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
-    for other in ["/api/v1/configmaps", "/api/v1/namespaces/kube-system/configmaps", "/api/v1/namespaces/default/secrets"] {
+    for other in [
+        "/api/v1/configmaps",
+        "/api/v1/namespaces/kube-system/configmaps",
+        "/api/v1/namespaces/default/secrets",
+    ] {
         ann.get(other).await.refused(403, "Forbidden");
     }
     ann.delete(&format!("{CONFIG_MAPS}/m")).await.refused(403, "Forbidden");
     // Tricks with the path do not lead around the rules.
     for trick in [
-        "/api/v1/namespaces/default/configmaps/../secrets", "/api/v1/namespaces/default/configmaps/..%2Fsecrets",
-        "//api/v1/namespaces/default/secrets", "/api/v1/namespaces/default//secrets",
-        "/api/v1/namespaces/default/configmaps%2F..%2Fsecrets", "/api/v1/namespaces/default%2F/secrets",
-        "/api/v1/namespaces/default/secrets/x/..", "/api/v1/secrets?namespace=default", "/api/v1/watch/secrets",
-        "/api/v1/namespaces/default/secrets?watch=1", "/api/v1/namespaces/%2e/secrets", "/api//v1/secrets",
+        "/api/v1/namespaces/default/configmaps/../secrets",
+        "/api/v1/namespaces/default/configmaps/..%2Fsecrets",
+        "//api/v1/namespaces/default/secrets",
+        "/api/v1/namespaces/default//secrets",
+        "/api/v1/namespaces/default/configmaps%2F..%2Fsecrets",
+        "/api/v1/namespaces/default%2F/secrets",
+        "/api/v1/namespaces/default/secrets/x/..",
+        "/api/v1/secrets?namespace=default",
+        "/api/v1/watch/secrets",
+        "/api/v1/namespaces/default/secrets?watch=1",
+        "/api/v1/namespaces/%2e/secrets",
+        "/api//v1/secrets",
     ] {
         let answer = ann.get(trick).await;
         assert!(matches!(answer.code, 403 | 404), "{trick}: {}", answer.text());
@@ -89,14 +100,23 @@ async fn rights_cannot_be_made_up() {
     let rbac = ["roles", "rolebindings", "clusterroles", "clusterrolebindings"];
     let group = "rbac.authorization.k8s.io";
     let mut manager = role("manager", group, &rbac, &["get", "list", "create", "update", "patch"]);
-    manager["rules"].as_array_mut().unwrap().push(json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}));
+    manager["rules"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}));
     admin.post(CLUSTER_ROLES, manager).await.ok();
     admin.post(CLUSTER_BINDINGS, binding("manager", "ClusterRole", "manager", "ann")).await.ok();
     until_allowed(&ann, ROLES).await;
     // What one has one may give; more one may not.
     ann.post(ROLES, role("fine", "", &["configmaps"], &["get"])).await.ok();
     let refused = ann.post(ROLES, role("more", "", &["secrets"], &["get"])).await.refused(403, "Forbidden");
-    assert!(refused["message"].as_str().unwrap().contains("attempting to grant RBAC permissions not currently held"), "{refused}");
+    assert!(
+        refused["message"]
+            .as_str()
+            .unwrap()
+            .contains("attempting to grant RBAC permissions not currently held"),
+        "{refused}"
+    );
     ann.post(CLUSTER_ROLES, role("all", "*", &["*"], &["*"])).await.refused(403, "Forbidden");
     let patch = json!({"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
     ann.patch(MERGE, &format!("{ROLES}/fine"), patch).await.refused(403, "Forbidden");
@@ -106,7 +126,9 @@ async fn rights_cannot_be_made_up() {
         "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
     });
     ann.patch(APPLY, &format!("{ROLES}/applied?fieldManager=f"), applied).await.refused(403, "Forbidden");
-    ann.post(CLUSTER_BINDINGS, binding("me", "ClusterRole", "cluster-admin", "ann")).await.refused(403, "Forbidden");
+    ann.post(CLUSTER_BINDINGS, binding("me", "ClusterRole", "cluster-admin", "ann"))
+        .await
+        .refused(403, "Forbidden");
     ann.post(BINDINGS, binding("me", "ClusterRole", "cluster-admin", "ann")).await.refused(403, "Forbidden");
     ann.post(BINDINGS, binding("mine", "Role", "fine", "bob")).await.ok();
     ann.post(BINDINGS, binding("none", "Role", "missing", "bob")).await.refused(404, "NotFound");
@@ -114,7 +136,9 @@ async fn rights_cannot_be_made_up() {
     admin.post(CLUSTER_ROLES, role("binder", group, &["clusterroles"], &["bind", "escalate"])).await.ok();
     admin.post(CLUSTER_BINDINGS, binding("binder", "ClusterRole", "binder", "ann")).await.ok();
     for _ in 0..200 {
-        if can(&ann, json!({"verb": "bind", "group": group, "resource": "clusterroles", "name": "view"})).await {
+        if can(&ann, json!({"verb": "bind", "group": group, "resource": "clusterroles", "name": "view"}))
+            .await
+        {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -133,19 +157,30 @@ async fn acting_as_someone_else() {
     let whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let mine = ann.post(whoami, json!({})).await.ok();
     assert_eq!(mine["status"]["userInfo"]["username"], "ann");
-    let as_bob = admin.header("impersonate-user", "bob").header("impersonate-group", "dev").header("impersonate-extra-team%2fx", "y");
+    let as_bob = admin
+        .header("impersonate-user", "bob")
+        .header("impersonate-group", "dev")
+        .header("impersonate-extra-team%2fx", "y");
     let info = as_bob.post(whoami, json!({})).await.ok()["status"]["userInfo"].clone();
-    assert_eq!((&info["username"], &info["groups"]), (&json!("bob"), &json!(["dev", "system:authenticated"])));
+    assert_eq!(
+        (&info["username"], &info["groups"]),
+        (&json!("bob"), &json!(["dev", "system:authenticated"]))
+    );
     assert_eq!(info["extra"]["team/x"], json!(["y"]));
     as_bob.get(PODS).await.refused(403, "Forbidden");
     ann.header("impersonate-user", "bob").get("/version").await.refused(403, "Forbidden");
     ann.header("impersonate-user", "ann").get("/version").await.refused(403, "Forbidden");
     admin.header("impersonate-group", "dev").get("/version").await.refused(400, "BadRequest");
-    let account = admin.header("impersonate-user", "system:serviceaccount:default:sa").post(whoami, json!({})).await.ok();
+    let account = admin
+        .header("impersonate-user", "system:serviceaccount:default:sa")
+        .post(whoami, json!({}))
+        .await
+        .ok();
     let groups = account["status"]["userInfo"]["groups"].to_string();
     assert!(groups.contains("system:serviceaccounts:default"), "{groups}");
     // A header that cannot be read must not be passed over: it would leave the caller's own rights.
-    let mut request = http::Request::builder().uri(PODS).body(http_body_util::Full::new(bytes::Bytes::new())).unwrap();
+    let mut request =
+        http::Request::builder().uri(PODS).body(http_body_util::Full::new(bytes::Bytes::new())).unwrap();
     request.headers_mut().insert("impersonate-user", http::HeaderValue::from_bytes(b"b\xffb").unwrap());
     let service = cluster.server.local(User::authenticated("admin", &["system:masters"]));
     let answer = tower::ServiceExt::oneshot(service, request).await.unwrap();
@@ -165,7 +200,9 @@ async fn reviews() {
     let review = json!({"spec": {"user": "ann", "resourceAttributes": pods}});
     let of_ann = admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review.clone()).await.ok();
     assert_eq!(of_ann["status"]["allowed"], true);
-    ann.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review.clone()).await.refused(403, "Forbidden");
+    ann.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review.clone())
+        .await
+        .refused(403, "Forbidden");
     let local = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
     assert_eq!(admin.post(local, review.clone()).await.ok()["status"]["allowed"], true);
     let elsewhere = "/apis/authorization.k8s.io/v1/namespaces/kube-system/localsubjectaccessreviews";
@@ -176,10 +213,17 @@ async fn reviews() {
     assert_eq!(ann.post(own, path).await.ok()["status"]["allowed"], true);
     let rules = json!({"spec": {"namespace": "default"}});
     let rules = ann.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", rules).await.ok();
-    let found = rules["status"]["resourceRules"].as_array().unwrap().iter().any(|rule| rule["resources"] == json!(["pods"]));
+    let found = rules["status"]["resourceRules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|rule| rule["resources"] == json!(["pods"]));
     assert!(found, "{rules}");
     for wrong in [
-        json!({}), json!({"spec": {}}), json!({"spec": "x"}), json!({"spec": {"resourceAttributes": 5}}),
+        json!({}),
+        json!({"spec": {}}),
+        json!({"spec": "x"}),
+        json!({"spec": {"resourceAttributes": 5}}),
         json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {}}}),
     ] {
         let answer = ann.post(own, wrong.clone()).await;

@@ -19,13 +19,19 @@ async fn pods_get_their_service_account() {
     let mut unknown = pod("unknown");
     unknown["spec"]["serviceAccountName"] = json!("nobody");
     let refused = admin.post(PODS, unknown).await.refused(403, "Forbidden");
-    assert!(refused["message"].as_str().unwrap().contains("error looking up service account default/nobody"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("error looking up service account default/nobody"),
+        "{refused}"
+    );
     let account = json!({"metadata": {"name": "sa"}, "imagePullSecrets": [{"name": "s"}], "automountServiceAccountToken": false});
     admin.post("/api/v1/namespaces/default/serviceaccounts", account).await.ok();
     let mut own = pod("own");
     own["spec"]["serviceAccountName"] = json!("sa");
     let made = admin.post(PODS, own).await.ok();
-    assert_eq!((&made["spec"]["imagePullSecrets"][0]["name"], made["spec"].get("volumes")), (&json!("s"), None));
+    assert_eq!(
+        (&made["spec"]["imagePullSecrets"][0]["name"], made["spec"].get("volumes")),
+        (&json!("s"), None)
+    );
 }
 
 #[tokio::test]
@@ -34,14 +40,20 @@ async fn pods_get_their_priority() {
     let admin = cluster.admin();
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     assert_eq!(admin.post(PODS, pod("none")).await.ok()["spec"]["priority"], 0);
-    admin.post(classes, json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})).await.ok();
+    admin
+        .post(classes, json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"}))
+        .await
+        .ok();
     let with = |name: &str, class: &str| {
         let mut pod = pod(name);
         pod["spec"]["priorityClassName"] = json!(class);
         pod
     };
     let made = admin.post(PODS, with("p", "high")).await.ok();
-    assert_eq!((&made["spec"]["priority"], &made["spec"]["preemptionPolicy"]), (&json!(1000), &json!("Never")));
+    assert_eq!(
+        (&made["spec"]["priority"], &made["spec"]["preemptionPolicy"]),
+        (&json!(1000), &json!("Never"))
+    );
     admin.post(PODS, with("q", "none")).await.refused(403, "Forbidden");
     let mut contradicting = with("r", "high");
     contradicting["spec"]["priority"] = json!(5);
@@ -49,7 +61,10 @@ async fn pods_get_their_priority() {
     admin.post(classes, json!({"metadata": {"name": "usual"}, "value": 7, "globalDefault": true})).await.ok();
     let made = admin.post(PODS, pod("usual")).await.ok();
     assert_eq!((&made["spec"]["priority"], &made["spec"]["priorityClassName"]), (&json!(7), &json!("usual")));
-    admin.post(classes, json!({"metadata": {"name": "huge"}, "value": 2_000_000_000})).await.refused(422, "Invalid");
+    admin
+        .post(classes, json!({"metadata": {"name": "huge"}, "value": 2_000_000_000}))
+        .await
+        .refused(422, "Invalid");
 }
 
 #[tokio::test]
@@ -65,7 +80,10 @@ async fn limit_ranges() {
     admin.post(ranges, json!({"metadata": {"name": "l"}, "spec": {"limits": limits}})).await.ok();
     let made = admin.post(PODS, pod("p")).await.ok();
     let resources = &made["spec"]["containers"][0]["resources"];
-    assert_eq!((&resources["limits"]["cpu"], &resources["requests"]["cpu"]), (&json!("200m"), &json!("100m")));
+    assert_eq!(
+        (&resources["limits"]["cpu"], &resources["requests"]["cpu"]),
+        (&json!("200m"), &json!("100m"))
+    );
     let with = |name: &str, cpu: &[&str]| {
         let mut pod = pod(name);
         let containers = cpu.iter().enumerate().map(|(i, cpu)| {
@@ -83,17 +101,24 @@ async fn limit_ranges() {
         let refused = admin.post(PODS, with(name, cpu)).await.refused(403, "Forbidden");
         assert!(refused["message"].as_str().unwrap().contains(text), "{refused}");
     }
-    let claim = |name: &str, size: &str| json!({
-        "metadata": {"name": name},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
-    });
+    let claim = |name: &str, size: &str| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+        })
+    };
     let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
     admin.post(claims, claim("c", "1Gi")).await.ok();
     admin.post(claims, claim("d", "2Gi")).await.refused(403, "Forbidden");
 }
 
 /// Creates in parallel and counts the answers by code.
-async fn crowd(client: &Client, collection: &str, count: usize, make: impl Fn(usize) -> Value) -> std::collections::BTreeMap<u16, usize> {
+async fn crowd(
+    client: &Client,
+    collection: &str,
+    count: usize,
+    make: impl Fn(usize) -> Value,
+) -> std::collections::BTreeMap<u16, usize> {
     let tasks: Vec<_> = (0..count)
         .map(|i| {
             let (client, collection, body) = (client.clone(), collection.to_owned(), make(i));

@@ -8,7 +8,10 @@ use crate::cluster::*;
 async fn autoscalers_in_both_versions() {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
-    let (v1, v2) = ("/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers");
+    let (v1, v2) = (
+        "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+    );
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
     let old = json!({"metadata": {"name": "a"}, "spec": {"scaleTargetRef": target, "maxReplicas": 5, "targetCPUUtilizationPercentage": 60}});
     let made = admin.post(v1, old).await.ok();
@@ -19,7 +22,8 @@ async fn autoscalers_in_both_versions() {
     assert_eq!(version(&new), version(&made));
     let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}});
     let cpu = new["spec"]["metrics"][0].clone();
-    let patched = admin.patch(MERGE, &format!("{v2}/a"), json!({"spec": {"metrics": [cpu, memory]}})).await.ok();
+    let patched =
+        admin.patch(MERGE, &format!("{v2}/a"), json!({"spec": {"metrics": [cpu, memory]}})).await.ok();
     let mut watch = admin.watch(&format!("{v1}?watch=1&resourceVersion={}", version(&patched))).await;
     // A client that knows only the old version does not lose what it cannot see.
     let raised = admin.patch(MERGE, &format!("{v1}/a"), json!({"spec": {"maxReplicas": 9}})).await.ok();
@@ -40,7 +44,8 @@ async fn autoscalers_in_both_versions() {
 async fn events_in_both_groups() {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
-    let (core, group) = ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
+    let (core, group) =
+        ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
     let old = json!({
         "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
         "reason": "Started", "message": "it runs", "type": "Normal", "count": 3,
@@ -50,7 +55,10 @@ async fn events_in_both_groups() {
     admin.post(core, old).await.ok();
     let seen = admin.get(&format!("{group}/e")).await.ok();
     assert_eq!((&seen["regarding"]["name"], &seen["note"]), (&json!("p"), &json!("it runs")));
-    assert_eq!((&seen["deprecatedCount"], &seen["deprecatedSource"]["component"]), (&json!(3), &json!("kubelet")));
+    assert_eq!(
+        (&seen["deprecatedCount"], &seen["deprecatedSource"]["component"]),
+        (&json!(3), &json!("kubelet"))
+    );
     let new = json!({
         "metadata": {"name": "f"}, "eventTime": "2026-01-01T00:00:00.123456Z", "reportingController": "example.com/c",
         "reportingInstance": "c-1", "action": "Binding", "reason": "Scheduled", "type": "Normal", "note": "bound",
@@ -60,7 +68,8 @@ async fn events_in_both_groups() {
     let seen = admin.get(&format!("{core}/f")).await.ok();
     assert_eq!((&seen["involvedObject"]["name"], &seen["message"]), (&json!("p"), &json!("bound")));
     assert_eq!(seen["reportingComponent"], "example.com/c");
-    let both = admin.get(&format!("{core}?fieldSelector=involvedObject.name%3Dp,reason%3DScheduled")).await.ok();
+    let both =
+        admin.get(&format!("{core}?fieldSelector=involvedObject.name%3Dp,reason%3DScheduled")).await.ok();
     assert_eq!(names(&both), ["f"]);
     let both = admin.get(&format!("{group}?fieldSelector=regarding.name%3Dp,reason%3DStarted")).await.ok();
     assert_eq!(names(&both), ["e"]);

@@ -25,13 +25,15 @@ fn definition() -> Value {
             "status": {"type": "object", "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}}},
         },
     });
-    let version = |name: &str, storage: bool| json!({
-        "name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}, "scale": {
-            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector",
-        }},
-        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
-    });
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema},
+            "subresources": {"status": {}, "scale": {
+                "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector",
+            }},
+            "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+        })
+    };
     let mut unserved = version("v1alpha1", false);
     unserved["served"] = json!(false);
     json!({
@@ -65,28 +67,60 @@ async fn with_widgets() -> (Cluster, Client) {
 #[tokio::test]
 async fn a_custom_kind_lives_like_any_other() {
     let (_cluster, admin) = with_widgets().await;
-    let made = admin.post(WIDGETS, json!({"metadata": {"name": "w"}, "spec": {"size": 3, "junk": 1, "any": {"deep": [1]}}})).await;
+    let made = admin
+        .post(
+            WIDGETS,
+            json!({"metadata": {"name": "w"}, "spec": {"size": 3, "junk": 1, "any": {"deep": [1]}}}),
+        )
+        .await;
     assert!(made.warnings()[0].contains("spec.junk"), "{:?}", made.warnings());
     let made = made.ok();
-    assert_eq!(made["spec"], json!({"size": 3, "any": {"deep": [1]}, "color": "red"}), "pruned and defaulted");
-    assert_eq!((&made["kind"], &made["apiVersion"], &made["metadata"]["generation"]), (&json!("Widget"), &json!("example.com/v1"), &json!(1)));
+    assert_eq!(
+        made["spec"],
+        json!({"size": 3, "any": {"deep": [1]}, "color": "red"}),
+        "pruned and defaulted"
+    );
+    assert_eq!(
+        (&made["kind"], &made["apiVersion"], &made["metadata"]["generation"]),
+        (&json!("Widget"), &json!("example.com/v1"), &json!(1))
+    );
     let other = admin.get("/apis/example.com/v1beta1/namespaces/default/widgets/w").await.ok();
     assert_eq!((&other["apiVersion"], &other["spec"]["size"]), (&json!("example.com/v1beta1"), &json!(3)));
     admin.get("/apis/example.com/v1alpha1/namespaces/default/widgets/w").await.refused(404, "NotFound");
-    for (spec, path) in [(json!({"size": 0}), "spec.size"), (json!({}), "spec.size"), (json!({"size": "x"}), "spec.size"), (json!({"size": 1, "color": "green"}), "spec.color")] {
-        let refused = admin.post(WIDGETS, json!({"metadata": {"name": "x"}, "spec": spec})).await.refused(422, "Invalid");
+    for (spec, path) in [
+        (json!({"size": 0}), "spec.size"),
+        (json!({}), "spec.size"),
+        (json!({"size": "x"}), "spec.size"),
+        (json!({"size": 1, "color": "green"}), "spec.color"),
+    ] {
+        let refused = admin
+            .post(WIDGETS, json!({"metadata": {"name": "x"}, "spec": spec}))
+            .await
+            .refused(422, "Invalid");
         assert_eq!(refused["details"]["causes"][0]["field"], path, "{refused}");
     }
     let table = admin.accepting(TABLE).get(WIDGETS).await.ok();
     assert_eq!(table["columnDefinitions"][1]["name"], "Size");
     assert_eq!(table["rows"][0]["cells"][1], 3);
     let path = format!("{WIDGETS}/w");
-    let raised = admin.patch(MERGE, &path, json!({"spec": {"size": 4}, "status": {"replicas": 1}})).await.ok();
+    let raised =
+        admin.patch(MERGE, &path, json!({"spec": {"size": 4}, "status": {"replicas": 1}})).await.ok();
     assert_eq!((&raised["metadata"]["generation"], raised.get("status")), (&json!(2), None));
-    let status = admin.patch(MERGE, &format!("{path}/status"), json!({"spec": {"size": 9}, "status": {"replicas": 1, "selector": "a=b"}})).await.ok();
-    assert_eq!((&status["spec"]["size"], &status["status"]["replicas"], &status["metadata"]["generation"]), (&json!(4), &json!(1), &json!(2)));
+    let status = admin
+        .patch(
+            MERGE,
+            &format!("{path}/status"),
+            json!({"spec": {"size": 9}, "status": {"replicas": 1, "selector": "a=b"}}),
+        )
+        .await
+        .ok();
+    assert_eq!(
+        (&status["spec"]["size"], &status["status"]["replicas"], &status["metadata"]["generation"]),
+        (&json!(4), &json!(1), &json!(2))
+    );
     admin.patch(STRATEGIC, &path, json!({})).await.refused(415, "UnsupportedMediaType");
-    let applied = json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 4, "color": "blue"}});
+    let applied =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 4, "color": "blue"}});
     admin.patch(APPLY, &format!("{path}?fieldManager=f&force=true"), applied).await.ok();
     // No replicas yet: it cannot be scaled, but scaling sets them.
     let refused = admin.get(&format!("{path}/scale")).await;
@@ -117,7 +151,8 @@ async fn discovery_knows_it_at_once() {
     let document = admin.get("/openapi/v3/apis/example.com/v1").await.ok();
     assert!(document["components"]["schemas"].to_string().contains("Widget"));
     let made = admin.get(&format!("{DEFINITIONS}/widgets.example.com")).await.ok();
-    let established = made["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Established").unwrap();
+    let established =
+        made["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Established").unwrap();
     assert_eq!(established["status"], "True");
     assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
 }
@@ -156,22 +191,37 @@ async fn definitions_that_cannot_be() {
     };
     for (what, wrong) in [
         ("name", change(&|d| d["metadata"]["name"] = json!("other.example.com"))),
-        ("group", change(&|d| {
-            d["spec"]["group"] = json!("core");
-            d["metadata"]["name"] = json!("widgets.core");
-        })),
+        (
+            "group",
+            change(&|d| {
+                d["spec"]["group"] = json!("core");
+                d["metadata"]["name"] = json!("widgets.core");
+            }),
+        ),
         ("two stored", change(&|d| d["spec"]["versions"][1]["storage"] = json!(true))),
         ("none stored", change(&|d| d["spec"]["versions"][0]["storage"] = json!(false))),
         ("version", change(&|d| d["spec"]["versions"][0]["name"] = json!("V 1"))),
         ("same version twice", change(&|d| d["spec"]["versions"][1]["name"] = json!("v1"))),
         ("no schema", change(&|d| d["spec"]["versions"][0]["schema"] = json!({}))),
-        ("no type", change(&|d| d["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"properties": {}}))),
-        ("pattern", change(&|d| d["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["color"]["pattern"] = json!("("))),
+        (
+            "no type",
+            change(&|d| d["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"properties": {}})),
+        ),
+        (
+            "pattern",
+            change(&|d| {
+                d["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["color"]
+                    ["pattern"] = json!("(")
+            }),
+        ),
         ("scope", change(&|d| d["spec"]["scope"] = json!("Somewhere"))),
         ("plural", change(&|d| d["spec"]["names"]["plural"] = json!("Wid gets"))),
         ("kind", change(&|d| d["spec"]["names"]["kind"] = json!(""))),
         ("versions", change(&|d| d["spec"]["versions"] = json!([]))),
-        ("path", change(&|d| d["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!("{{"))),
+        (
+            "path",
+            change(&|d| d["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!("{{")),
+        ),
     ] {
         let answer = admin.post(DEFINITIONS, wrong).await;
         assert_eq!(answer.code, 422, "{what}: {}", answer.text());

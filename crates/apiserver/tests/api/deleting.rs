@@ -35,7 +35,10 @@ async fn finalizers_hold_an_object() {
     revived["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
     let still = admin.put(&path, revived).await.ok();
     assert!(still["metadata"]["deletionTimestamp"].is_string(), "there is no way back");
-    let one = admin.patch(JSON_PATCH, &path, json!([{"op": "remove", "path": "/metadata/finalizers/0"}])).await.ok();
+    let one = admin
+        .patch(JSON_PATCH, &path, json!([{"op": "remove", "path": "/metadata/finalizers/0"}]))
+        .await
+        .ok();
     assert_eq!(finalizers(&one), ["example.com/b"]);
     watch.expect("MODIFIED").await;
     admin.patch(MERGE, &path, json!({"metadata": {"finalizers": null}})).await.ok();
@@ -62,13 +65,23 @@ async fn preconditions() {
     let admin = cluster.admin();
     let path = format!("{CONFIG_MAPS}/m");
     let made = admin.post(CONFIG_MAPS, config_map("m")).await.ok();
-    for wrong in [json!({"uid": "other"}), json!({"resourceVersion": "1"}), json!({"uid": made["metadata"]["uid"], "resourceVersion": "1"})] {
+    for wrong in [
+        json!({"uid": "other"}),
+        json!({"resourceVersion": "1"}),
+        json!({"uid": made["metadata"]["uid"], "resourceVersion": "1"}),
+    ] {
         admin.delete_with(&path, json!({"preconditions": wrong})).await.refused(409, "Conflict");
     }
     for malformed in [
-        json!({"preconditions": "x"}), json!({"preconditions": {"uid": 5}}), json!({"gracePeriodSeconds": "soon"}),
-        json!({"propagationPolicy": "Sometimes"}), json!({"propagationPolicy": 1}), json!({"kind": "Pod"}),
-        json!({"orphanDependents": true, "propagationPolicy": "Orphan"}), json!([]), json!("x"),
+        json!({"preconditions": "x"}),
+        json!({"preconditions": {"uid": 5}}),
+        json!({"gracePeriodSeconds": "soon"}),
+        json!({"propagationPolicy": "Sometimes"}),
+        json!({"propagationPolicy": 1}),
+        json!({"kind": "Pod"}),
+        json!({"orphanDependents": true, "propagationPolicy": "Orphan"}),
+        json!([]),
+        json!("x"),
     ] {
         admin.delete_with(&path, malformed).await.refused(400, "BadRequest");
     }
@@ -126,7 +139,9 @@ async fn pods_die_gracefully() {
     admin.post(PODS, pod("p")).await.ok();
     assert_eq!(admin.delete(&path).await.ok()["kind"], "Pod");
     admin.get(&path).await.refused(404, "NotFound");
-    for (own, asked, expected) in [(None, None, 30), (Some(5), None, 5), (Some(5), Some(7), 7), (None, Some(1), 1)] {
+    for (own, asked, expected) in
+        [(None, None, 30), (Some(5), None, 5), (Some(5), Some(7), 7), (None, Some(1), 1)]
+    {
         admin.post(PODS, start(pod("p"), own)).await.ok();
         admin.post(&format!("{path}/binding"), bind.clone()).await.ok();
         let options = asked.map_or(json!({}), |seconds| json!({"gracePeriodSeconds": seconds}));
@@ -179,12 +194,16 @@ async fn namespaces_go_when_they_are_empty() {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
     let made = admin.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.ok();
-    assert_eq!((&made["spec"]["finalizers"], &made["status"]["phase"]), (&json!(["kubernetes"]), &json!("Active")));
+    assert_eq!(
+        (&made["spec"]["finalizers"], &made["status"]["phase"]),
+        (&json!(["kubernetes"]), &json!("Active"))
+    );
     assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "n");
     admin.post("/api/v1/namespaces/n/configmaps", config_map("m")).await.ok();
     let dying = admin.delete("/api/v1/namespaces/n").await.ok();
     assert_eq!(dying["status"]["phase"], "Terminating");
-    let refused = admin.post("/api/v1/namespaces/n/configmaps", config_map("late")).await.refused(403, "Forbidden");
+    let refused =
+        admin.post("/api/v1/namespaces/n/configmaps", config_map("late")).await.refused(403, "Forbidden");
     assert_eq!(refused["details"]["causes"][0]["reason"], "NamespaceTerminating");
     let mut released = admin.get("/api/v1/namespaces/n").await.ok();
     released["spec"]["finalizers"] = json!([]);

@@ -28,7 +28,11 @@ async fn addresses_are_taken_and_given_back() {
     let asked = service("asked", json!({"clusterIP": "10.96.0.50"}));
     assert_eq!(admin.post(SERVICES, asked).await.ok()["spec"]["clusterIP"], "10.96.0.50");
     for (name, wrong) in [
-        ("taken", "10.96.0.50"), ("api", "10.96.0.1"), ("outside", "10.1.2.3"), ("network", "10.96.0.0"), ("junk", "x"),
+        ("taken", "10.96.0.50"),
+        ("api", "10.96.0.1"),
+        ("outside", "10.1.2.3"),
+        ("network", "10.96.0.0"),
+        ("junk", "x"),
         ("six", "fd00::1"),
     ] {
         admin.post(SERVICES, service(name, json!({"clusterIP": wrong}))).await.refused(422, "Invalid");
@@ -36,7 +40,8 @@ async fn addresses_are_taken_and_given_back() {
     let headless = admin.post(SERVICES, service("headless", json!({"clusterIP": "None"}))).await.ok();
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
     // An address stays with its Service, whatever else changes.
-    let changed = admin.patch(MERGE, &format!("{SERVICES}/any"), json!({"spec": {"ports": [{"port": 81}]}})).await.ok();
+    let changed =
+        admin.patch(MERGE, &format!("{SERVICES}/any"), json!({"spec": {"ports": [{"port": 81}]}})).await.ok();
     assert_eq!(changed["spec"]["clusterIP"], address.as_str());
     let other = json!({"spec": {"clusterIP": "10.96.0.60", "clusterIPs": ["10.96.0.60"]}});
     admin.patch(MERGE, &format!("{SERVICES}/any"), other).await.refused(422, "Invalid");
@@ -76,7 +81,11 @@ async fn a_small_range_is_used_up_without_doubles() {
         match answer.code {
             201 => assert!(seen.insert(answer.ok()["spec"]["clusterIP"].to_string()), "given twice"),
             _ => {
-                assert!(answer.text().contains("no free address is left in the service range 10.9.0.0/28"), "{}", answer.text());
+                assert!(
+                    answer.text().contains("no free address is left in the service range 10.9.0.0/28"),
+                    "{}",
+                    answer.text()
+                );
                 full += 1;
             }
         }
@@ -84,7 +93,11 @@ async fn a_small_range_is_used_up_without_doubles() {
     assert_eq!((seen.len(), full), (13, 17));
     let first = admin.get(SERVICES).await.ok()["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
     let victim = if first == "kubernetes" { "s0".to_owned() } else { first };
-    let existing = names(&admin.get(SERVICES).await.ok()).into_iter().find(|name| *name != "kubernetes").unwrap_or(&victim).to_owned();
+    let existing = names(&admin.get(SERVICES).await.ok())
+        .into_iter()
+        .find(|name| *name != "kubernetes")
+        .unwrap_or(&victim)
+        .to_owned();
     admin.delete(&format!("{SERVICES}/{existing}")).await.ok();
     admin.post(SERVICES, service("next", json!({}))).await.ok();
 }
@@ -96,7 +109,10 @@ async fn node_ports() {
     let tasks: Vec<_> = (0..30)
         .map(|i| {
             let admin = admin.clone();
-            let body = service(&format!("s{i}"), json!({"type": "NodePort", "ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}));
+            let body = service(
+                &format!("s{i}"),
+                json!({"type": "NodePort", "ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}),
+            );
             tokio::spawn(async move { admin.post(SERVICES, body).await.ok() })
         })
         .collect();
@@ -108,7 +124,9 @@ async fn node_ports() {
         }
     }
     let free = (30000..32767).find(|port| !seen.contains(port)).unwrap();
-    let asking = |name: &str, port: Value| service(name, json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}));
+    let asking = |name: &str, port: Value| {
+        service(name, json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}))
+    };
     admin.post(SERVICES, asking("asked", json!(free))).await.ok();
     admin.post(SERVICES, asking("taken", json!(free))).await.refused(422, "Invalid");
     admin.post(SERVICES, asking("outside", json!(80))).await.refused(422, "Invalid");

@@ -26,7 +26,8 @@ async fn a_token_says_who_it_is() {
     let garbage = review(&admin, &json!("garbage"), json!([])).await;
     assert!(garbage["authenticated"] != true && garbage["error"].is_string(), "{garbage}");
     // Another audience.
-    let vault = admin.post(TOKEN, json!({"spec": {"audiences": ["vault"], "expirationSeconds": 600}})).await.ok();
+    let vault =
+        admin.post(TOKEN, json!({"spec": {"audiences": ["vault"], "expirationSeconds": 600}})).await.ok();
     let token = &vault["status"]["token"];
     assert_ne!(review(&admin, token, json!([])).await["authenticated"], true, "not for the API server");
     let good = review(&admin, token, json!(["other", "vault"])).await;
@@ -47,7 +48,10 @@ async fn a_token_says_who_it_is() {
         refused.assert_status();
         assert_eq!(refused.code, code, "{body}: {}", refused.text());
     }
-    admin.post("/api/v1/namespaces/default/serviceaccounts/none/token", json!({})).await.refused(404, "NotFound");
+    admin
+        .post("/api/v1/namespaces/default/serviceaccounts/none/token", json!({}))
+        .await
+        .refused(404, "NotFound");
 }
 
 #[tokio::test]
