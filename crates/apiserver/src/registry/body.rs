@@ -77,6 +77,15 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     Ok(value)
 }
 
+/// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
+/// `managedFields` repeats an object's depth some levels further down.
+pub fn check_depth(value: &Value) -> Result<()> {
+    if depth_exceeds(value, MAX_DEPTH) {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(())
+}
+
 fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
     let decoded = protobuf::decode(body).map_err(|error| {
         let text = format!("the body of the request is not valid protobuf: {error}");
@@ -89,15 +98,6 @@ fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
         call.warn(format!("unknown {field} was dropped: it is newer than this server"));
     }
     Ok(decoded.object)
-}
-
-/// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
-/// `managedFields` repeats an object's depth some levels further down.
-pub fn check_depth(value: &Value) -> Result<()> {
-    if depth_exceeds(value, MAX_DEPTH) {
-        return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
-    }
-    Ok(())
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {

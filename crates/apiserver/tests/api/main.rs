@@ -1,5 +1,14 @@
 //! The API as its clients see it, in process: no sockets, no TLS, a store in a temporary directory.
 
+mod access;
+mod admission;
 mod cluster;
+mod conversion;
+mod custom;
+mod deleting;
 mod listing;
+mod objects;
+mod services;
+mod subresources;
+mod tokens;
 mod watching;
