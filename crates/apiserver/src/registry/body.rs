@@ -1,6 +1,7 @@
 //! From the bytes of a request to a checked, defaulted object.
 
 use minik8s_protobuf::{self as protobuf, DecodeError};
+/// Kubernetes' protobuf, as Go clients send it.
 use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
 
@@ -52,9 +53,9 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
             (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
         }
         "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
-        protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
+        minik8s_protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
         other => {
-            let supported = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+            let supported = ["application/json", "application/yaml", minik8s_protobuf::MEDIA_TYPE];
             return Err(ApiError::unsupported_media(other, &supported));
         }
     };
@@ -73,21 +74,11 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
-    check_depth(&value)?;
-    Ok(value)
-}
-
-/// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
-/// `managedFields` repeats an object's depth some levels further down.
-pub fn check_depth(value: &Value) -> Result<()> {
-    if depth_exceeds(value, MAX_DEPTH) {
-        return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
+        call.warn(format!("unknown {field} was dropped: send JSON to keep it"));
     }
-    Ok(())
-}
-
+    Ok(decoded.object)
 fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
-    let decoded = protobuf::decode(body).map_err(|error| {
+    let decoded = minik8s_protobuf::decode(body).map_err(|error| {
         let text = format!("the body of the request is not valid protobuf: {error}");
         match error {
             DecodeError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
@@ -95,9 +86,24 @@ fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
         }
     })?;
     for field in decoded.unknown {
+<<<<<<< HEAD
         call.warn(format!("unknown {field} was dropped: it is newer than this server"));
     }
     Ok(decoded.object)
+=======
+        call.warn(format!("unknown {field} was dropped: send JSON to keep it"));
+    }
+    refuse_deep(decoded.object)
+}
+
+/// What nests deeper could not be read back from the store.
+fn refuse_deep(value: Value) -> Result<Value> {
+    if depth_exceeds(&value, MAX_DEPTH) {
+        let text = format!("the body of the request nests deeper than {MAX_DEPTH} levels");
+        return Err(ApiError::bad_request(text));
+    }
+    Ok(value)
+>>>>>>> protobuf
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {
