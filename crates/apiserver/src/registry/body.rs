@@ -74,9 +74,11 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
-        call.warn(format!("unknown {field} was dropped: send JSON to keep it"));
-    }
-    Ok(decoded.object)
+    check_depth(&value)?;
+    Ok(value)
+}
+
+/// Kubernetes' protobuf, as Go clients send it.
 fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
     let decoded = minik8s_protobuf::decode(body).map_err(|error| {
         let text = format!("the body of the request is not valid protobuf: {error}");
@@ -86,24 +88,18 @@ fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
         }
     })?;
     for field in decoded.unknown {
-<<<<<<< HEAD
-        call.warn(format!("unknown {field} was dropped: it is newer than this server"));
-    }
-    Ok(decoded.object)
-=======
         call.warn(format!("unknown {field} was dropped: send JSON to keep it"));
     }
-    refuse_deep(decoded.object)
+    Ok(decoded.object)
 }
 
-/// What nests deeper could not be read back from the store.
-fn refuse_deep(value: Value) -> Result<Value> {
-    if depth_exceeds(&value, MAX_DEPTH) {
-        let text = format!("the body of the request nests deeper than {MAX_DEPTH} levels");
-        return Err(ApiError::bad_request(text));
+/// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
+/// `managedFields` repeats an object's depth some levels further down.
+pub fn check_depth(value: &Value) -> Result<()> {
+    if depth_exceeds(value, MAX_DEPTH) {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
     }
-    Ok(value)
->>>>>>> protobuf
+    Ok(())
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {
