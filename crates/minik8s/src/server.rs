@@ -44,7 +44,12 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     ));
     parts.spawn(minik8s_controllers::run(
         client(&server, "system:kube-controller-manager"),
-        minik8s_controllers::Config { stop: stop.clone(), ..Default::default() },
+        minik8s_controllers::Config {
+            stop: stop.clone(),
+            root_ca: Some(pki.ca_pem()),
+            cluster_range: Some(flags.cluster_cidr),
+            ..Default::default()
+        },
     ));
     if !flags.no_agent {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
