@@ -1,6 +1,6 @@
 //! From the bytes of a request to a checked, defaulted object.
 
-use minik8s_protobuf::{self as protobuf, DecodeError};
+use minik8s_protobuf::DecodeError;
 /// Kubernetes' protobuf, as Go clients send it.
 use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
