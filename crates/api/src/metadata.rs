@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{FieldErrors, Path, Resource, format};
+use crate::{Definition, FieldErrors, Path, Resource, format};
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
@@ -25,7 +25,7 @@ pub fn validate_metadata(resource: &Resource, object: &Value, errors: &mut Field
     }
     validate_labels(&metadata["labels"], &path.field("labels"), errors);
     validate_annotations(&metadata["annotations"], &path.field("annotations"), errors);
-    validate_finalizers(&metadata["finalizers"], &path.field("finalizers"), errors);
+    validate_finalizers(resource, &metadata["finalizers"], &path.field("finalizers"), errors);
     validate_owners(&metadata["ownerReferences"], &path.field("ownerReferences"), errors);
 }
 
@@ -76,22 +76,27 @@ pub(crate) fn validate_annotations(annotations: &Value, path: &Path, errors: &mu
     }
 }
 
-/// A finalizer is one of Kubernetes' own or has the domain of its owner in front.
+/// A finalizer of a built-in kind is one of Kubernetes' own or has the domain of its owner in front.
 pub(crate) fn validate_finalizer(name: &Value, path: &Path, errors: &mut FieldErrors) {
     const STANDARD: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
     let text = name.as_str().unwrap_or_default();
-    let problems = format::qualified_name(text);
-    let malformed = !problems.is_empty();
-    for problem in problems {
-        errors.invalid(path.clone(), text, problem);
-    }
-    if !malformed && !text.contains('/') && !STANDARD.contains(&text) {
+    if validate_finalizer_form(text, path, errors) && !text.contains('/') && !STANDARD.contains(&text) {
         errors.invalid(
             path.clone(),
             text,
             "name is neither a standard finalizer name nor is it fully qualified",
         );
     }
+}
+
+/// Says whether it is well formed.
+fn validate_finalizer_form(name: &str, path: &Path, errors: &mut FieldErrors) -> bool {
+    let problems = format::qualified_name(name);
+    let well_formed = problems.is_empty();
+    for problem in problems {
+        errors.invalid(path.clone(), name, problem);
+    }
+    well_formed
 }
 
 fn validate_name(resource: &Resource, metadata: &Value, path: &Path, errors: &mut FieldErrors) {
@@ -124,10 +129,17 @@ fn validate_namespace(resource: &Resource, metadata: &Value, path: &Path, errors
     }
 }
 
-fn validate_finalizers(finalizers: &Value, path: &Path, errors: &mut FieldErrors) {
+fn validate_finalizers(resource: &Resource, finalizers: &Value, path: &Path, errors: &mut FieldErrors) {
     let list = finalizers.as_array().map_or(&[][..], Vec::as_slice);
+    // Custom kinds and their definitions came later and are freer.
+    let free =
+        matches!(resource.definition, Definition::Custom(_)) || resource.group == "apiextensions.k8s.io";
     for name in list {
-        validate_finalizer(name, path, errors);
+        if free {
+            validate_finalizer_form(name.as_str().unwrap_or_default(), path, errors);
+        } else {
+            validate_finalizer(name, path, errors);
+        }
     }
     let has = |name: &str| list.iter().any(|f| f == name);
     if has("orphan") && has("foregroundDeletion") {

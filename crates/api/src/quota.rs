@@ -49,6 +49,29 @@ pub fn usage_of(group: &str, plural: &str, object: &Value) -> Usage {
     usage
 }
 
+/// What a quota limits that a pod's containers must say, and those that do not: `requests.cpu for: a,b`.
+pub fn unspecified(hard: &[&str], pod: &Value) -> Vec<String> {
+    let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array());
+    let containers: Vec<&Value> = lists.into_iter().flatten().flatten().collect();
+    let mut missing = Vec::new();
+    for &name in hard {
+        let (field, resource) = match name.split_once('.') {
+            None => ("requests", name),
+            Some((field @ ("requests" | "limits"), resource)) => (field, resource),
+            Some(_) => continue,
+        };
+        if !matches!(resource, "cpu" | "memory") {
+            continue;
+        }
+        let without = containers.iter().filter(|container| container["resources"][field][resource].is_null());
+        let names: Vec<&str> = without.filter_map(|container| container["name"].as_str()).collect();
+        if !names.is_empty() {
+            missing.push(format!("{name} for: {}", names.join(",")));
+        }
+    }
+    missing
+}
+
 /// What `after` uses more than `before`; empty if nothing grew.
 pub fn growth(before: &Usage, after: &Usage) -> Usage {
     let more = after.iter().filter_map(|(name, amount)| {

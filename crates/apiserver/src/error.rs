@@ -38,8 +38,8 @@ impl ApiError {
         let Some(resource) = resource else {
             return Self::new(403, "Forbidden", format!("forbidden: {message}")).about("", "", name);
         };
-        let what = if name.is_empty() { resource.qualified() } else { format!("{} \"{name}\"", resource.qualified()) };
-        let text = format!("{what} is forbidden: {message}");
+        let which = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        let text = format!("{}{which} is forbidden: {message}", resource.qualified());
         Self::new(403, "Forbidden", text).about(&resource.group, &resource.plural, name)
     }
 

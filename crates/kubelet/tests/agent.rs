@@ -407,3 +407,27 @@ fn probes_decide() {
         assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
     });
 }
+
+#[test]
+fn limits_are_enforced() {
+    with_agent(|cluster, node| async move {
+        let mut greedy = shell("main", "exec dd if=/dev/zero of=/dev/null bs=64M count=1");
+        greedy["resources"] = json!({"limits": {"memory": "16Mi", "cpu": "500m"}, "requests": {"memory": "16Mi", "cpu": "500m"}});
+        let greedy = cluster.pod("greedy", json!({"restartPolicy": "Never", "containers": [greedy]}));
+        let pod = cluster.phase(&greedy, "Failed").await;
+        assert_eq!(state(&pod)["terminated"]["reason"], "OOMKilled", "{:#}", pod["status"]);
+        assert_eq!(state(&pod)["terminated"]["exitCode"], 137);
+        assert_eq!(pod["status"]["qosClass"], "Guaranteed");
+
+        let mut modest = shell(
+            "modest",
+            "cat /sys/fs/cgroup/cpu/cpu.shares /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true",
+        );
+        modest["resources"] = json!({"requests": {"cpu": "250m"}, "limits": {"cpu": "2"}});
+        let pod = cluster.pod("modest", json!({"restartPolicy": "Never", "containers": [modest]}));
+        let pod = cluster.phase(&pod, "Succeeded").await;
+        assert_eq!(pod["status"]["qosClass"], "Burstable");
+        let lines = log(&node, "modest");
+        assert!(lines.is_empty() || lines == "256\n200000\n", "{lines}");
+    });
+}

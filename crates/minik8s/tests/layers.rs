@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 /// Which crates a crate may depend on, from the top down. A new crate must be placed here.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("minik8s", &["api", "apiserver", "auth", "controllers", "kubelet", "network", "runtime", "scheduler", "store"]),
-    ("apiserver", &["api", "auth", "patch", "schema", "store"]),
+    (
+        "minik8s",
+        &["api", "apiserver", "auth", "controllers", "kubelet", "network", "runtime", "scheduler", "store"],
+    ),
+    ("apiserver", &["api", "auth", "patch", "protobuf", "schema", "store"]),
     ("controllers", &["runtime", "api"]),
     ("scheduler", &["runtime", "api"]),
     ("kubelet", &[]),
@@ -14,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("runtime", &["api"]),
     ("auth", &[]),
     ("patch", &["schema"]),
+    ("protobuf", &[]),
     ("api", &["schema"]),
     ("schema", &[]),
     ("store", &[]),

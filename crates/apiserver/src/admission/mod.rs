@@ -9,6 +9,7 @@ mod namespace_lifecycle;
 mod priority;
 mod quota;
 mod rbac_escalation;
+mod requester;
 mod service_account;
 mod service_address;
 mod storage_class;
@@ -83,6 +84,7 @@ impl Chain {
         Chain(vec![
             Box::new(namespace_lifecycle::NamespaceLifecycle),
             Box::new(rbac_escalation::RbacEscalation { authorizer }),
+            Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),
             Box::new(priority::Priority),
             Box::new(storage_class::DefaultStorageClass),

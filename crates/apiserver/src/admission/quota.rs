@@ -43,7 +43,13 @@ impl Admission for Quota {
         }
         for entry in &page.entries {
             let mut object = codec::decode(&served, entry)?;
-            if !quota::applies(&object, request.object) || !charge(request, &mut object, &growth)? {
+            if !quota::applies(&object, request.object) {
+                continue;
+            }
+            if request.is_core("pods") {
+                check_specified(request, &object)?;
+            }
+            if !charge(request, &mut object, &growth)? {
                 continue;
             }
             request.also.conditions.push(Condition { key: entry.key.to_string(), revision: entry.revision });
@@ -52,6 +58,18 @@ impl Admission for Quota {
         }
         Ok(())
     }
+}
+
+/// What cannot be counted cannot be limited: a limited resource must be given for every container.
+fn check_specified(request: &Request<'_>, quota: &Value) -> Result<()> {
+    let hard: Vec<&str> =
+        quota["spec"]["hard"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let missing = quota::unspecified(&hard, request.object);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why = format!("failed quota: {}: must specify {}", quota.name(), missing.join("; "));
+    Err(ApiError::forbidden(Some(request.call.served.resource()), request.object.name(), why))
 }
 
 /// Adds the growth to the quota's usage; true if it counts any of it. Refuses when a hard limit is passed.

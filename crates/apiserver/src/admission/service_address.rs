@@ -193,31 +193,33 @@ impl ServiceAddresses {
             Some("LoadBalancer") => spec["allocateLoadBalancerNodePorts"] != false,
             _ => false,
         };
-        let mut taken_now: Vec<u16> = Vec::new();
         let count = request.object["spec"]["ports"].as_array().map_or(0, Vec::len);
+        let mut given = Vec::with_capacity(count);
         for i in 0..count {
-            let given =
-                request.object["spec"]["ports"][i]["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok());
-            let given = given.filter(|&port| port != 0);
+            given.push(self.given_port(request, &request.object["spec"]["ports"][i]["nodePort"], Some(i))?);
+        }
+        // A port that is chosen must not be one that the Service asks for further down.
+        let mut mine: Vec<u16> = given.iter().copied().flatten().collect();
+        let mut taken_now: Vec<u16> = Vec::new();
+        for (i, given) in given.into_iter().enumerate() {
             if !wants && given.is_none() {
                 continue;
             }
             let port = match given {
                 Some(port) if held.contains(&port) || taken_now.contains(&port) => port,
-                Some(port) => self.take_port(registry, request, port, i).await?,
-                None => self.take_any_port(registry, request, &taken_now).await?,
+                Some(port) => self.take_port(registry, request, port, Some(i)).await?,
+                None => self.take_any_port(registry, request, &mine).await?,
             };
             held.retain(|&old| old != port);
             taken_now.push(port);
+            mine.push(port);
             request.object["spec"]["ports"][i]["nodePort"] = port.into();
         }
         if local_balancer {
-            let given =
-                request.object["spec"]["healthCheckNodePort"].as_u64().and_then(|p| u16::try_from(p).ok());
-            let port = match given.filter(|&port| port != 0) {
+            let port = match self.given_port(request, &request.object["spec"]["healthCheckNodePort"], None)? {
                 Some(port) if held.contains(&port) => port,
-                Some(port) => self.take_port(registry, request, port, usize::MAX).await?,
-                None => self.take_any_port(registry, request, &taken_now).await?,
+                Some(port) => self.take_port(registry, request, port, None).await?,
+                None => self.take_any_port(registry, request, &mine).await?,
             };
             held.retain(|&old| old != port);
             request.object["spec"]["healthCheckNodePort"] = port.into();
@@ -249,26 +251,43 @@ impl ServiceAddresses {
         registry: &Registry,
         request: &mut Request<'_>,
         port: u16,
-        i: usize,
+        i: Option<usize>,
     ) -> Result<u16> {
-        let why = if !self.ranges.node_ports.contains(&port) {
-            let (first, last) = (self.ranges.node_ports.start(), self.ranges.node_ports.end());
-            format!("provided port is not in the valid range. The range of valid ports is {first}-{last}")
-        } else if registry.store.get(&port_key(port)).await?.is_some() {
-            "provided port is already allocated".to_owned()
-        } else {
-            return Ok(note_port(request, port));
-        };
-        let spec = Path::new("spec");
-        let path = if i == usize::MAX {
-            spec.field("healthCheckNodePort")
-        } else {
-            spec.field("ports").index(i).field("nodePort")
-        };
-        let mut errors = FieldErrors::default();
-        errors.invalid(path, port, why);
-        Err(ApiError::invalid("", "Service", request.object.name(), errors))
+        if registry.store.get(&port_key(port)).await?.is_some() {
+            return Err(refuse_port(request, i, &port.into(), "provided port is already allocated"));
+        }
+        Ok(note_port(request, port))
     }
+
+    /// The port that the Service asks for; none and 0 leave the choice to us.
+    fn given_port(&self, request: &Request<'_>, given: &Value, i: Option<usize>) -> Result<Option<u16>> {
+        match given.as_i64() {
+            None | Some(0) => Ok(None),
+            Some(port) => match u16::try_from(port).ok().filter(|port| self.ranges.node_ports.contains(port))
+            {
+                Some(port) => Ok(Some(port)),
+                None => {
+                    let (first, last) = (self.ranges.node_ports.start(), self.ranges.node_ports.end());
+                    let why = format!(
+                        "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+                    );
+                    Err(refuse_port(request, i, given, &why))
+                }
+            },
+        }
+    }
+}
+
+/// Without an index it is about the health check's port.
+fn refuse_port(request: &Request<'_>, i: Option<usize>, port: &Value, why: &str) -> ApiError {
+    let spec = Path::new("spec");
+    let path = match i {
+        None => spec.field("healthCheckNodePort"),
+        Some(i) => spec.field("ports").index(i).field("nodePort"),
+    };
+    let mut errors = FieldErrors::default();
+    errors.invalid(path, port.clone(), why);
+    ApiError::invalid("", "Service", request.object.name(), errors)
 }
 
 /// Takes the port in the commit of the Service.

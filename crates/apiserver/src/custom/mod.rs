@@ -83,10 +83,18 @@ fn definitions(api: &Api) -> Result<Arc<Served>> {
     api.registry.built_in("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// Puts every accepted definition into the catalog; a terminating one is served until its instances are gone.
+/// Puts every accepted definition into the catalog; a terminating one is served until its instances are
+/// gone, and lets no new ones in.
 fn publish(api: &Api, all: &[Value]) {
     let accepted = all.iter().filter(|definition| status::conflict(definition, all).is_none());
-    let resources: Vec<Resource> = accepted.flat_map(resources_of).collect();
+    let resources = accepted.flat_map(|definition| {
+        let mut resources = resources_of(definition);
+        if definition.is_terminating() {
+            resources.iter_mut().for_each(|resource| resource.verbs.retain(|verb| *verb != "create"));
+        }
+        resources
+    });
+    let resources: Vec<Resource> = resources.collect();
     api.registry.catalog.set_custom(resources);
 }
 

@@ -103,6 +103,8 @@ impl Registry {
                 self.change(call, |old| merge(Some(old)))
                     .await
                     .map(|object| Written { object, created: false })
+            } else if !call.served.verbs.contains(&"create") {
+                return Err(ApiError::method_not_allowed(&http::Method::PATCH));
             } else if !call.subresource.is_empty() {
                 Err(ApiError::not_found(call.served.resource(), &call.name))
             } else if !applied.uid().is_empty() {

@@ -42,10 +42,12 @@ fn extend(term: &mut Value, labels: &Value) {
     let Some(selector) = term.get_mut("labelSelector").filter(|selector| selector.is_object()) else {
         return;
     };
+    if expressions.is_empty() {
+        return;
+    }
     match selector["matchExpressions"].as_array_mut() {
         Some(existing) => existing.extend(expressions),
-        None if !expressions.is_empty() => selector["matchExpressions"] = expressions.into(),
-        None => {}
+        None => selector["matchExpressions"] = expressions.into(),
     }
 }
 

@@ -1,0 +1,132 @@
+//! The whole life of an object of every kind.
+
+use minik8s_api::Resource;
+use serde_json::{Value, json};
+
+use crate::cluster::*;
+use crate::samples::{self, collection};
+
+#[tokio::test]
+async fn every_kind_lives() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let mut problems = Vec::new();
+    for (resource, object) in samples::stored() {
+        let what = format!("{} {}", resource.version, resource.qualified());
+        if let Err(problem) = live(&admin, &resource, object).await {
+            problems.push(format!("{what}: {problem}"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// From create to delete; the first thing that goes wrong.
+async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), String> {
+    let all = collection(resource);
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    let one = format!("{all}/{name}");
+    let expect = |answer: Answer, code: u16| match answer.code == code {
+        true => Ok(answer.body),
+        false => Err(format!("{} -> {} {}", answer.what, answer.code, answer.text())),
+    };
+    let strict = format!("{all}?fieldValidation=Strict");
+    expect(admin.post(&format!("{strict}&dryRun=All"), object.clone()).await, 201)?;
+    let made = expect(admin.post(&strict, object.clone()).await, 201)?;
+    expect(admin.post(&all, object.clone()).await, 409)?;
+    let read = expect(admin.get(&one).await, 200)?;
+    // The server at once says in a definition's status that it is served.
+    if read != made && resource.kind != "CustomResourceDefinition" {
+        return Err(format!("read back otherwise: {}", differences(&made, &read)));
+    }
+    let list = expect(admin.get(&all).await, 200)?;
+    if list["kind"] != format!("{}List", resource.kind) || !names(&list).contains(&name.as_str()) {
+        return Err(format!("not listed: {list}"));
+    }
+    for accept in [TABLE, METADATA_LIST, "application/yaml"] {
+        expect(admin.accepting(accept).get(&all).await, 200)?;
+    }
+    let mut watch = admin
+        .watch(&format!("{all}?watch=1&fieldSelector=metadata.name%3D{}", name.replace(':', "%3A")))
+        .await;
+    watch.expect("ADDED").await;
+    let same = expect(admin.put(&one, read.clone()).await, 200)?;
+    if version(&same) != version(&read) {
+        return Err(format!("writing what was read changes it: {}", differences(&read, &same)));
+    }
+    let label = |value: &str| json!({"metadata": {"labels": {"l": value}}});
+    let labelled = expect(admin.patch(MERGE, &one, label("1")).await, 200)?;
+    expect(admin.patch(STRATEGIC, &one, label("2")).await, 200)?;
+    expect(
+        admin
+            .patch(JSON_PATCH, &one, json!([{"op": "replace", "path": "/metadata/labels/l", "value": "3"}]))
+            .await,
+        200,
+    )?;
+    let mut applied = label("4");
+    applied["apiVersion"] = resource.api_version().into();
+    applied["kind"] = resource.kind.as_str().into();
+    let relabelled =
+        expect(admin.patch(APPLY, &format!("{one}?fieldManager=f&force=true"), applied).await, 200)?;
+    if labelled["metadata"]["generation"] != relabelled["metadata"]["generation"] {
+        return Err("a label counts as a generation".to_owned());
+    }
+    let without = |mut object: Value| {
+        object["metadata"] = Value::Null;
+        if resource.kind == "CustomResourceDefinition" {
+            object["status"] = Value::Null;
+        }
+        object
+    };
+    if without(relabelled.clone()) != without(read.clone()) {
+        return Err(format!("a label changes more than itself: {}", differences(&read, &relabelled)));
+    }
+    if resource.has_status() {
+        expect(admin.get(&format!("{one}/status")).await, 200)?;
+        expect(admin.patch(MERGE, &format!("{one}/status"), json!({})).await, 200)?;
+    }
+    expect(admin.delete_with(&one, json!({"gracePeriodSeconds": 0})).await, 200)?;
+    if resource.kind == "Namespace" {
+        expect(admin.put(&format!("{one}/finalize"), json!({"metadata": {"name": name}})).await, 200)?;
+    }
+    for finalizer_of in
+        ["PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition", "ServiceCIDR"]
+    {
+        if resource.kind == finalizer_of {
+            admin.patch(MERGE, &one, json!({"metadata": {"finalizers": null}})).await;
+        }
+    }
+    expect(admin.get(&one).await, 404).map(drop)
+}
+
+#[tokio::test]
+async fn every_question_is_answered() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    for (resource, object) in samples::reviews() {
+        let answer = admin.post(&collection(&resource), object).await;
+        assert_eq!(answer.code, 201, "{}", answer.text());
+        assert!(answer.body["status"].is_object(), "{}", answer.text());
+    }
+}
+
+/// The paths at which two objects differ, with what stands there.
+fn differences(a: &Value, b: &Value) -> String {
+    fn walk(a: Option<&Value>, b: Option<&Value>, path: &str, found: &mut Vec<String>) {
+        match (a, b) {
+            (Some(Value::Object(a)), Some(Value::Object(b))) => {
+                for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
+                    walk(a.get(key), b.get(key), &format!("{path}.{key}"), found);
+                }
+            }
+            (Some(Value::Array(a)), Some(Value::Array(b))) if a.len() == b.len() => {
+                let pairs = a.iter().zip(b).enumerate();
+                pairs.for_each(|(i, (a, b))| walk(Some(a), Some(b), &format!("{path}[{i}]"), found));
+            }
+            _ if a == b => {}
+            _ => found.push(format!("{path}: {a:?} -> {b:?}")),
+        }
+    }
+    let mut found = Vec::new();
+    walk(Some(a), Some(b), "", &mut found);
+    found.join("; ")
+}

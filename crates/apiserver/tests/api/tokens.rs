@@ -1,0 +1,86 @@
+//! Service account tokens: issued, reviewed, and dead with what they are bound to.
+
+use serde_json::{Value, json};
+
+use crate::cluster::*;
+
+const TOKEN: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
+
+async fn review(client: &Client, token: &Value, audiences: Value) -> Value {
+    let body = json!({"spec": {"token": token, "audiences": audiences}});
+    client.post("/apis/authentication.k8s.io/v1/tokenreviews", body).await.ok()["status"].clone()
+}
+
+#[tokio::test]
+async fn a_token_says_who_it_is() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let issued = admin.post(TOKEN, json!({})).await;
+    assert_eq!(issued.code, 201);
+    let issued = issued.ok();
+    assert_eq!(issued["spec"]["expirationSeconds"], 3600);
+    let status = review(&admin, &issued["status"]["token"], json!([])).await;
+    assert_eq!(status["authenticated"], true, "{status}");
+    assert_eq!(status["user"]["username"], "system:serviceaccount:default:default");
+    assert!(status["user"]["groups"].to_string().contains("system:serviceaccounts:default"));
+    let garbage = review(&admin, &json!("garbage"), json!([])).await;
+    assert!(garbage["authenticated"] != true && garbage["error"].is_string(), "{garbage}");
+    // Another audience.
+    let vault =
+        admin.post(TOKEN, json!({"spec": {"audiences": ["vault"], "expirationSeconds": 600}})).await.ok();
+    let token = &vault["status"]["token"];
+    assert_ne!(review(&admin, token, json!([])).await["authenticated"], true, "not for the API server");
+    let good = review(&admin, token, json!(["other", "vault"])).await;
+    assert_eq!((&good["authenticated"], &good["audiences"]), (&json!(true), &json!(["vault"])));
+    for (body, code) in [
+        (json!({"spec": {"expirationSeconds": 10}}), 422),
+        (json!({"spec": {"expirationSeconds": 1u64 << 40}}), 422),
+        (json!({"spec": {"expirationSeconds": "x"}}), 400),
+        (json!({"spec": {"expirationSeconds": 1.5}}), 400),
+        (json!({"spec": {"audiences": "x"}}), 400),
+        (json!({"spec": []}), 400),
+        (json!({"spec": "x"}), 400),
+        (json!({"spec": {"boundObjectRef": {"kind": "Deployment", "name": "d"}}}), 400),
+        (json!({"spec": {"boundObjectRef": {"kind": "Pod", "name": "none"}}}), 404),
+        (json!({"kind": "Binding"}), 400),
+    ] {
+        let refused = admin.post(TOKEN, body.clone()).await;
+        refused.assert_status();
+        assert_eq!(refused.code, code, "{body}: {}", refused.text());
+    }
+    admin
+        .post("/api/v1/namespaces/default/serviceaccounts/none/token", json!({}))
+        .await
+        .refused(404, "NotFound");
+}
+
+#[tokio::test]
+async fn a_token_dies_with_what_it_is_bound_to() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let pod_made = admin.post(PODS, pod("p")).await.ok();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    admin.post(secrets, json!({"metadata": {"name": "s"}})).await.ok();
+    let bound = |kind: &str, name: &str| json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name}}});
+    let of_pod = admin.post(TOKEN, bound("Pod", "p")).await.ok()["status"]["token"].clone();
+    let of_secret = admin.post(TOKEN, bound("Secret", "s")).await.ok()["status"]["token"].clone();
+    let info = review(&admin, &of_pod, json!([])).await;
+    assert_eq!(info["user"]["extra"]["authentication.kubernetes.io/pod-name"], json!(["p"]));
+    let wrong_uid = json!({"spec": {"boundObjectRef": {"kind": "Pod", "name": "p", "uid": "other"}}});
+    admin.post(TOKEN, wrong_uid).await.refused(409, "Conflict");
+    assert!(pod_made["metadata"]["uid"].is_string());
+    admin.delete_with(&format!("{PODS}/p"), json!({"gracePeriodSeconds": 0})).await.ok();
+    assert_ne!(review(&admin, &of_pod, json!([])).await["authenticated"], true);
+    admin.post(PODS, pod("p")).await.ok();
+    assert_ne!(review(&admin, &of_pod, json!([])).await["authenticated"], true, "another pod of that name");
+    assert_eq!(review(&admin, &of_secret, json!([])).await["authenticated"], true);
+    admin.delete(&format!("{secrets}/s")).await.ok();
+    assert_ne!(review(&admin, &of_secret, json!([])).await["authenticated"], true);
+    let plain = admin.post(TOKEN, json!({})).await.ok()["status"]["token"].clone();
+    admin.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok();
+    assert_ne!(review(&admin, &plain, json!([])).await["authenticated"], true);
+    let keys = admin.get("/openid/v1/jwks").await.ok();
+    assert!(keys["keys"].as_array().is_some_and(|keys| !keys.is_empty()));
+    let issuer = admin.get("/.well-known/openid-configuration").await.ok();
+    assert_eq!(issuer["issuer"], "https://kubernetes.default.svc.cluster.local");
+}
