@@ -12,7 +12,6 @@ pub mod kinds;
 mod metadata;
 mod names;
 pub mod openapi;
-pub mod protobuf;
 mod quantity;
 pub mod quota;
 mod resource;

@@ -101,7 +101,8 @@ impl Api {
     {
         let user = self.authenticator.authenticate(&self.registry, &mut request).await?;
         let user = self.authorizer.impersonate(user, request.headers())?;
-        self.authorizer.check(&self.registry.catalog.snapshot(), &user, &info, &query)?;
+        let snapshot = self.registry.catalog.snapshot();
+        self.authorizer.check(&snapshot, &user, &info, &query).await?;
         self.dispatch(Incoming { request, info, query, user }).await
     }
 }

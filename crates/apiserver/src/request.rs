@@ -146,7 +146,7 @@ impl ListOptions {
         let labels = LabelSelector::parse(query.text("labelSelector"))
             .map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?;
         let fields = FieldSelector::parse(query.text("fieldSelector"))
-            .map_err(|e| ApiError::bad_request(format!("invalid field selector: {e}")))?;
+            .map_err(|e| ApiError::bad_request(e.to_string()))?;
         let options = ListOptions {
             labels,
             fields,

@@ -6,6 +6,7 @@
 mod catalog;
 mod claim;
 pub mod deployment;
+pub mod endpoints;
 pub mod garbage;
 mod hash;
 pub mod namespace;

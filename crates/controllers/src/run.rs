@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
 use crate::deployment::Deployments;
+use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
 use crate::namespace::Namespaces;
 use crate::node::NodeLifecycle;
@@ -56,6 +57,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(Replicas::<ReplicaSet>::default());
     manager.add(Replicas::<ReplicationController>::default());
     manager.add(Deployments);
+    manager.add(ServiceEndpoints);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });

@@ -6,6 +6,7 @@ use thiserror::Error;
 use tracing::info;
 
 use crate::Config;
+use crate::cgroup::Hierarchy;
 use crate::context::Context;
 use crate::cri::Cri;
 use crate::events::Recorder;
@@ -41,6 +42,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         recorder,
         tokens: TokenCache::default(),
         pods: PodIndex::default(),
+        cgroups: Hierarchy::detect(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");

@@ -37,6 +37,8 @@ pub struct Config {
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
     pub capacity: BTreeMap<String, String>,
     pub max_pods: u32,
+    /// Processes that a pod may have.
+    pub pod_pids: Option<u32>,
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -67,6 +69,7 @@ impl Config {
             taints: Vec::new(),
             capacity: BTreeMap::new(),
             max_pods: 110,
+            pod_pids: None,
         }
     }
 

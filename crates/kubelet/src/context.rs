@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::Config;
+use crate::cgroup::Hierarchy;
 use crate::cri::Runtime;
 use crate::events::Recorder;
 use crate::machine::Machine;
@@ -21,4 +22,5 @@ pub struct Context {
     pub tokens: TokenCache,
     pub watches: ObjectWatches,
     pub pods: PodIndex,
+    pub cgroups: Hierarchy,
 }

@@ -21,6 +21,7 @@ mod node;
 mod objects;
 mod pod;
 mod prepare;
+mod probe;
 mod quantity;
 mod sandbox;
 mod server;

@@ -365,3 +365,69 @@ fn last_words_hosts_and_hooks() {
         cluster.until(&broken, "ended", |pod| state(pod)["terminated"].is_object()).await;
     });
 }
+
+#[test]
+fn probes_decide() {
+    with_agent(|cluster, _node| async move {
+        let probe = |command: &str| json!({"exec": {"command": ["sh", "-c", command]}, "periodSeconds": 1, "failureThreshold": 1});
+        let mut ready = shell("main", &format!("(sleep 2; touch /tmp/up) & {IDLE}"));
+        ready["readinessProbe"] = probe("test -e /tmp/up");
+        let ready = cluster.pod("ready", json!({"containers": [ready]}));
+        let mut dies = shell("main", &format!("(sleep 2; touch /tmp/ill) & {IDLE}"));
+        dies["livenessProbe"] = probe("! test -e /tmp/ill");
+        let dies = cluster.pod("dies", json!({"containers": [dies]}));
+        let mut starts = shell("main", &format!("(sleep 2; touch /tmp/up) & {IDLE}"));
+        starts["startupProbe"] = json!({"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 30});
+        let starts = cluster.pod("starts", json!({"containers": [starts]}));
+        let mut web =
+            shell("main", "mkdir /tmp/w; echo ok > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w");
+        web["ports"] = json!([{"name": "http", "containerPort": 8080}]);
+        web["readinessProbe"] = json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1});
+        web["livenessProbe"] = json!({"tcpSocket": {"port": 8080}, "periodSeconds": 1});
+        let web = cluster.pod("web", json!({"containers": [web]}));
+
+        let pod = cluster.phase(&ready, "Running").await;
+        assert_eq!(condition(&pod, "Ready"), "False");
+        let is_ready =
+            |pod: &Value| pod["status"]["conditions"].is_array() && condition(pod, "Ready") == "True";
+        cluster.until(&ready, "ready", is_ready).await;
+        cluster.until(&web, "ready", is_ready).await;
+        cluster
+            .until(&starts, "started", |pod| pod["status"]["containerStatuses"][0]["started"] == true)
+            .await;
+        let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1;
+        cluster.until(&dies, "restarted", restarts).await;
+        let events = cluster.api.list("/api/v1/namespaces/default/events/");
+        let has = |reason: &str, message: &str| {
+            events.iter().any(|e| e["reason"] == reason && e["message"] == message)
+        };
+        assert!(has("Killing", "Container main failed liveness probe, will be restarted"), "{events:#?}");
+        assert!(events.iter().any(|e| e["reason"] == "Unhealthy"));
+        let pod = cluster.api.get(&web).unwrap();
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+    });
+}
+
+#[test]
+fn limits_are_enforced() {
+    with_agent(|cluster, node| async move {
+        let mut greedy = shell("main", "exec dd if=/dev/zero of=/dev/null bs=64M count=1");
+        greedy["resources"] = json!({"limits": {"memory": "16Mi", "cpu": "500m"}, "requests": {"memory": "16Mi", "cpu": "500m"}});
+        let greedy = cluster.pod("greedy", json!({"restartPolicy": "Never", "containers": [greedy]}));
+        let pod = cluster.phase(&greedy, "Failed").await;
+        assert_eq!(state(&pod)["terminated"]["reason"], "OOMKilled", "{:#}", pod["status"]);
+        assert_eq!(state(&pod)["terminated"]["exitCode"], 137);
+        assert_eq!(pod["status"]["qosClass"], "Guaranteed");
+
+        let mut modest = shell(
+            "modest",
+            "cat /sys/fs/cgroup/cpu/cpu.shares /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true",
+        );
+        modest["resources"] = json!({"requests": {"cpu": "250m"}, "limits": {"cpu": "2"}});
+        let pod = cluster.pod("modest", json!({"restartPolicy": "Never", "containers": [modest]}));
+        let pod = cluster.phase(&pod, "Succeeded").await;
+        assert_eq!(pod["status"]["qosClass"], "Burstable");
+        let lines = log(&node, "modest");
+        assert!(lines.is_empty() || lines == "256\n200000\n", "{lines}");
+    });
+}

@@ -51,5 +51,6 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
     let config = Config::new("gone", &data_dir, host::address());
     minik8s_kubelet::tear_down(&config).await;
+    minik8s_network::tear_down(&config.instance()).await;
     Ok(())
 }

@@ -8,8 +8,8 @@ pub enum DecodeError {
     NoMagic,
     #[error("{kind:?} of apiVersion {api_version:?} has no known protobuf form; send it as JSON")]
     UnknownKind { api_version: String, kind: String },
-    #[error("its content is {content_type:?} in encoding {encoding:?}; only plain protobuf can be read")]
-    Content { content_type: String, encoding: String },
+    #[error("its content is encoded as {0:?}; only plain protobuf can be read")]
+    Encoding(String),
     /// The message or field where the bytes make no sense: `core.v1.Container.ports`.
     #[error("{place}: {fault}")]
     Field { place: String, fault: Fault },

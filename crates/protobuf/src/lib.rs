@@ -45,9 +45,8 @@ pub struct Decoded {
 pub fn decode(body: &[u8]) -> Result<Decoded, DecodeError> {
     let bytes = body.strip_prefix(MAGIC).ok_or(DecodeError::NoMagic)?;
     let envelope = Envelope::read(bytes).map_err(|fault| DecodeError::at("runtime.Unknown", fault))?;
-    if !envelope.encoding.is_empty() || !matches!(envelope.content_type, "" | MEDIA_TYPE) {
-        let (encoding, content_type) = (envelope.encoding.to_owned(), envelope.content_type.to_owned());
-        return Err(DecodeError::Content { content_type, encoding });
+    if !envelope.encoding.is_empty() {
+        return Err(DecodeError::Encoding(envelope.encoding.to_owned()));
     }
     let (api_version, kind) = (envelope.api_version, envelope.kind);
     let message = Table::get().kind(api_version, kind).ok_or_else(|| DecodeError::UnknownKind {
@@ -69,7 +68,6 @@ struct Envelope<'a> {
     kind: &'a str,
     raw: &'a [u8],
     encoding: &'a str,
-    content_type: &'a str,
 }
 
 impl<'a> Envelope<'a> {
@@ -81,7 +79,6 @@ impl<'a> Envelope<'a> {
                 1 => envelope.type_meta(wire)?,
                 2 => envelope.raw = wire.bytes()?,
                 3 => envelope.encoding = wire.text()?,
-                4 => envelope.content_type = wire.text()?,
                 _ => {}
             }
         }

@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use crate::special;
 use crate::table::{Field, Message, Shape, Table, Type, Zero};
@@ -180,7 +180,7 @@ fn scalar(ty: Type, wire: Wire<'_>) -> Result<Value, Fault> {
         Type::Text => wire.text().map(Value::from),
         Type::Integer => wire.integer().map(Value::from),
         Type::Boolean => wire.number().map(|number| Value::from(number != 0)),
-        Type::Float => Number::from_f64(wire.float()?).map(Value::Number).ok_or(Fault::NotFinite),
+        Type::Float => special::float(wire.float()?),
         Type::Bytes => wire.bytes().map(|bytes| STANDARD.encode(bytes).into()),
         Type::Time => special::time(wire.bytes()?),
         Type::MicroTime => special::micro_time(wire.bytes()?),
@@ -204,8 +204,7 @@ fn zero(ty: Type) -> Value {
 fn is_dropped(ty: Type, value: &Value) -> bool {
     match ty {
         Type::Text | Type::Bytes => value == "",
-        Type::Integer => value == 0,
-        Type::Float => value == 0.0,
+        Type::Integer | Type::Float => value == 0,
         Type::Boolean => value == false,
         _ => false,
     }

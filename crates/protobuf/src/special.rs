@@ -1,7 +1,7 @@
 //! Types whose JSON form is not that of their message.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::Fault;
 use crate::wire::Reader;
@@ -46,7 +46,7 @@ fn format_time(seconds: i64, nanos: i64, form: &str) -> Result<Value, Fault> {
 
 /// `resource.Quantity`: a text in a message.
 pub(crate) fn quantity(bytes: &[u8]) -> Result<Value, Fault> {
-    let mut text = "";
+    let mut text = "0";
     let mut reader = Reader::new(bytes);
     while let Some((number, wire)) = reader.next()? {
         if number == 1 {
@@ -69,6 +69,15 @@ pub(crate) fn int_or_string(bytes: &[u8]) -> Result<Value, Fault> {
         }
     }
     Ok(if is_text { text.into() } else { number_value.into() })
+}
+
+/// Go's JSON shows whole numbers without a point.
+pub(crate) fn float(number: f64) -> Result<Value, Fault> {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        return Ok((number as i64).into());
+    }
+    Number::from_f64(number).map(Value::Number).ok_or(Fault::NotFinite)
 }
 
 /// `runtime.RawExtension`, `metav1.FieldsV1` and the JSON of schemas: bytes that are JSON. None are a null.

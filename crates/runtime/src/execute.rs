@@ -75,8 +75,7 @@ impl Executor {
         }
         let mut rest = plan.actions.as_slice();
         while let Some((first, others)) = rest.split_first() {
-            let alike = 1 + others.iter().take_while(|action| are_alike(first, action)).count();
-            let (batch, after) = rest.split_at(alike);
+            let (batch, after) = rest.split_at(1 + count_alike(first, others));
             self.run_alike(component, batch).await?;
             rest = after;
         }
@@ -275,11 +274,21 @@ impl Executor {
     }
 }
 
+/// How many of the following actions can go out together with the first.
+fn count_alike(first: &Action, others: &[Action]) -> usize {
+    let is_patch = matches!(first, Action::Patch { .. });
+    let fits = |i: usize, action: &Action| {
+        are_alike(first, action) && (!is_patch || others[..i].iter().all(|other| are_alike(other, action)))
+    };
+    others.iter().enumerate().take_while(|(i, action)| fits(*i, action)).count()
+}
+
 /// Creations or deletions of one kind can go out together.
 fn are_alike(a: &Action, b: &Action) -> bool {
     match (a, b) {
         (Action::Create { kind: a, .. }, Action::Create { kind: b, .. }) => a == b,
         (Action::Delete { target: a, .. }, Action::Delete { target: b, .. }) => a.kind == b.kind,
+        // The answer to one patch may be what the next one needs, except on different objects.
         (Action::Patch { target: a, .. }, Action::Patch { target: b, .. }) => {
             a.kind == b.kind && a.key != b.key
         }
@@ -350,25 +359,4 @@ fn is_namespace_going(error: &kube::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::Pod;
-
-    use super::*;
-
-    fn target() -> Target {
-        let key = Key::new("a", "b");
-        Target { kind: Kind::of::<Pod>(), key, uid: Some("u".to_owned()), resource_version: None }
-    }
-
-    #[test]
-    fn preconditions_go_where_the_api_reads_them() {
-        let patch = guarded(&json!({"metadata": {"labels": {"x": null}}}), &target());
-        assert_eq!(patch, json!({"metadata": {"labels": {"x": null}, "uid": "u"}}));
-        let options = delete_options(&target(), Some(crate::Propagation::Foreground), Some(0));
-        assert_eq!(
-            options,
-            json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u"},
-                "propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
-        );
-    }
-}
+mod tests;

@@ -29,6 +29,13 @@ pub struct Range {
     pub revision: Option<Revision>,
 }
 
+impl Range {
+    /// Whether the key belongs to it, limit and revision aside.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        key.starts_with(&self.prefix) && self.after.as_deref().is_none_or(|after| key > after)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub entries: Vec<Entry>,

@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
 }
 
 fn expected(found: Token<'_>, wanted: &str) -> SelectorError {
-    SelectorError(format!("unable to parse requirement: found '{}', expected: {wanted}", found.text()))
+    SelectorError(format!("found '{}', expected: {wanted}", found.text()))
 }
 
 #[cfg(test)]

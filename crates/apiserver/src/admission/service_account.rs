@@ -31,7 +31,9 @@ impl Admission for ServiceAccounts {
         let account = match registry.get(&accounts, &request.call.namespace, &name).await {
             Ok(account) => account,
             Err(e) if e.code == 404 => {
-                let why = format!("error looking up service account {}/{name}: {e}", request.call.namespace);
+                let account =
+                    format!("{}/{name}: serviceaccount \"{name}\" not found", request.call.namespace);
+                let why = format!("error looking up service account {account}");
                 let pod = request.object["metadata"]["name"].as_str().unwrap_or_default();
                 return Err(ApiError::forbidden(Some(request.call.served.resource()), pod, why));
             }

@@ -1,6 +1,7 @@
 //! From the bytes of a request to a checked, defaulted object.
 
-use minik8s_api::protobuf::{self, ProtobufError};
+use minik8s_protobuf::DecodeError;
+/// Kubernetes' protobuf, as Go clients send it.
 use minik8s_schema::{Mismatch, UnknownField};
 use serde_json::Value;
 
@@ -55,9 +56,9 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
             (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
         }
         "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
-        protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
+        minik8s_protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
         other => {
-            let supported = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+            let supported = ["application/json", "application/yaml", minik8s_protobuf::MEDIA_TYPE];
             return Err(ApiError::unsupported_media(other, &supported));
         }
     };
@@ -91,6 +92,21 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     Ok(value)
 }
 
+/// Kubernetes' protobuf, as Go clients send it.
+fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
+    let decoded = minik8s_protobuf::decode(body).map_err(|error| {
+        let text = format!("the body of the request is not valid protobuf: {error}");
+        match error {
+            DecodeError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
+            _ => ApiError::bad_request(text),
+        }
+    })?;
+    for field in decoded.unknown {
+        call.warn(format!("unknown {field} was dropped: send JSON to keep it"));
+    }
+    Ok(decoded.object)
+}
+
 /// Refuses what nests so deep that it could not be read back: parsing stops at 128 levels, and
 /// `managedFields` repeats an object's depth some levels further down.
 pub fn check_depth(value: &Value) -> Result<()> {
@@ -98,18 +114,6 @@ pub fn check_depth(value: &Value) -> Result<()> {
         return Err(ApiError::bad_request(format!("the object nests deeper than {MAX_DEPTH} levels")));
     }
     Ok(())
-}
-
-fn parse_protobuf(call: &Call, body: &[u8]) -> Result<Value> {
-    let decoded = protobuf::decode(body).map_err(|error| {
-        let text = format!("the body of the request is not valid protobuf: {error}");
-        match error {
-            ProtobufError::UnknownKind { .. } => ApiError::new(415, "UnsupportedMediaType", text),
-            _ => ApiError::bad_request(text),
-        }
-    })?;
-    decoded.unknown.into_iter().for_each(|text| call.warn(text));
-    Ok(decoded.object)
 }
 
 fn depth_exceeds(value: &Value, left: usize) -> bool {

@@ -119,6 +119,15 @@ impl Blueprint {
         format!("{}_{}({})", self.name, self.namespace, self.uid)
     }
 
+    /// Whether the API server was told that this very container is ready.
+    pub fn reported_ready(&self, id: &str) -> Option<bool> {
+        let status = self.pod.status.as_ref()?;
+        let lists = [&status.container_statuses, &status.init_container_statuses];
+        let mut all = lists.into_iter().flatten().flatten();
+        all.find(|status| status.container_id.as_deref().is_some_and(|known| known.ends_with(id)))
+            .map(|s| s.ready)
+    }
+
     /// How often the API server was told that a container was restarted; the runtime may have forgotten.
     pub fn reported_restarts(&self, name: &str) -> Option<u32> {
         let status = self.pod.status.as_ref()?;

@@ -8,6 +8,7 @@ mod container_status;
 mod exits;
 mod hook;
 mod index;
+mod limits;
 mod manager;
 mod notes;
 mod operation;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 /// How long a failed pull is shown as such before it is shown as waiting.
@@ -82,8 +84,8 @@ pub struct Health {
     /// The postStart hook is done and the startup probe succeeded.
     pub started: bool,
     pub ready: bool,
-    /// Why it must be replaced.
-    pub unhealthy: Option<String>,
+    /// Why it must be replaced, and how long it may take to end if not as long as usual.
+    pub unhealthy: Option<(String, Option<Duration>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

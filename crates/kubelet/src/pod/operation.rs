@@ -8,9 +8,11 @@ use k8s_cri::v1 as cri;
 
 use super::blueprint::{Blueprint, Kind};
 use super::hook;
+use super::limits::{cpu_request, pod_limits};
 use super::plan::Action;
+use super::qos::{self, QosClass};
 use crate::cgroup;
-use crate::container::Placement;
+use crate::container::{Placement, cpu_shares};
 use crate::context::Context;
 use crate::cri::{PodRecord, RuntimeError};
 use crate::events::{Severity, Subject};
@@ -80,6 +82,7 @@ impl Operation {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
         let done = self.prepare_volumes().await?;
+        self.limit_pod()?;
         let config = self.sandbox_config(attempt);
         std::fs::create_dir_all(&config.log_directory)
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
@@ -90,6 +93,26 @@ impl Operation {
         }
         self.runtime(created.map(drop), "FailedCreatePodSandBox")?;
         Ok(done)
+    }
+
+    /// The pod's own cgroup, and the weight of its class.
+    fn limit_pod(&self) -> Result<()> {
+        let Context { config, cgroups, .. } = self.context.as_ref();
+        let failed =
+            |e: std::io::Error| OperationError::new("FailedCreatePodContainer", format!("cgroup: {e}"));
+        let limits = pod_limits(&self.blueprint, config.pod_pids);
+        cgroup::apply(cgroups, &sandbox::pod_cgroup(config, &self.blueprint), &limits).map_err(failed)?;
+        let class = qos::class(&self.blueprint);
+        let milli = match class {
+            QosClass::Guaranteed => return Ok(()),
+            QosClass::BestEffort => 0,
+            QosClass::Burstable => {
+                let pods = self.context.pods.all().into_iter().map(Blueprint::new);
+                pods.filter(|pod| qos::class(pod) == class).map(|pod| cpu_request(&pod)).sum()
+            }
+        };
+        let cgroup = sandbox::class_cgroup(config, class);
+        cgroup::set_cpu_shares(cgroups, &cgroup, cpu_shares(milli)).map_err(failed)
     }
 
     async fn prepare_volumes(&self) -> Result<Done> {

@@ -257,8 +257,8 @@ impl Planner<'_> {
             }
             ContainerState::Running { .. } | ContainerState::Unknown => {
                 let unhealthy = self.notes.health.get(&current.id).and_then(|h| h.unhealthy.clone());
-                if let Some(why) = unhealthy {
-                    self.kill(current, self.blueprint.grace, &why);
+                if let Some((why, grace)) = unhealthy {
+                    self.kill(current, grace.unwrap_or(self.blueprint.grace), &why);
                 } else if current.hash != spec.hash {
                     self.kill(
                         current,

@@ -257,7 +257,9 @@ fn sidecars_start_in_turn_and_stop_last() {
 fn unhealthy_and_changed_containers_are_replaced() {
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
     let mut notes = calm();
-    notes.health.insert("main/0".into(), Health { unhealthy: Some("liveness".into()), ..Health::default() });
+    notes
+        .health
+        .insert("main/0".into(), Health { unhealthy: Some(("liveness".into(), None)), ..Health::default() });
     check_with(&blueprint(one("Always")), &running, &notes, "kill main/0 30");
     let mut changed = running.clone();
     changed.containers[0].hash = "other".into();

@@ -3,7 +3,6 @@
 //! It plans, starts operations for the plan's actions, tells the API server the status, and sleeps until
 //! something changes. Operations run beside it, so a long pull or a slow end never makes it deaf.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +15,16 @@ use tracing::{debug, warn};
 use super::blueprint::Blueprint;
 use super::exits::ExpectedExits;
 use super::notes::{Failure, Health, Notes, Target, VolumeNotes};
-use super::operation::{Done, Operation, OperationError};
+use super::operation::{Done, Operation, OperationError, subject};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
 use super::status::{NodeAddress, status};
 use super::termination::read_messages;
 use crate::context::Context;
 use crate::cri::{ContainerState, PodRecord};
+use crate::events::Severity;
 use crate::objects::{References, Subscription};
+use crate::probe::{ProbeBoard, ProbeResult, ProbeTarget};
 
 /// The runtime may be away; ask again soon.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -61,6 +62,7 @@ pub struct Worker {
     reporter: Reporter,
     exits: ExpectedExits,
     objects: Subscription,
+    probes: ProbeBoard,
     /// The API object is gone: nothing to report to.
     gone: bool,
     /// Everything on this node is gone.
@@ -91,6 +93,7 @@ impl Worker {
             operations: JoinSet::new(),
             exits: ExpectedExits::default(),
             objects: Subscription::default(),
+            probes: ProbeBoard::default(),
             gone: false,
             removed: false,
         };
@@ -123,6 +126,7 @@ impl Worker {
                     known = self.refresh().await;
                 }
                 () = self.reporter.progress() => {}
+                result = self.probes.next() => self.probed(&result),
                 () = self.objects.changed() => self.objects_changed(),
                 () = sleep_until(wake) => {}
                 () = sleep(look_again) => known = self.refresh().await,
@@ -253,18 +257,62 @@ impl Worker {
         }
     }
 
-    /// Containers without probes are started and ready as soon as they run.
+    /// What is known of the running containers: from probes, or by themselves where there are none.
     fn update_health(&mut self) {
-        let mut health = BTreeMap::new();
-        for container in &self.record.containers {
-            if !matches!(container.state, ContainerState::Running { .. }) {
-                continue;
+        let records: Vec<_> = self.record.containers.iter().filter(|c| c.is_running()).cloned().collect();
+        self.probes.retain(|id| records.iter().any(|record| record.id == id));
+        self.notes.health.clear();
+        for record in records {
+            let Some(spec) = self.blueprint.container(&record.name).map(|c| c.spec.clone()) else { continue };
+            // Probes begin when the postStart hook is done.
+            let starting = self.notes.busy.contains(&Target::Container(record.name.clone()));
+            if let ContainerState::Running { started } = record.state
+                && !starting
+                && self.notes.stopping_since.is_none()
+            {
+                let target = ProbeTarget {
+                    runtime: self.context.runtime.clone(),
+                    container: spec.clone(),
+                    id: record.id.clone(),
+                    started,
+                    ip: self.pod_ip(),
+                };
+                self.probes.run(&target, self.blueprint.reported_ready(&record.id));
             }
-            let starting = self.notes.busy.contains(&Target::Container(container.name.clone()));
-            let up = !starting;
-            health.insert(container.id.clone(), Health { started: up, ready: up, unhealthy: None });
+            let unhealthy = self.probes.failed(&record.id).map(|kind| {
+                let why =
+                    format!("Container {} failed {} probe, will be restarted", record.name, kind.name());
+                let grace = kind.of(&spec).and_then(|probe| probe.termination_grace_period_seconds);
+                (why, grace.map(|seconds| Duration::from_secs(seconds.max(0) as u64)))
+            });
+            let health = Health {
+                started: !starting && self.probes.is_started(&record.id, &spec),
+                ready: !starting && self.probes.is_ready(&record.id, &spec),
+                unhealthy,
+            };
+            self.notes.health.insert(record.id, health);
         }
-        self.notes.health = health;
+    }
+
+    fn probed(&mut self, result: &ProbeResult) {
+        if !self.probes.note(result) {
+            return;
+        }
+        if let Some(failure) = &result.failure {
+            let message = format!("{} probe failed: {failure}", result.kind.title());
+            let subject = subject(&self.blueprint, Some(&result.container));
+            self.context.recorder.record(subject, Severity::Warning, "Unhealthy", &message);
+        }
+    }
+
+    fn pod_ip(&self) -> String {
+        match self.blueprint.host_network() {
+            true => self.context.config.node_ip.to_string(),
+            false => {
+                let ips = self.record.sandbox().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default();
+                ips.first().cloned().unwrap_or_default()
+            }
+        }
     }
 
     /// Asks the runtime; false if it does not answer.

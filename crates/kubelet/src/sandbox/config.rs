@@ -48,12 +48,17 @@ pub fn sandbox_config(blueprint: &Blueprint, node: &Surroundings<'_>, attempt: u
 
 /// `ROOT/burstable/podUID`; guaranteed pods stand directly below the root.
 pub fn pod_cgroup(config: &Config, blueprint: &Blueprint) -> String {
-    let class = match qos_class(blueprint) {
+    format!("{}/pod{}", class_cgroup(config, qos_class(blueprint)), blueprint.uid)
+}
+
+/// The cgroup of all pods of a class.
+pub fn class_cgroup(config: &Config, class: QosClass) -> String {
+    let class = match class {
         QosClass::Guaranteed => "",
         QosClass::Burstable => "/burstable",
         QosClass::BestEffort => "/besteffort",
     };
-    format!("{}{class}/pod{}", config.cgroup_root(), blueprint.uid)
+    format!("{}{class}", config.cgroup_root())
 }
 
 pub fn pod_log_dir(config: &Config, blueprint: &Blueprint) -> PathBuf {

@@ -44,6 +44,8 @@ impl<'a> Batch<'a> {
             let event = self.event(op, revision);
             self.planned.events.extend(event);
         }
+        // As they come from disk.
+        self.planned.events[before..].sort_by(|a, b| a.key.cmp(&b.key));
         if self.planned.events.len() > before {
             self.planned.revision = revision;
         }

@@ -1,16 +1,18 @@
 //! The file: what is in it, how it is opened, and what to do when it fails. Everything here blocks.
 //!
-//! Three tables. `history` has every value that can still be read, by key and revision; a deleted key has an
-//! empty row. `log` says for each revision which keys changed and what revision they had before; watches
-//! replay it, and compaction follows it to find exactly the rows that nobody can reach any more, so it
-//! never scans. `meta` has a few numbers.
+//! Three tables. `values` has every value that can still be read, `changes` says what each commit did to which
+//! key and which revision that replaced, `meta` has a few numbers. Both are ordered by revision, not by key:
+//! so a group of commits writes a few neighbouring pages at the end, whatever its keys are, where a table by
+//! key would write a page for each. Nobody asks the disk by key, since the newest entries are in memory:
+//! older ones are found by undoing `changes`, watches replay them, and compaction follows them to exactly
+//! those values that nobody can reach any more.
 //!
 //! redb refuses to go on after an I/O error, so the file is opened anew then. A write that failed may still
 //! have reached the disk. If the revision found afterwards tells so, it has not failed after all; if the
 //! file cannot be opened at once, the write has failed for good, and the next one removes what is left of it.
 
-mod history;
 mod purge;
+mod snapshot;
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,17 +28,21 @@ use redb::{
 use super::newest::Newest;
 use crate::{Change, Error, Event, Result, Revision};
 
-/// Value of a key at a revision; None where it was deleted.
-const HISTORY: TableDefinition<(&str, Revision), Option<&[u8]>> = TableDefinition::new("history");
-/// By revision and number within it: key, revision of what it replaced (0: nothing), whether it was deleted.
-const LOG: TableDefinition<(Revision, u32), (&str, Revision, bool)> = TableDefinition::new("log");
+/// What was put at a revision under a key.
+const VALUES: TableDefinition<(Revision, &str), &[u8]> = TableDefinition::new("values");
+/// At a revision, to a key: the revision of what was replaced (0: nothing), and whether it was deleted.
+const CHANGES: TableDefinition<(Revision, &str), (Revision, bool)> = TableDefinition::new("changes");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// As in etcd, an empty store is at 1, so that no revision a client ever sees is 0.
 const FIRST_REVISION: Revision = 1;
 /// The newest values are in memory already; this is for inner pages and old history.
 const CACHE_BYTES: usize = 8 << 20;
+
+/// A file is shrunk when it is larger than this, and than so many times what is in it.
+const WASTEFUL_BYTES: u64 = 8 << 20;
+const WASTEFUL_FACTOR: u64 = 4;
 
 pub(super) struct Disk {
     path: PathBuf,
@@ -60,7 +66,7 @@ pub(super) struct Write<'a> {
     pub(super) events: &'a [Arc<Event>],
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
-    /// How many log rows may be purged on the way.
+    /// How many changes may be purged on the way.
     pub(super) purge: usize,
 }
 
@@ -88,23 +94,34 @@ impl Disk {
             let number = |name| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |number| number.value()));
             let mut newest = Newest::new(number("revision")?, number("compacted")?);
             let mut history_bytes = 0;
-            let mut last: Option<(String, Revision, Option<Bytes>)> = None;
-            for row in transaction.open_table(HISTORY)?.iter()? {
+            for row in transaction.open_table(VALUES)?.iter()? {
                 let (at, value) = row?;
-                let (key, revision) = at.value();
-                match last {
-                    Some((last_key, last_revision, Some(value))) if last_key != key => {
-                        newest.insert(&last_key, value, last_revision);
-                    }
-                    Some((_, _, Some(value))) => history_bytes += value.len() as u64,
-                    _ => {}
-                }
-                last = Some((key.to_owned(), revision, value.value().map(Bytes::copy_from_slice)));
+                let (revision, key) = at.value();
+                history_bytes += newest.restore(key, Bytes::copy_from_slice(value.value()), revision) as u64;
             }
-            if let Some((key, revision, Some(value))) = last {
-                newest.insert(&key, value, revision);
+            for row in transaction.open_table(CHANGES)?.iter()? {
+                let (at, change) = row?;
+                if let ((revision, key), (_, true)) = (at.value(), change.value()) {
+                    history_bytes += newest.restore_deletion(key, revision) as u64;
+                }
             }
             Ok(Loaded { newest, history_bytes })
+        })
+    }
+
+    /// A file that was once much larger than what it holds now, `used`, gives the rest back. redb does that
+    /// by itself only where the free pages are at the end.
+    pub(super) fn shrink_if_wasteful(&self, used: u64) -> Result<()> {
+        let size = std::fs::metadata(&self.path).map_or(0, |file| file.len());
+        if size < WASTEFUL_BYTES || size / WASTEFUL_FACTOR < used {
+            return Ok(());
+        }
+        tracing::info!(path = %self.path.display(), size, used, "shrinking the store");
+        self.guarded("shrinking", || {
+            if let Some(database) = &mut *self.database.write() {
+                database.compact()?;
+            }
+            Ok(())
         })
     }
 
@@ -137,29 +154,26 @@ impl Disk {
             None => return Err(redb::Error::DatabaseClosed),
         };
         let purge_left = {
-            let mut history = transaction.open_table(HISTORY)?;
-            let mut log = transaction.open_table(LOG)?;
+            let mut values = transaction.open_table(VALUES)?;
+            let mut changes = transaction.open_table(CHANGES)?;
             let mut meta = transaction.open_table(META)?;
             let found = meta.get("revision")?.map_or(0, |revision| revision.value());
             if found < write.base {
                 let lost = format!("it is at revision {found}, but {} had been made durable", write.base);
                 return Err(redb::Error::Corrupted(lost));
             }
-            purge::take_back(&mut history, &mut log, write.base)?;
-            let mut number = (0, 0);
+            purge::take_back(&mut values, &mut changes, write.base)?;
             for event in write.events {
-                number = (event.revision, if number.0 == event.revision { number.1 + 1 } else { 0 });
-                let value = match &event.change {
-                    Change::Put(value) => Some(&value[..]),
-                    Change::Delete => None,
-                };
-                let previous = event.previous.as_ref().map_or(0, |previous| previous.revision);
-                history.insert((&*event.key, event.revision), value)?;
-                log.insert(number, (&*event.key, previous, value.is_none()))?;
+                let at = (event.revision, &*event.key);
+                if let Change::Put(value) = &event.change {
+                    values.insert(at, &value[..])?;
+                }
+                let replaced = event.previous.as_ref().map_or(0, |previous| previous.revision);
+                changes.insert(at, (replaced, event.change == Change::Delete))?;
             }
             meta.insert("revision", write.revision)?;
             meta.insert("compacted", write.compacted)?;
-            purge::purge(&mut history, &mut log, write.compacted, write.purge)?
+            purge::purge(&mut values, &mut changes, write.compacted, write.purge)?
         };
         transaction.commit()?;
         Ok(purge_left)
@@ -171,8 +185,8 @@ impl Disk {
         let Some(database) = &*guard else { return Err(redb::Error::DatabaseClosed) };
         let transaction = database.begin_write()?;
         {
-            transaction.open_table(HISTORY)?;
-            transaction.open_table(LOG)?;
+            transaction.open_table(VALUES)?;
+            transaction.open_table(CHANGES)?;
             let mut meta = transaction.open_table(META)?;
             let format = meta.get("format")?.map(|format| format.value());
             match format {

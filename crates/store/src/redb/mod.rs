@@ -10,6 +10,7 @@ mod batch;
 mod disk;
 mod inbox;
 mod newest;
+mod past;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ impl RedbStore {
 
     fn start(disk: Disk, options: Options) -> Result<Arc<Self>> {
         let loaded = disk.load()?;
+        disk.shrink_if_wasteful(loaded.newest.bytes() + loaded.history_bytes)?;
         let revision = loaded.newest.revision();
         let shared = Arc::new(Shared {
             newest: RwLock::new(loaded.newest),
@@ -100,12 +102,10 @@ impl Store for RedbStore {
         let Some(revision) = range.revision else {
             return Ok(self.shared.newest.read().page(&range));
         };
-        if let Some(page) = self.shared.page_from_memory(&range, revision)? {
-            return Ok(page);
+        match past::page_from_memory(&self.shared, &range, revision)? {
+            Some(page) => Ok(page),
+            None => self.shared.read_disk(move |shared| past::page_from_disk(shared, &range, revision)).await,
         }
-        self.shared
-            .read_disk(move |shared| shared.disk.page(&range, revision, || shared.check(revision)))
-            .await
     }
 
     async fn commit(&self, mut commit: Commit) -> Result<Outcome> {
@@ -141,14 +141,6 @@ impl Shared {
     /// Whether history after `revision` is there.
     fn check(&self, revision: Revision) -> Result<()> {
         self.newest.read().check(revision)
-    }
-
-    /// The past is the present with the newest events undone, as far as the window remembers them.
-    fn page_from_memory(&self, range: &Range, revision: Revision) -> Result<Option<Page>> {
-        let newest = self.newest.read();
-        newest.check(revision)?;
-        let window = self.hub.window();
-        Ok(window.after(revision).map(|events| newest.page_before(range, revision, events)))
     }
 
     /// Runs a blocking read of the disk on a thread for it.

@@ -26,13 +26,29 @@ impl Newest {
         Newest { entries: BTreeMap::new(), revision, compacted }
     }
 
-    /// For rebuilding from disk.
-    pub(super) fn insert(&mut self, key: &str, value: Bytes, revision: Revision) {
-        self.entries.insert(key.into(), Version { value, revision });
+    /// For rebuilding from disk, in the order of revisions. Returns the size of what was replaced.
+    pub(super) fn restore(&mut self, key: &str, value: Bytes, revision: Revision) -> usize {
+        let replaced = self.entries.insert(key.into(), Version { value, revision });
+        replaced.map_or(0, |replaced| replaced.value.len())
+    }
+
+    /// For rebuilding from disk, after all values: the key was deleted at `revision`.
+    pub(super) fn restore_deletion(&mut self, key: &str, revision: Revision) -> usize {
+        match self.entries.get(key) {
+            Some(version) if version.revision < revision => {
+                self.entries.remove(key).map_or(0, |deleted| deleted.value.len())
+            }
+            _ => 0,
+        }
     }
 
     pub(super) fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// What keys and values take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.entries.iter().map(|(key, version)| (key.len() + version.value.len()) as u64).sum()
     }
 
     pub(super) fn compacted(&self) -> Revision {
@@ -74,40 +90,32 @@ impl Newest {
     }
 
     pub(super) fn page(&self, range: &Range) -> Page {
-        take_page(self.entries_in(range), entry, range.limit, self.revision)
+        let mut found = self.entries_in(range);
+        let entries = found.by_ref().take(at_most(range.limit)).map(entry).collect();
+        let remaining = found.count() as u64;
+        Page { entries, revision: self.revision, more: remaining > 0, remaining: Some(remaining) }
     }
 
-    /// What the page was at `revision`, given all events since then.
-    pub(super) fn page_before<'a>(
-        &self,
-        range: &Range,
-        revision: Revision,
-        events: impl Iterator<Item = &'a Arc<Event>>,
-    ) -> Page {
-        let mut undone = BTreeMap::<&str, Option<&Entry>>::new();
-        for event in events.filter(|event| is_in(range, &event.key)) {
-            undone.entry(&event.key).or_insert(event.previous.as_ref());
-        }
+    /// What the page was before the changes in `undone`, which must be all since then in that range.
+    pub(super) fn page_before<T>(&self, range: &Range, undone: Undone<T>) -> PastPage<T> {
         let mut newest = self.entries_in(range).peekable();
         let mut undone = undone.into_iter().peekable();
-        let merged = std::iter::from_fn(|| {
+        let mut merged = std::iter::from_fn(|| {
             loop {
-                let next_undone = undone.peek().map(|(key, _)| *key);
-                let next_newest = newest.peek().map(|(key, _)| &***key);
-                match (next_newest, next_undone) {
-                    (Some(key), Some(changed)) if key < changed => return newest.next().map(entry),
-                    (Some(_), None) => return newest.next().map(entry),
-                    (Some(key), Some(changed)) if key == changed => {
-                        newest.next();
-                    }
-                    _ => {}
+                let Some((changed, _)) = undone.peek() else {
+                    return newest.next().map(entry).map(Found::Newest);
+                };
+                if let Some(unchanged) = newest.next_if(|(key, _)| *key < changed) {
+                    return Some(Found::Newest(entry(unchanged)));
                 }
-                if let Some(entry) = undone.next()?.1 {
-                    return Some(entry.clone());
+                newest.next_if(|(key, _)| *key == changed);
+                if let Some((key, Some(then))) = undone.next() {
+                    return Some(Found::Undone(key, then));
                 }
             }
         });
-        take_page(merged, |entry| entry, range.limit, revision)
+        let found = merged.by_ref().take(at_most(range.limit)).collect();
+        PastPage { found, remaining: merged.count() as u64 }
     }
 
     fn entries_in<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Arc<str>, &'a Version)> {
@@ -120,22 +128,23 @@ impl Newest {
     }
 }
 
-fn is_in(range: &Range, key: &str) -> bool {
-    key.starts_with(&range.prefix) && range.after.as_deref().is_none_or(|after| key > after)
+/// Keys that have changed since some revision, each with what it was then; None where it was not there.
+pub(super) type Undone<T> = BTreeMap<Arc<str>, Option<T>>;
+
+pub(super) enum Found<T> {
+    Newest(Entry),
+    Undone(Arc<str>, T),
+}
+
+pub(super) struct PastPage<T> {
+    pub(super) found: Vec<Found<T>>,
+    pub(super) remaining: u64,
 }
 
 fn entry((key, version): (&Arc<str>, &Version)) -> Entry {
     Entry { key: key.clone(), value: version.value.clone(), revision: version.revision }
 }
 
-fn take_page<T>(
-    mut entries: impl Iterator<Item = T>,
-    to_entry: impl Fn(T) -> Entry,
-    limit: usize,
-    revision: Revision,
-) -> Page {
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let taken: Vec<Entry> = entries.by_ref().take(limit).map(to_entry).collect();
-    let remaining = entries.count() as u64;
-    Page { entries: taken, revision, more: remaining > 0, remaining: Some(remaining) }
+fn at_most(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
 }

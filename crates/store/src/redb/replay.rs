@@ -1,4 +1,4 @@
-//! Brings a watch that starts far back up to the present: from the log on disk, as fast as the watcher reads,
+//! Brings a watch that starts far back up to the present: from the changes on disk, as fast as the watcher reads,
 //! until the window has the rest.
 
 use std::sync::Arc;
@@ -31,7 +31,9 @@ async fn read_some(shared: &Arc<Shared>, queue: &Arc<Queue>, reached: Revision) 
     let prefix = queue.prefix().clone();
     let read = shared.read_disk(move |shared| {
         let newest = shared.newest.read().revision();
-        shared.disk.replay(&prefix, reached, newest, || shared.check(reached))
+        let snapshot = shared.disk.snapshot()?;
+        shared.check(reached)?;
+        snapshot.replay(&prefix, reached, newest)
     });
     let replayed = read.await?;
     queue.push_replayed(&replayed.events);

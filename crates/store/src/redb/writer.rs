@@ -21,10 +21,10 @@ use crate::{Error, Options, Outcome, Result, Revision};
 /// Compaction goes on alone when no commit has come for this long.
 const QUIET: Duration = Duration::from_millis(100);
 const QUIET_AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// Log rows purged with a write: some, and a multiple of what it adds, so that purging always catches up.
+/// Changes purged with a write: some, and a multiple of what it adds, so that purging always catches up.
 const PURGE_ROWS: usize = 128;
 const PURGE_FACTOR: usize = 2;
-/// Log rows purged at once when there is nothing else to do.
+/// Changes purged at once when there is nothing else to do.
 const PURGE_ROWS_QUIET: usize = 1024;
 
 pub(super) fn spawn(shared: Arc<Shared>, options: Options, history_bytes: u64) -> Result<JoinHandle<()>> {

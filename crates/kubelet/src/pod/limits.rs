@@ -1,0 +1,102 @@
+//! Limits of a pod as a whole, from those of its containers. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::blueprint::{Blueprint, ContainerSpec, Kind};
+use crate::cgroup::PodLimits;
+use crate::container::{cpu_quota, cpu_shares};
+use crate::quantity;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    Requests,
+    Limits,
+}
+
+/// Thousandths of a core that a pod asks for.
+pub fn cpu_request(blueprint: &Blueprint) -> i64 {
+    total(blueprint, List::Requests, "cpu", quantity::milli).0
+}
+
+/// A limit holds for the pod only if every container has one.
+pub fn pod_limits(blueprint: &Blueprint, pids: Option<u32>) -> PodLimits {
+    let all = |name: &str, read: fn(&str) -> Option<i64>| {
+        let (sum, complete) = total(blueprint, List::Limits, name, read);
+        (complete && sum > 0).then_some(sum)
+    };
+    PodLimits {
+        cpu_shares: cpu_shares(cpu_request(blueprint)),
+        cpu_quota: all("cpu", quantity::milli).map(cpu_quota),
+        memory: all("memory", quantity::value),
+        pids,
+    }
+}
+
+/// The most that the pod needs at any time: init containers run one after the other beside the sidecars
+/// before them, main containers all at once beside all sidecars. And whether every container says a number.
+fn total(blueprint: &Blueprint, list: List, name: &str, read: fn(&str) -> Option<i64>) -> (i64, bool) {
+    let mut complete = true;
+    let mut amount = |spec: &ContainerSpec| {
+        let found = amount(spec, list, name).and_then(|text| read(&text));
+        complete &= found.is_some();
+        found.unwrap_or(0).max(0)
+    };
+    let (mut sidecars, mut peak, mut main) = (0_i64, 0_i64, 0_i64);
+    for spec in &blueprint.containers {
+        match spec.kind {
+            Kind::Sidecar => sidecars = sidecars.saturating_add(amount(spec)),
+            Kind::Init => peak = peak.max(sidecars.saturating_add(amount(spec))),
+            Kind::Main => main = main.saturating_add(amount(spec)),
+            Kind::Ephemeral => {}
+        }
+    }
+    (peak.max(sidecars).max(main.saturating_add(sidecars)), complete)
+}
+
+fn amount(spec: &ContainerSpec, list: List, name: &str) -> Option<String> {
+    let resources = spec.spec.resources.as_ref()?;
+    let find = |map: &Option<BTreeMap<String, Quantity>>| map.as_ref()?.get(name).map(|q| q.0.clone());
+    match list {
+        List::Limits => find(&resources.limits),
+        List::Requests => find(&resources.requests).or_else(|| find(&resources.limits)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(spec: Value, want: PodLimits) {
+        let pod = json!({"metadata": {}, "spec": spec});
+        let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
+        assert_eq!(pod_limits(&blueprint, Some(100)), want, "{spec}");
+    }
+
+    #[test]
+    fn sums() {
+        let limits = |cpu: &str, memory: &str| json!({"limits": {"cpu": cpu, "memory": memory}});
+        let base = || PodLimits { cpu_shares: 2, pids: Some(100), ..PodLimits::default() };
+        check(json!({"containers": [{"name": "a"}]}), base());
+        check(
+            json!({"containers": [{"name": "a", "resources": limits("500m", "1Mi")}, {"name": "b", "resources": limits("1", "1Mi")}]}),
+            PodLimits { cpu_shares: 1536, cpu_quota: Some(150_000), memory: Some(2 << 20), ..base() },
+        );
+        check(
+            json!({"containers": [{"name": "a", "resources": limits("500m", "1Mi")}, {"name": "b"}]}),
+            PodLimits { cpu_shares: 512, ..base() },
+        );
+        check(
+            json!({"containers": [{"name": "a", "resources": limits("500m", "1Mi")}],
+                "initContainers": [
+                    {"name": "side", "restartPolicy": "Always", "resources": limits("250m", "1Mi")},
+                    {"name": "i", "resources": limits("2", "4Mi")}]}),
+            PodLimits { cpu_shares: 2304, cpu_quota: Some(225_000), memory: Some(5 << 20), ..base() },
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! What the network of a node must be told.
+
+use ipnet::Ipv4Net;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub node_name: String,
+    /// Addresses of all pods of the cluster: what comes from elsewhere comes from outside.
+    pub cluster_cidr: Ipv4Net,
+    /// Tells this agent's table from those of other agents on the host.
+    pub instance: String,
+    /// Ends [`run`](crate::run). The rules stay.
+    pub stop: CancellationToken,
+}
+
+impl Config {
+    /// The name of the agent's own nftables table.
+    pub fn table(&self) -> String {
+        table_of(&self.instance)
+    }
+}
+
+pub(crate) fn table_of(instance: &str) -> String {
+    format!("minik8s-{instance}")
+}
