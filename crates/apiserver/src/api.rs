@@ -48,9 +48,9 @@ impl Api {
         let started = Instant::now();
         let query = Query::parse(request.uri().query());
         let info = RequestInfo::parse(request.method(), request.uri().path(), &query);
-        let known = !info.is_resource
-            || self.registry.catalog.snapshot().find(&info.group, &info.version, &info.resource).is_some();
-        let labels = self.metrics.labels(&info, known);
+        let snapshot = self.registry.catalog.snapshot();
+        let served = snapshot.find(&info.group, &info.version, &info.resource);
+        let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let response = match answered {
             Ok(Ok(response)) => response,

@@ -26,7 +26,7 @@ pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
 pub use delete::DeleteOptions;
 pub use list::ListBody;
 pub use metadata::{random_suffix, timestamp};
-pub use patch::{PatchKind, patch_error};
+pub use patch::{PatchKind, parse_patch, patch_error};
 pub use watch::refused_watch;
 
 use crate::admission::Chain;
