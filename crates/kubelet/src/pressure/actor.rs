@@ -53,7 +53,7 @@ impl PressureActor {
                 self.relieve(worst).await;
             }
             round = round.wrapping_add(1);
-            if round % VOLUMES_EVERY == 0 {
+            if round.is_multiple_of(VOLUMES_EVERY) {
                 self.check_volumes().await;
             }
         }
