@@ -56,10 +56,6 @@ impl History {
         self.current.as_ref()
     }
 
-    pub fn by_name(&self, name: &str) -> Option<&Arc<ControllerRevision>> {
-        self.all.iter().find(|revision| revision.metadata.name.as_deref() == Some(name))
-    }
-
     /// Deletes the oldest that nobody uses, beyond `limit`.
     pub fn truncate(&self, limit: i32, is_used: impl Fn(&ControllerRevision) -> bool, plan: &mut Plan) {
         let limit = usize::try_from(limit).unwrap_or(0);
@@ -71,17 +67,6 @@ impl History {
             plan.act(Action::delete(&***revision));
         }
     }
-}
-
-/// The template that a revision holds.
-pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
-    let mut template = revision.data.0["spec"]["template"].clone();
-    template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
-}
-
-pub fn name(revision: &ControllerRevision) -> &str {
-    revision.metadata.name.as_deref().unwrap_or("")
 }
 
 fn number(revision: &ControllerRevision) -> i64 {

@@ -1,5 +1,6 @@
 //! Admission: defaults and refusals by what else is in the namespace.
 
+
 use serde_json::{Value, json};
 
 use crate::cluster::*;

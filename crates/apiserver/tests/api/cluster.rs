@@ -1,5 +1,6 @@
 //! An API server of the test's own, without sockets: requests go straight into it.
 
+
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -33,7 +34,6 @@ pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v
 pub struct Cluster {
     pub server: Server,
     pub store: Arc<RedbStore>,
-    pub pki: Arc<Pki>,
     _dir: TempDir,
 }
 
@@ -79,8 +79,8 @@ impl Cluster {
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file,
         };
-        let server = Server::start(config, store.clone(), pki.clone()).await.unwrap();
-        let cluster = Cluster { server, store, pki, _dir: dir };
+        let server = Server::start(config, store.clone(), pki).await.unwrap();
+        let cluster = Cluster { server, store, _dir: dir };
         let account = json!({"metadata": {"name": "default"}});
         cluster.admin().post("/api/v1/namespaces/default/serviceaccounts", account).await.ok();
         cluster

@@ -1,5 +1,6 @@
 //! The whole life of an object of every kind.
 
+
 use minik8s_api::Resource;
 use serde_json::{Value, json};
 
