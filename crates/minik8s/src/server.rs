@@ -81,10 +81,10 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     tracing::info!("stopping");
     stop.cancel();
     // Work in progress is finished, but nothing may keep the server from ending.
-    if tokio::time::timeout(PATIENCE, parts.join_all()).await.is_err() {
+    let (finished, ()) = tokio::join!(tokio::time::timeout(PATIENCE, parts.join_all()), server.stop());
+    if finished.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
-    server.stop().await;
     Ok(())
 }
 

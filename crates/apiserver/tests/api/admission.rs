@@ -1,6 +1,5 @@
 //! Admission: defaults and refusals by what else is in the namespace.
 
-
 use serde_json::{Value, json};
 
 use crate::cluster::*;

@@ -1,6 +1,5 @@
 //! An API server of the test's own, without sockets: requests go straight into it.
 
-
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

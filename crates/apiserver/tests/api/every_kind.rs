@@ -1,6 +1,5 @@
 //! The whole life of an object of every kind.
 
-
 use minik8s_api::Resource;
 use serde_json::{Value, json};
 

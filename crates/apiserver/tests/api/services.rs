@@ -1,6 +1,5 @@
 //! Addresses and ports of Services: each held by one, none leaked.
 
-
 use std::collections::HashSet;
 
 use serde_json::{Value, json};

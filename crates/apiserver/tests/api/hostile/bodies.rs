@@ -1,6 +1,5 @@
 //! Bodies that are not what their content type says, too large, too deep, or nothing at all.
 
-
 use http::Method;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -1,6 +1,5 @@
 //! Patches of all four kinds that try to break what they patch.
 
-
 use http::Method;
 use serde_json::{Value, json};
 

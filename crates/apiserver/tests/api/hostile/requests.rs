@@ -1,6 +1,5 @@
 //! Paths, queries, methods and headers that make no sense.
 
-
 use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use minik8s_auth::User;

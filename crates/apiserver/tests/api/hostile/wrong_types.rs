@@ -1,6 +1,5 @@
 //! Valid objects of every kind with something wrong at a random place.
 
-
 use std::cell::Cell;
 
 use minik8s_api::Resource;
