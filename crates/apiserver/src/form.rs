@@ -74,7 +74,10 @@ impl Accepted {
                 "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => {
                     Form::Metadata { api_version }
                 }
-                _ => continue,
+                _ => {
+                    binary_only = false;
+                    continue;
+                }
             };
             return Ok(Accepted { form, yaml });
         }
@@ -94,6 +97,14 @@ impl Include {
             other => Err(ApiError::bad_request(format!("includeObject: unsupported value {other:?}"))),
         }
     }
+
+    fn row(self, cells: Vec<Value>, object: Value) -> Value {
+        match self {
+            Include::None => json!({"cells": cells}),
+            Include::Object => json!({"cells": cells, "object": object}),
+            Include::Metadata => json!({"cells": cells, "object": partial("meta.k8s.io/v1", object)}),
+        }
+    }
 }
 
 impl Form {
@@ -106,6 +117,18 @@ impl Form {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let columns = if described { Vec::new() } else { columns_of(served) };
                 table(api_version, metadata, &columns, vec![row(served, *include, object)])
+            }
+        }
+    }
+
+    /// One object whose row is not its resource's own: what a subresource shows.
+    pub fn shape_row(&self, columns: &[Column], cells: Vec<Value>, object: Value) -> Value {
+        match self {
+            Form::Object => object,
+            Form::Metadata { api_version } => partial(api_version, object),
+            Form::Table { api_version, include } => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                table(api_version, metadata, columns, vec![include.row(cells, object)])
             }
         }
     }
@@ -169,11 +192,7 @@ fn row(served: &Served, include: Include, object: Value) -> Value {
         Some(_) => served.strategy.row(&object, Timestamp::now()),
         None => vec![object["metadata"]["name"].clone(), minik8s_api::age(&object, Timestamp::now())],
     };
-    match include {
-        Include::None => json!({"cells": cells}),
-        Include::Object => json!({"cells": cells, "object": object}),
-        Include::Metadata => json!({"cells": cells, "object": partial("meta.k8s.io/v1", object)}),
-    }
+    include.row(cells, object)
 }
 
 fn partial(api_version: &str, mut object: Value) -> Value {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
 use minik8s_auth::User;
 
@@ -19,11 +20,23 @@ use crate::authenticator::LocalUser;
 pub struct LocalService {
     api: Arc<Api>,
     user: User,
+    agent: HeaderValue,
 }
 
 impl LocalService {
     pub fn new(api: Arc<Api>, user: User) -> Self {
-        LocalService { api, user }
+        let agent = HeaderValue::from_str(component(&user.name));
+        let agent = agent.unwrap_or_else(|_| HeaderValue::from_static("minik8s"));
+        LocalService { api, user, agent }
+    }
+}
+
+/// The upstream program that does what this user does: clients know the writers by those names.
+fn component(user: &str) -> &str {
+    match user.strip_prefix("system:") {
+        Some(node) if node.starts_with("node:") => "kubelet",
+        Some(name) => name,
+        None => "minik8s",
     }
 }
 
@@ -42,6 +55,8 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         request.extensions_mut().insert(LocalUser(self.user.clone()));
+        // `managedFields` names writers by their program; here all are one.
+        request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
         let api = self.api.clone();
         Box::pin(async move { Ok(api.handle(request).await) })
     }

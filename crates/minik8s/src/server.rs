@@ -63,12 +63,7 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
         let node = agent::config(&flags, &node_name, &pki)?;
         let node_client = client(&server, &format!("system:node:{node_name}"));
-        let network = minik8s_network::Config {
-            node_name: node_name.clone(),
-            cluster_cidr: flags.cluster_cidr,
-            instance: node.instance(),
-            stop: stop.clone(),
-        };
+        let network = agent::network(&flags, &node, stop.clone());
         let network_client = client(&server, "system:kube-proxy");
         tokio::spawn(async move {
             if let Err(error) = minik8s_network::run(network_client, network).await {
@@ -86,10 +81,10 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     tracing::info!("stopping");
     stop.cancel();
     // Work in progress is finished, but nothing may keep the server from ending.
-    if tokio::time::timeout(PATIENCE, parts.join_all()).await.is_err() {
+    let (finished, ()) = tokio::join!(tokio::time::timeout(PATIENCE, parts.join_all()), server.stop());
+    if finished.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
-    server.stop().await;
     Ok(())
 }
 

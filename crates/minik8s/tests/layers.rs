@@ -1,5 +1,7 @@
 //! Rules about the repository itself.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

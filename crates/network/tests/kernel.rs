@@ -1,6 +1,8 @@
 //! The rules in a real kernel: a node with its bridge, two pods and a client outside, each a network namespace
 //! of its own. Needs root; without it the test says so and does nothing.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

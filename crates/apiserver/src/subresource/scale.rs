@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
+use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use minik8s_api::{FieldErrors, LabelSelector, Path, Subresource};
+use minik8s_api::{Column, FieldErrors, LabelSelector, Path, Subresource};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Body};
@@ -36,7 +37,10 @@ where
         _ => {
             let kind = PatchKind::of(&content_type)?;
             let body = incoming.body().await?;
-            let patch = crate::registry::parse_yaml(&body)?;
+            let patch = match kind {
+                PatchKind::Apply => crate::registry::parse_yaml(&body)?,
+                _ => crate::registry::parse_patch(&body)?,
+            };
             let change = |old: &Value| {
                 let mut scale = paths.scale_of(call, old);
                 let patched = match kind {
@@ -56,7 +60,29 @@ where
         errors.required(Path::new(&paths.spec_replicas.join(".")), "the object cannot be scaled without it");
         return Err(ApiError::invalid(&call.served.group, &call.served.kind, &call.name, errors));
     }
-    answer::object(200, &paths.scale_of(call, &object), accepted.yaml)
+    let scale = paths.scale_of(call, &object);
+    answer::object(200, &accepted.form.shape_row(&columns(), cells(&scale), scale), accepted.yaml)
+}
+
+/// What `kubectl get --subresource=scale` shows.
+fn columns() -> [Column; 4] {
+    let column = |name, ty| Column::new(name, ty);
+    [
+        column("Name", "string"),
+        column("Desired", "integer"),
+        column("Available", "integer"),
+        column("Age", "string"),
+    ]
+}
+
+fn cells(scale: &Value) -> Vec<Value> {
+    let age = minik8s_api::age(scale, Timestamp::now());
+    vec![
+        scale["metadata"]["name"].clone(),
+        scale["spec"]["replicas"].clone(),
+        scale["status"]["replicas"].clone(),
+        age,
+    ]
 }
 
 struct Paths {
