@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -17,6 +17,7 @@ use tracing::{debug, error, warn};
 
 use crate::config::table_of;
 use crate::dns::{Resolver, Upstreams, Zone, zone};
+use crate::pod_network::{self, Kernel, Owner};
 use crate::proxy::{
     Balance, Frontend, Nft, NftError, Pick, Protocol, Route, Routes, Ruleset, diff, forget_flows, plan,
     ruleset, stale_flows,
@@ -48,7 +49,12 @@ pub async fn run(client: kube::Client, config: Config) -> Result<(), RunError> {
     let mut service_events =
         std::pin::pin!(watcher(Api::<Service>::all(client.clone()), every()).default_backoff());
     let mut slice_events =
-        std::pin::pin!(watcher(Api::<EndpointSlice>::all(client), every()).default_backoff());
+        std::pin::pin!(watcher(Api::<EndpointSlice>::all(client.clone()), every()).default_backoff());
+    let node_events = watcher(Api::<Node>::all(client), every()).default_backoff();
+    let pod_network_config = proxy.config.clone();
+    let _pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
+        pod_network::follow(&pod_network_config, node_events).await;
+    }));
     let (mut services, mut slices) = (Objects::<Service>::default(), Objects::<EndpointSlice>::default());
     let mut due: Option<Instant> = None;
     loop {
@@ -81,6 +87,9 @@ pub async fn run(client: kube::Client, config: Config) -> Result<(), RunError> {
 pub async fn tear_down(instance: &str) {
     if let Err(error) = Nft.delete_table(&table_of(instance)).await {
         warn!("cannot remove the rules of Services: {error}");
+    }
+    if let Err(error) = Kernel::default().clear(&Owner::of(instance)).await {
+        warn!("cannot remove the routes to other nodes: {error}");
     }
 }
 
