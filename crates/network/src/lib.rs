@@ -6,8 +6,10 @@
 //! data path is the kernel's: when this process ends, everything goes on as it was. It never touches a table
 //! that it did not make, and it never decides who is an endpoint: the EndpointSlice controller does.
 
+mod backends;
 mod config;
 pub mod dns;
+mod health;
 pub mod pod_network;
 pub mod proxy;
 mod run;
