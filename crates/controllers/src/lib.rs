@@ -11,6 +11,7 @@ pub mod endpoints;
 pub mod garbage;
 mod hash;
 mod history;
+pub mod load_balancer;
 pub mod namespace;
 pub mod node;
 pub mod node_range;

@@ -15,6 +15,7 @@ use crate::Catalog;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
+use crate::load_balancer::LoadBalancers;
 use crate::namespace::Namespaces;
 use crate::node::NodeLifecycle;
 use crate::node_range::NodeRanges;
@@ -58,6 +59,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(Replicas::<ReplicationController>::default());
     manager.add(Deployments);
     manager.add(ServiceEndpoints);
+    manager.add(LoadBalancers);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });
