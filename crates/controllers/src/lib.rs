@@ -21,6 +21,7 @@ pub mod replicas;
 mod run;
 pub mod service_account;
 pub mod simulate;
+pub mod stateful_set;
 mod template;
 
 pub use catalog::Catalog;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
+use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
@@ -21,6 +22,7 @@ use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
 use crate::replicas::Replicas;
 use crate::service_account::{DefaultAccounts, RootCertificates};
+use crate::stateful_set::StatefulSets;
 
 /// What the controllers need to be told.
 pub struct Config {
@@ -57,6 +59,8 @@ pub async fn run(client: Client, config: Config) {
     manager.add(Replicas::<ReplicaSet>::default());
     manager.add(Replicas::<ReplicationController>::default());
     manager.add(Deployments);
+    manager.add(DaemonSets);
+    manager.add(StatefulSets);
     manager.add(ServiceEndpoints);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
