@@ -5,12 +5,14 @@
 
 mod catalog;
 mod claim;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod endpoints;
 pub mod garbage;
 mod hash;
 mod history;
+pub mod job;
 pub mod namespace;
 pub mod node;
 pub mod node_range;

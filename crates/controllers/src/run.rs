@@ -12,10 +12,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
+use crate::cron_job::CronJobs;
 use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
+use crate::job::{Jobs, LostJobPods};
 use crate::namespace::Namespaces;
 use crate::node::NodeLifecycle;
 use crate::node_range::NodeRanges;
@@ -61,6 +63,9 @@ pub async fn run(client: Client, config: Config) {
     manager.add(Deployments);
     manager.add(DaemonSets);
     manager.add(StatefulSets);
+    manager.add(Jobs);
+    manager.add(LostJobPods);
+    manager.add(CronJobs);
     manager.add(ServiceEndpoints);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {

@@ -27,7 +27,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Reads the books, enters what has finished since, and lets go of pods that are safely in them.
+    /// Reads the books, enters what has finished since, and lets go of pods that are safely in them. A Job
+    /// that `is_over` counts nobody any more.
     pub fn close(job: &Job, mine: &[Arc<Pod>], is_over: bool, plan: &mut Plan) -> Self {
         let mut account = Account::open(job);
         let entered = (account.uncounted_succeeded.clone(), account.uncounted_failed.clone());
@@ -36,9 +37,9 @@ impl Account {
             entered.0.iter().chain(&entered.1).any(|known| known == uid)
         };
         for pod in mine.iter().filter(|pod| pod::is_tracked(pod)) {
-            let counts = pods::is_finished(pod) && !is_entered(pod) && !is_over;
-            let stays = counts && account.enter(job, pod);
-            let may_go = is_entered(pod) || is_over || (pods::is_finished(pod) && !stays);
+            let has_ended = has_ended(job, pod);
+            let stays = has_ended && !is_over && !is_entered(pod) && account.enter(job, pod);
+            let may_go = is_over || (has_ended && !stays && !account.is_remembered(job, mine, pod));
             if may_go {
                 plan.act(release(pod));
             }
@@ -69,14 +70,17 @@ impl Account {
     /// True if the pod is entered and must stay until that is written.
     fn enter(&mut self, job: &Job, pod: &Pod) -> bool {
         let uid = pod::uid(pod).to_owned();
+        let bound = job.spec.as_ref().and_then(|s| s.completions).unwrap_or(0);
+        let index = pod::index(pod).filter(|index| (0..bound).contains(index));
+        if self.is_indexed && index.is_none() {
+            return false;
+        }
         if pods::phase(pod) == "Succeeded" {
-            if self.is_indexed {
-                // Two pods of one index count once.
-                let bound = job.spec.as_ref().and_then(|s| s.completions).unwrap_or(0);
-                let index = pod::index(pod).filter(|index| (0..bound).contains(index));
-                if !index.is_some_and(|index| self.completed.insert(index)) {
-                    return false;
-                }
+            // Two pods of one index count once.
+            if let Some(index) = index.filter(|_| self.is_indexed)
+                && !self.completed.insert(index)
+            {
+                return false;
             }
             self.uncounted_succeeded.push(uid);
             return true;
@@ -85,18 +89,33 @@ impl Account {
             Verdict::Ignore => return false,
             Verdict::FailJob(why) => self.fatal = self.fatal.take().or(Some(why)),
             Verdict::FailIndex => {
-                pod::index(pod).map(|index| self.failed_indexes.insert(index));
+                index.map(|index| self.failed_indexes.insert(index));
             }
             Verdict::Count => {
                 let limit = job.spec.as_ref().and_then(|s| s.backoff_limit_per_index);
                 let exhausted = limit.is_some_and(|limit| pod::earlier_failures(pod) >= limit);
-                if let Some(index) = pod::index(pod).filter(|_| exhausted) {
+                if let Some(index) = index.filter(|_| exhausted) {
                     self.failed_indexes.insert(index);
                 }
             }
         }
         self.uncounted_failed.push(uid);
         true
+    }
+
+    /// Where every index has failures of its own to spend, the last failed pod of an index is the memory of
+    /// how many are spent: it stays until its successor has taken that over.
+    fn is_remembered(&self, job: &Job, mine: &[Arc<Pod>], pod: &Pod) -> bool {
+        let counts_per_index = job.spec.as_ref().is_some_and(|s| s.backoff_limit_per_index.is_some());
+        let Some(index) = pod::index(pod).filter(|_| counts_per_index) else { return false };
+        let has_successor = || {
+            mine.iter().any(|other| {
+                pod::index(other) == Some(index)
+                    && pod::earlier_failures(other) > pod::earlier_failures(pod)
+                    && pod::uid(other) != pod::uid(pod)
+            })
+        };
+        pods::phase(pod) != "Succeeded" && !self.is_done(index) && !has_successor()
     }
 
     /// Pods that were written down and let go are counted.
@@ -108,6 +127,11 @@ impl Account {
         };
         self.succeeded += settled(&mut self.uncounted_succeeded, &entered.0);
         self.failed += settled(&mut self.uncounted_failed, &entered.1);
+    }
+
+    /// Nothing is left to be done for this index.
+    pub fn is_done(&self, index: i32) -> bool {
+        self.completed.contains(index) || self.failed_indexes.contains(index)
     }
 
     pub fn total_succeeded(&self) -> i32 {
@@ -140,11 +164,22 @@ pub(super) fn is_indexed(job: &Job) -> bool {
     job.spec.as_ref().and_then(|s| s.completion_mode.as_deref()) == Some("Indexed")
 }
 
+/// Replacements wait until a pod has really ended.
+pub(super) fn replaces_only_failed(job: &Job) -> bool {
+    job.spec.as_ref().and_then(|s| s.pod_replacement_policy.as_deref()) == Some("Failed")
+}
+
+/// A pod that somebody deletes counts as failed at once: it may never get the chance to say so itself.
+fn has_ended(job: &Job, pod: &Pod) -> bool {
+    pods::is_finished(pod) || (pods::is_terminating(pod) && !replaces_only_failed(job))
+}
+
 fn len(list: &[String]) -> i32 {
     i32::try_from(list.len()).unwrap_or(i32::MAX)
 }
 
-fn release(pod: &Pod) -> Action {
+/// Takes the finalizer off.
+pub(super) fn release(pod: &Pod) -> Action {
     let finalizers = pod.metadata.finalizers.iter().flatten();
     let rest: Vec<&String> = finalizers.filter(|finalizer| *finalizer != pod::TRACKING).collect();
     let patch = json!({"metadata": {"finalizers": rest}});

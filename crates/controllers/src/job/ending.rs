@@ -41,9 +41,9 @@ pub(super) fn ending(job: &Job, mine: &[Arc<Pod>], account: &Account, now: Times
 
 fn announced(job: &Job) -> Option<Ending> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|c| {
-        matches!(c.type_.as_str(), "FailureTarget" | "SuccessCriteriaMet") && c.status == "True"
-    })?;
+    let found = conditions
+        .iter()
+        .find(|c| matches!(c.type_.as_str(), "FailureTarget" | "SuccessCriteriaMet") && c.status == "True")?;
     Some(Ending {
         succeeded: found.type_ == "SuccessCriteriaMet",
         reason: found.reason.clone().unwrap_or_default(),
@@ -56,7 +56,8 @@ fn failure(job: &Job, mine: &[Arc<Pod>], account: &Account, now: Timestamp) -> O
     if let Some(why) = &account.fatal {
         return Some(Ending::failure("PodFailurePolicy", why));
     }
-    let limit = spec.backoff_limit.unwrap_or(if spec.backoff_limit_per_index.is_some() { i32::MAX } else { 6 });
+    let limit =
+        spec.backoff_limit.unwrap_or(if spec.backoff_limit_per_index.is_some() { i32::MAX } else { 6 });
     if account.total_failed() > limit || restarts_exceed(job, mine, limit) {
         return Some(Ending::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
     }

@@ -90,9 +90,7 @@ mod tests {
 
     #[test]
     fn rules() {
-        let codes = |action: &str, operator: &str, values: &[i32]| {
-            json!({"action": action, "onExitCodes": {"operator": operator, "values": values}})
-        };
+        let codes = |action: &str, operator: &str, values: &[i32]| json!({"action": action, "onExitCodes": {"operator": operator, "values": values}});
         let message = "Container main for pod ns/p failed with exit code 42 matching FailJob rule at index 0";
         check(codes("FailJob", "In", &[42]), 42, Verdict::FailJob(message.to_owned()));
         check(codes("FailJob", "In", &[42]), 1, Verdict::Count);

@@ -34,10 +34,6 @@ impl Indexes {
         i32::try_from(self.0.len()).unwrap_or(i32::MAX)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// How many are in both.
     pub fn common(&self, other: &Indexes) -> i32 {
         i32::try_from(self.0.intersection(&other.0).count()).unwrap_or(i32::MAX)
@@ -64,6 +60,12 @@ impl Indexes {
         }
         write(run, &mut parts);
         parts.join(",")
+    }
+}
+
+impl FromIterator<i32> for Indexes {
+    fn from_iter<T: IntoIterator<Item = i32>>(indexes: T) -> Self {
+        Indexes(indexes.into_iter().collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Jobs: pods that run to their end, so many times, with retries.
 //!
-//! Finished pods carry a finalizer until they are counted: their UIDs are first written to the status, then
+//! Pods carry a finalizer until they are counted: their UIDs are first written to the status, then
 //! the finalizers go, then the counters take them over. So no pod is counted twice or lost, whatever is
 //! deleted or crashes in between. Ends are told in two steps: the criterion is met (remaining pods go), then
 //! the Job is Complete or Failed.
@@ -9,6 +9,7 @@ mod account;
 mod ending;
 mod failure_policy;
 mod indexes;
+mod lost_pods;
 mod plan;
 mod pod;
 mod status;
@@ -19,6 +20,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches};
+
+pub use lost_pods::LostJobPods;
 
 use crate::claim::Candidates;
 use crate::orphans::wake_owners_of_orphans;

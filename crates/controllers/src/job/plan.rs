@@ -8,8 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_runtime::{Action, Notice, Plan, Propagation};
 
-use super::account::{Account, is_indexed};
+use super::account::{Account, is_indexed, release, replaces_only_failed};
 use super::ending::{deadline, ending};
+use super::indexes::Indexes;
 use super::{Observed, finished, pod, selector, status};
 use crate::claim::claim;
 use crate::pods;
@@ -38,11 +39,14 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     if is_going(job) {
         // Its pods go with it.
     } else if let Some(ending) = &ending {
-        active.iter().for_each(|pod| delete(job, pod, &mut plan));
+        for pod in &active {
+            // A failed Job takes its last pods for failures, a successful one does not need them.
+            if ending.succeeded { drop_pod(job, pod, &mut plan) } else { delete(job, pod, &mut plan) }
+        }
         let rest = mine.iter().any(|pod| !pods::is_finished(pod)) || !account.is_settled();
         status::end(job, &mut status, ending, !rest, now, &mut plan);
     } else if spec.suspend == Some(true) {
-        active.iter().for_each(|pod| delete(job, pod, &mut plan));
+        active.iter().for_each(|pod| drop_pod(job, pod, &mut plan));
         status.start_time = None;
         if status::suspend(&mut status, true, now) {
             plan.notice(Notice::normal(job, "Suspended", "Job suspended"));
@@ -70,6 +74,14 @@ fn delete(job: &Job, pod: &Pod, plan: &mut Plan) {
     plan.act(Action::delete(pod).telling(deletion_told(job)));
 }
 
+/// A pod that is not wanted any more goes uncounted.
+fn drop_pod(job: &Job, pod: &Pod, plan: &mut Plan) {
+    if pod::is_tracked(pod) {
+        plan.act(release(pod));
+    }
+    delete(job, pod, plan);
+}
+
 /// A Job that is over may ask to be removed after a while.
 fn expire(job: &Job, now: Timestamp, plan: &mut Plan) {
     let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
@@ -93,95 +105,108 @@ fn manage(
     plan: &mut Plan,
 ) {
     let Some(spec) = &job.spec else { return };
-    let running = i32::try_from(active.len()).unwrap_or(i32::MAX);
+    if is_indexed(job) {
+        drop_useless(job, &mut active, account, plan);
+    }
+    let running = count(active.len());
     let parallelism = spec.parallelism.unwrap_or(1).max(0);
     let wanted = match spec.completions {
         Some(all) => (all - account.total_succeeded() - account.failed_indexes.len()).clamp(0, parallelism),
         None if account.total_succeeded() > 0 => running.min(parallelism),
         None => parallelism,
     };
-    if is_indexed(job) {
-        drop_useless(job, &mut active, account, plan);
-    }
-    let running = i32::try_from(active.len()).unwrap_or(i32::MAX);
     if running > wanted {
         pods::sort_for_deletion(&mut active);
         let surplus = usize::try_from(running - wanted).unwrap_or(0);
-        active.iter().take(surplus).for_each(|pod| delete(job, pod, plan));
+        active.iter().take(surplus).for_each(|pod| drop_pod(job, pod, plan));
         return;
     }
-    let mut missing = (wanted - running).min(BURST);
-    if spec.pod_replacement_policy.as_deref() == Some("Failed") {
-        let leaving = mine.iter().filter(|pod| pods::is_terminating(pod) && !pods::is_finished(pod)).count();
-        missing -= i32::try_from(leaving).unwrap_or(i32::MAX);
+    let leaving: Vec<&Arc<Pod>> = match replaces_only_failed(job) {
+        true => mine.iter().filter(|pod| pods::is_terminating(pod) && !pods::is_finished(pod)).collect(),
+        false => Vec::new(),
+    };
+    let missing = (wanted - running - count(leaving.len())).clamp(0, BURST);
+    let missing = usize::try_from(missing).unwrap_or(0);
+    if is_indexed(job) {
+        let held = active.iter().chain(leaving).filter_map(|pod| pod::index(pod)).collect();
+        create_indexed(job, mine, &held, account, missing, now, plan);
+    } else if missing > 0 && !must_wait(mine.iter(), now, plan) {
+        let pod = pod::new(job, None);
+        (0..missing).for_each(|_| create(job, pod.as_ref(), plan));
     }
-    if missing <= 0 {
-        return;
-    }
-    if let Some(at) = paused_until(mine).filter(|at| *at > now) {
-        plan.again_at(at, now);
-        return;
-    }
-    create(job, mine, &active, account, usize::try_from(missing).unwrap_or(0), plan);
 }
 
-/// Pods of indexes that are done, and second pods of one index.
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn create(job: &Job, pod: Option<&Pod>, plan: &mut Plan) {
+    plan.actions.extend(pod.map(|pod| Action::create(pod).telling(creation_told(job))));
+}
+
+/// Pods of indexes that are done or do not exist, and second pods of one index.
 fn drop_useless(job: &Job, active: &mut Vec<Arc<Pod>>, account: &Account, plan: &mut Plan) {
-    let mut taken = super::indexes::Indexes::default();
+    let all = job.spec.as_ref().and_then(|s| s.completions).unwrap_or(0);
+    let mut taken = Indexes::default();
     active.sort_by_key(|pod| pods::created(pod));
     active.retain(|pod| {
-        let useful = pod::index(pod).is_some_and(|index| {
-            !account.completed.contains(index) && !account.failed_indexes.contains(index) && taken.insert(index)
-        });
+        let useful = pod::index(pod)
+            .is_some_and(|index| (0..all).contains(&index) && !account.is_done(index) && taken.insert(index));
         if !useful {
-            delete(job, pod, plan);
+            drop_pod(job, pod, plan);
         }
         useful
     });
 }
 
-fn create(
+/// The lowest indexes that nobody works on.
+fn create_indexed(
     job: &Job,
     mine: &[Arc<Pod>],
-    active: &[Arc<Pod>],
+    held: &Indexes,
     account: &Account,
-    missing: usize,
+    mut missing: usize,
+    now: Timestamp,
     plan: &mut Plan,
 ) {
-    let act = |pod: Option<Pod>, plan: &mut Plan| {
-        if let Some(pod) = pod {
-            plan.act(Action::create(&pod).telling(creation_told(job)));
-        }
-    };
-    if !is_indexed(job) {
-        let pod = pod::new(job, None);
-        (0..missing).for_each(|_| act(pod.clone(), plan));
-        return;
-    }
     let spec = job.spec.as_ref();
     let all = spec.and_then(|s| s.completions).unwrap_or(0);
     let per_index = spec.and_then(|s| s.backoff_limit_per_index).is_some();
-    let mut taken = super::indexes::Indexes::default();
-    active.iter().filter_map(|pod| pod::index(pod)).for_each(|index| drop(taken.insert(index)));
-    let free = (0..all).filter(|index| {
-        !account.completed.contains(*index) && !account.failed_indexes.contains(*index) && !taken.contains(*index)
-    });
-    for index in free.take(missing) {
-        let failures = per_index.then(|| next_failures(mine, index));
-        act(pod::new(job, Some((index, failures))), plan);
+    if missing == 0 || (!per_index && must_wait(mine.iter(), now, plan)) {
+        return;
+    }
+    for index in (0..all).filter(|index| !account.is_done(*index) && !held.contains(*index)) {
+        if missing == 0 {
+            return;
+        }
+        let of_index = || mine.iter().filter(|pod| pod::index(pod) == Some(index));
+        if per_index && must_wait(of_index(), now, plan) {
+            continue;
+        }
+        let failures = per_index.then(|| next_failures(of_index()));
+        create(job, pod::new(job, Some((index, failures))).as_ref(), plan);
+        missing -= 1;
     }
 }
 
 /// How often an index has failed so far.
-fn next_failures(mine: &[Arc<Pod>], index: i32) -> i32 {
-    let of_index = mine.iter().filter(|p| pod::index(p) == Some(index) && pods::phase(p) == "Failed");
-    of_index.map(|p| pod::earlier_failures(p) + 1).max().unwrap_or(0)
+fn next_failures<'a>(of_index: impl Iterator<Item = &'a Arc<Pod>>) -> i32 {
+    let failed = of_index.filter(|pod| pods::phase(pod) == "Failed" || pods::is_terminating(pod));
+    failed.map(|pod| pod::earlier_failures(pod) + 1).max().unwrap_or(0)
 }
 
 /// Each failure since the last success doubles the pause before the next pod.
-fn paused_until(mine: &[Arc<Pod>]) -> Option<Timestamp> {
+fn must_wait<'a>(tries: impl Iterator<Item = &'a Arc<Pod>> + Clone, now: Timestamp, plan: &mut Plan) -> bool {
+    let until = paused_until(tries).filter(|until| *until > now);
+    if let Some(until) = until {
+        plan.again_at(until, now);
+    }
+    until.is_some()
+}
+
+fn paused_until<'a>(tries: impl Iterator<Item = &'a Arc<Pod>> + Clone) -> Option<Timestamp> {
     let ends = |phase: &'static str| {
-        mine.iter().filter(move |p| pods::phase(p) == phase).filter_map(|p| pod::ended_at(p))
+        tries.clone().filter(move |pod| pods::phase(pod) == phase).filter_map(|pod| pod::ended_at(pod))
     };
     let last_success = ends("Succeeded").max();
     let failures: Vec<Timestamp> =

@@ -10,6 +10,7 @@ use crate::template::pod_for;
 /// Keeps a finished pod until it is counted.
 pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 /// A pod of the Job; `index` is its completion index and how often that index failed before.
@@ -29,7 +30,10 @@ pub(super) fn new(job: &Job, index: Option<(i32, Option<i32>)>) -> Option<Pod> {
         let spec = pod.spec.get_or_insert_default();
         spec.hostname = Some(format!("{name}-{index}"));
         for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
-            container.env.get_or_insert_default().push(index_variable());
+            let variables = container.env.get_or_insert_default();
+            if variables.iter().all(|variable| variable.name != INDEX_VARIABLE) {
+                variables.push(index_variable());
+            }
         }
     }
     Some(pod)
@@ -37,7 +41,7 @@ pub(super) fn new(job: &Job, index: Option<(i32, Option<i32>)>) -> Option<Pod> {
 
 fn index_variable() -> EnvVar {
     EnvVar {
-        name: "JOB_COMPLETION_INDEX".to_owned(),
+        name: INDEX_VARIABLE.to_owned(),
         value: None,
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
@@ -70,9 +74,10 @@ pub(super) fn earlier_failures(pod: &Pod) -> i32 {
 /// When a finished pod ended.
 pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
-    let ends = status.container_statuses.iter().flatten().filter_map(|container| {
-        Some(container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)
-    });
+    let ends =
+        status.container_statuses.iter().flatten().filter_map(|container| {
+            Some(container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)
+        });
     let unready = || pods::condition(pod, "Ready")?.last_transition_time.as_ref().map(|time| time.0);
     ends.max().or_else(unready).or_else(|| pods::created(pod))
 }

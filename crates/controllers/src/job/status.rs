@@ -61,8 +61,13 @@ pub(super) fn end(
 
 /// Event reasons are fixed words.
 fn reason_name(reason: &str) -> &'static str {
-    const KNOWN: [&str; 5] =
-        ["PodFailurePolicy", "BackoffLimitExceeded", "DeadlineExceeded", "MaxFailedIndexesExceeded", "FailedIndexes"];
+    const KNOWN: [&str; 5] = [
+        "PodFailurePolicy",
+        "BackoffLimitExceeded",
+        "DeadlineExceeded",
+        "MaxFailedIndexesExceeded",
+        "FailedIndexes",
+    ];
     KNOWN.into_iter().find(|known| *known == reason).unwrap_or("Failed")
 }
 

@@ -22,13 +22,16 @@ pub(super) fn belongs_to(set: &StatefulSet, claim: &str) -> bool {
     })
 }
 
-/// Creates the claims of an ordinal that are missing.
-pub(super) fn ensure(seen: &Observed, ordinal: i32, plan: &mut Plan) {
+/// Creates the claims of an ordinal that are missing. False while one is on its way out: a new pod must not
+/// start with it.
+pub(super) fn ensure(seen: &Observed, ordinal: i32, plan: &mut Plan) -> bool {
     let set = &*seen.set;
+    let mut all_stay = true;
     for template in set.spec.volume_claim_templates.iter().flatten() {
         let volume = template.metadata.name.as_deref().unwrap_or("");
         let name = name(set, volume, ordinal);
-        if seen.claims.contains_key(&name) {
+        if let Some(known) = seen.claims.get(&name) {
+            all_stay &= known.metadata.deletion_timestamp.is_none();
             continue;
         }
         let mut claim: PersistentVolumeClaim = template.clone();
@@ -42,6 +45,7 @@ pub(super) fn ensure(seen: &Observed, ordinal: i32, plan: &mut Plan) {
         }
         plan.act(Action::create(&claim));
     }
+    all_stay
 }
 
 /// Lets claims go with the set or with their pod, or stay, as the retention policy says.

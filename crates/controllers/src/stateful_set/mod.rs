@@ -19,6 +19,7 @@ use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches};
 
 use crate::claim::Candidates;
+use crate::history::Revisions;
 use crate::orphans::wake_owners_of_orphans;
 
 pub struct StatefulSets;
@@ -26,7 +27,7 @@ pub struct StatefulSets;
 pub struct Observed {
     set: Arc<StatefulSet>,
     pods: Candidates<Pod>,
-    revisions: Vec<Arc<ControllerRevision>>,
+    revisions: Revisions,
     /// The claims of the set, by name.
     claims: HashMap<String, Arc<PersistentVolumeClaim>>,
 }
@@ -44,6 +45,7 @@ impl Controller for StatefulSets {
         watches.owned::<Pod, StatefulSet>();
         watches.owned::<ControllerRevision, StatefulSet>();
         wake_owners_of_orphans::<Pod, StatefulSet>(watches, selector);
+        wake_owners_of_orphans::<ControllerRevision, StatefulSet>(watches, selector);
         watches.on::<PersistentVolumeClaim>(|caches, claim| {
             let sets =
                 caches.of::<StatefulSet>().in_namespace(claim.metadata.namespace.as_deref().unwrap_or(""));
@@ -58,8 +60,7 @@ impl Controller for StatefulSets {
         let mut pods = Candidates::of(&caches.of::<Pod>(), &*set, &selector(&set));
         // Only pods with a name of this set's can be adopted.
         pods.orphans.retain(|pod| identity::ordinal(&set, pod).is_some());
-        let uid = set.metadata.uid.as_deref().unwrap_or("");
-        let revisions = caches.of::<ControllerRevision>().controlled_by(uid);
+        let revisions = Revisions::of(caches, &*set, &selector(&set), &set.spec.template, collisions(&set));
         let mut claims = HashMap::new();
         if set.spec.volume_claim_templates.is_some() {
             for claim in caches.of::<PersistentVolumeClaim>().in_namespace(&key.namespace) {
@@ -79,6 +80,11 @@ impl Controller for StatefulSets {
 
 fn selector(set: &StatefulSet) -> Selector {
     Selector::new(Some(&set.spec.selector))
+}
+
+/// How often the name of a revision was taken by another.
+fn collisions(set: &StatefulSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -5,14 +5,19 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_runtime::{Action, Plan};
 
-use super::{Observed, claims, identity, selector, status, update};
+use super::{Observed, claims, collisions, identity, selector, status, update};
 use crate::claim::claim;
 use crate::history::{History, name, template_of};
 use crate::pods;
 use crate::template::{creation_told, deletion_told};
+
+/// On revisions: the hash in their name.
+const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+/// At most one pod in this time is made for an ordinal: one that fails at once is not replaced at once.
+const FAILED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A set with its pods by ordinal, and the plan that is being made for it.
 pub(super) struct Round<'a> {
@@ -32,9 +37,21 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let claimed = claim(set, &selector(set), &seen.pods);
     plan.actions = claimed.actions;
-    let collisions = set.status.as_ref().and_then(|s| s.collision_count).unwrap_or(0);
-    let label = "controller.kubernetes.io/hash";
-    let history = History::new(set, &set.spec.template, label, collisions, seen.revisions.clone(), &mut plan);
+    let history = History::new(
+        set,
+        &selector(set),
+        &set.spec.template,
+        HASH_LABEL,
+        collisions(set),
+        &seen.revisions,
+        &mut plan,
+    );
+    if history.has_collided {
+        let mut status = set.status.clone().unwrap_or_default();
+        status.collision_count = Some(collisions(set) + 1);
+        plan.status(set, StatefulSet { status: Some(status), ..set.clone() });
+        return plan;
+    }
     let Some(newest) = history.current().cloned() else { return plan };
     let known = set.status.as_ref().and_then(|s| s.current_revision.as_deref());
     let current = known.and_then(|name| history.by_name(name)).unwrap_or(&newest).clone();
@@ -76,8 +93,26 @@ impl Round<'_> {
         self.plan.act(Action::delete(pod).telling(deletion_told(self.set)));
     }
 
+    /// A pod of a rollout that was given up and never worked: neither what is wanted nor what was.
+    fn is_stranded(&self, pod: &Pod) -> bool {
+        let revision = identity::revision_of(pod);
+        let is_known = [&self.current, &self.newest].iter().any(|known| revision == Some(name(known)));
+        !is_known && !self.is_healthy(pod) && update::rolls(self)
+    }
+
+    fn replace_failed(&mut self, pod: &Pod) {
+        let due = pods::created(pod).map_or(self.now, |made| made + FAILED_PAUSE);
+        if due > self.now {
+            self.plan.again_at(due, self.now);
+        } else {
+            self.delete(pod);
+        }
+    }
+
     fn create(&mut self, ordinal: i32) {
-        claims::ensure(self.seen, ordinal, &mut self.plan);
+        if !claims::ensure(self.seen, ordinal, &mut self.plan) {
+            return;
+        }
         let revision = if update::stays_behind(self, ordinal) { &self.current } else { &self.newest };
         // The form of the template when the revision was made.
         let template: PodTemplateSpec =
@@ -101,6 +136,11 @@ fn manage(round: &mut Round<'_>) -> bool {
             Some(pod) if pods::is_terminating(&pod) => false,
             // It will come back under the same name.
             Some(pod) if pods::is_finished(&pod) => {
+                round.replace_failed(&pod);
+                false
+            }
+            // Waiting for it would be waiting forever.
+            Some(pod) if round.is_stranded(&pod) => {
                 round.delete(&pod);
                 false
             }

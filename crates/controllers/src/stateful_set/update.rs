@@ -15,6 +15,10 @@ fn is_on_delete(round: &Round<'_>) -> bool {
     strategy.is_some_and(|strategy| strategy.type_.as_deref() == Some("OnDelete"))
 }
 
+pub(super) fn rolls(round: &Round<'_>) -> bool {
+    !is_on_delete(round)
+}
+
 /// The first ordinal that is updated.
 fn partition(round: &Round<'_>) -> i32 {
     let rolling = round.set.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
