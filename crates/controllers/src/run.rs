@@ -15,6 +15,7 @@ use crate::Catalog;
 use crate::cron_job::CronJobs;
 use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
+use crate::disruption::DisruptionBudgets;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
 use crate::job::{Jobs, LostJobPods};
@@ -22,6 +23,7 @@ use crate::namespace::Namespaces;
 use crate::node::NodeLifecycle;
 use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
+use crate::quota::Quotas;
 use crate::replicas::Replicas;
 use crate::service_account::{DefaultAccounts, RootCertificates};
 use crate::stateful_set::StatefulSets;
@@ -66,6 +68,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(Jobs);
     manager.add(LostJobPods);
     manager.add(CronJobs);
+    manager.add(DisruptionBudgets);
     manager.add(ServiceEndpoints);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
@@ -78,6 +81,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(PodGarbage);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
+    manager.add(Quotas::new(catalog.clone()));
     manager.add(GarbageCollector::new(catalog.clone()));
     manager.add(Namespaces::new(catalog.clone()));
     tokio::join!(manager.run(), catalog.run(client, caches, stop));

@@ -1,6 +1,6 @@
 //! CronJobs: Jobs by the clock.
 //!
-//! A run is named after its minute, so a run that was started and not written down is found again instead
+//! A run is named after its time, so a run that was started and not written down is found again instead
 //! of being started twice. Runs that were missed are not made up for, except the latest one.
 
 mod history;

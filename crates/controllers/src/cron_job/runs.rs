@@ -12,9 +12,11 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// What `kubectl create job --from` writes.
 const MANUAL: &str = "cronjob.kubernetes.io/instantiate";
 
-/// The name of the run at a time: one per minute.
+/// The name of the run at a time: after its minute, or its second if it is between two minutes.
 pub(super) fn name(cron: &CronJob, at: Timestamp) -> String {
-    format!("{}-{}", cron.metadata.name.as_deref().unwrap_or(""), at.as_second() / 60)
+    let seconds = at.as_second();
+    let number = if seconds % 60 == 0 { seconds / 60 } else { seconds };
+    format!("{}-{number}", cron.metadata.name.as_deref().unwrap_or(""))
 }
 
 pub(super) fn new(cron: &CronJob, at: &Zoned) -> Job {
