@@ -12,7 +12,7 @@ pub use archive::{Archive, ArchiveError};
 pub use name::normalize;
 pub use pause::{PAUSE_IMAGE, pause_archive};
 pub use recipe::Recipe;
-pub use samples::{BUSYBOX, WEB, busybox, web};
+pub use samples::{BUSYBOX, WEB, busybox, load, web};
 pub use store::{ImageStore, Progress, StoreError, StoredImage};
 
 /// containerd's namespace for everything that CRI sees.
