@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 
 use crate::pods::node_name;
 
-/// After this long without a sign of life a node counts as unreachable.
-const GRACE: SignedDuration = SignedDuration::from_secs(40);
+/// After this long without a sign of life a node counts as unreachable, unless told otherwise.
+pub const DEFAULT_GRACE: SignedDuration = SignedDuration::from_secs(40);
 const LEASES: &str = "kube-node-lease";
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -31,11 +31,12 @@ pub struct NodeLifecycle {
     /// When each node was last heard.
     heard: Arc<Mutex<HashMap<String, Timestamp>>>,
     clock: Clock,
+    grace: SignedDuration,
 }
 
 impl NodeLifecycle {
-    pub fn new(clock: Clock) -> Self {
-        NodeLifecycle { heard: Arc::default(), clock }
+    pub fn new(clock: Clock, grace: SignedDuration) -> Self {
+        NodeLifecycle { heard: Arc::default(), clock, grace }
     }
 }
 
@@ -93,8 +94,8 @@ impl Controller for NodeLifecycle {
         let now = (self.clock)();
         let heard = self.heard.lock();
         let heard_at = heard.get(&key.name).copied().unwrap_or(now);
-        let is_silent = now.duration_since(heard_at) >= GRACE;
-        let anybody_heard = heard.values().any(|at| now.duration_since(*at) < GRACE);
+        let is_silent = now.duration_since(heard_at) >= self.grace;
+        let anybody_heard = heard.values().any(|at| now.duration_since(*at) < self.grace);
         drop(heard);
         let is_fine = conditions::is_ready(&node) && !is_silent && !taints::has_no_execute(&node);
         let on_node = |pod: &Arc<Pod>| node_name(pod) == Some(&key.name);
@@ -107,7 +108,7 @@ impl Controller for NodeLifecycle {
     }
 
     fn plan(&self, seen: &Observed, now: Timestamp) -> Plan {
-        plan::plan(seen, now)
+        plan::plan(seen, self.grace, now)
     }
 }
 

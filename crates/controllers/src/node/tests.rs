@@ -63,7 +63,7 @@ fn failing(pods: &[Pod]) -> Simulation {
         let key = key_of(&world.insert(pod));
         set_pod_phase(&mut world, &key, "Running");
     }
-    let lifecycle = NodeLifecycle::new(world.clock());
+    let lifecycle = NodeLifecycle::new(world.clock(), DEFAULT_GRACE);
     let heard = lifecycle.heard.clone();
     Simulation::new(world).with(lifecycle).with_actor(Box::new(move |world| {
         heard.lock().insert("alive".to_owned(), world.now());
@@ -121,7 +121,7 @@ fn if_nobody_is_heard_nobody_is_evicted() {
         world.insert(&node("dead", "True", json!({})));
         world.insert(&pod("p", "dead", tolerating(0), json!({})));
         let clock = world.clock();
-        Simulation::new(world).with(NodeLifecycle::new(clock))
+        Simulation::new(world).with(NodeLifecycle::new(clock, DEFAULT_GRACE))
     };
     check_convergence(build, |simulation| {
         let dead: Node = simulation.world.get(&Key::new("", "dead")).unwrap();
@@ -135,7 +135,7 @@ fn a_node_that_says_it_is_not_ready_is_believed_and_comes_back() {
     let mut world = World::default();
     world.insert(&node("n", "False", json!({})));
     let clock = world.clock();
-    let mut simulation = Simulation::new(world).with(NodeLifecycle::new(clock));
+    let mut simulation = Simulation::new(world).with(NodeLifecycle::new(clock, DEFAULT_GRACE));
     simulation.stop_at(SignedDuration::from_secs(1));
     simulation.settle().unwrap();
     let key = Key::new("", "n");
