@@ -43,6 +43,8 @@ impl NodeLifecycle {
 pub struct Observed {
     node: Arc<Node>,
     heard: Timestamp,
+    /// How long it may be silent.
+    grace: SignedDuration,
     /// How long the node's lease lasts, if it has one.
     lease: Option<SignedDuration>,
     /// Somebody in the cluster was heard lately.
@@ -94,7 +96,10 @@ impl Controller for NodeLifecycle {
         let now = (self.clock)();
         let heard = self.heard.lock();
         let heard_at = heard.get(&key.name).copied().unwrap_or(now);
-        let is_silent = now.duration_since(heard_at) >= self.grace;
+        let lease = lasts.map(|seconds| SignedDuration::from_secs(i64::from(seconds)));
+        // A node that has not heard of a shorter grace yet says so by its lease.
+        let grace = lease.unwrap_or_default().min(DEFAULT_GRACE).max(self.grace);
+        let is_silent = now.duration_since(heard_at) >= grace;
         let anybody_heard = heard.values().any(|at| now.duration_since(*at) < self.grace);
         drop(heard);
         let is_fine = conditions::is_ready(&node) && !is_silent && !taints::has_no_execute(&node);
@@ -103,12 +108,11 @@ impl Controller for NodeLifecycle {
             true => Vec::new(),
             false => caches.of::<Pod>().list().into_iter().filter(on_node).collect(),
         };
-        let lease = lasts.map(|seconds| SignedDuration::from_secs(i64::from(seconds)));
-        Some(Observed { node, heard: heard_at, lease, anybody_heard, pods })
+        Some(Observed { node, heard: heard_at, grace, lease, anybody_heard, pods })
     }
 
     fn plan(&self, seen: &Observed, now: Timestamp) -> Plan {
-        plan::plan(seen, self.grace, now)
+        plan::plan(seen, now)
     }
 }
 

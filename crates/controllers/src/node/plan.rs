@@ -2,17 +2,17 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Action, Notice, Plan, Target};
 use serde_json::json;
 
 use super::{Observed, conditions, eviction, taints};
 use crate::pods;
 
-pub(super) fn plan(seen: &Observed, grace: SignedDuration, now: Timestamp) -> Plan {
+pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let node = &*seen.node;
-    let given_up_at = seen.heard + grace;
+    let given_up_at = seen.heard + seen.grace;
     if given_up_at > now {
         plan.again_at(given_up_at, now);
     } else {
@@ -36,7 +36,7 @@ pub(super) fn plan(seen: &Observed, grace: SignedDuration, now: Timestamp) -> Pl
             plan.act(with_condition(pod, "Ready", "False", None, now));
         }
     }
-    evict(seen, &wanted, grace, now, &mut plan);
+    evict(seen, &wanted, now, &mut plan);
     plan
 }
 
@@ -46,8 +46,8 @@ fn tell_not_ready(node: &Node, plan: &mut Plan) {
     plan.notice(Notice::normal(node, "NodeNotReady", message));
 }
 
-fn evict(seen: &Observed, taints: &[Taint], grace: SignedDuration, now: Timestamp, plan: &mut Plan) {
-    let in_trouble = !conditions::is_ready(&seen.node) || now >= seen.heard + grace / 2;
+fn evict(seen: &Observed, taints: &[Taint], now: Timestamp, plan: &mut Plan) {
+    let in_trouble = !conditions::is_ready(&seen.node) || now >= seen.heard + seen.grace / 2;
     for pod in seen.pods.iter().filter(|pod| !pods::is_terminating(pod)) {
         let by_taint = eviction::evicted_at(pod, taints, now);
         let early =
