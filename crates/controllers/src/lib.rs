@@ -4,6 +4,7 @@
 //! by a pure function. Effects, retries, back-off and leader gating are the runtime's. No controller polls.
 
 mod catalog;
+pub mod certificate;
 mod claim;
 pub mod cron_job;
 pub mod daemon_set;

@@ -1,7 +1,6 @@
 //! A pod network for one node: a bridge, addresses from the node's pod CIDR, host ports.
 //!
-//! It reaches no other node. A network agent that does writes its own configuration instead and the node's
-//! [`Config::pod_cidr`](crate::Config) stays empty.
+//! The way to pods of other nodes is somebody else's business.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
