@@ -10,6 +10,7 @@ mod image;
 mod join_token;
 mod node;
 mod node_config;
+mod output;
 mod server;
 mod token;
 
@@ -41,12 +42,8 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Version => {
             let version = minik8s_apiserver::version();
-            println!(
-                "minik8s {} (Kubernetes {})",
-                env!("CARGO_PKG_VERSION"),
-                version["gitVersion"].as_str().unwrap_or_default()
-            );
-            Ok(())
+            let kubernetes = version["gitVersion"].as_str().unwrap_or_default();
+            Ok(output::line(format_args!("minik8s {} (Kubernetes {kubernetes})", env!("CARGO_PKG_VERSION")))?)
         }
         Command::Server(flags) => {
             let runtime = runtime()?;
