@@ -13,15 +13,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
 use crate::certificate::{Authority, Certificates};
+use crate::cron_job::CronJobs;
+use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
+use crate::disruption::DisruptionBudgets;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
+use crate::job::{Jobs, LostJobPods};
 use crate::namespace::Namespaces;
 use crate::node::{DEFAULT_GRACE, NodeLifecycle};
 use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
+use crate::quota::Quotas;
 use crate::replicas::Replicas;
 use crate::service_account::{DefaultAccounts, RootCertificates};
+use crate::stateful_set::StatefulSets;
 
 /// What the controllers need to be told.
 pub struct Config {
@@ -64,6 +70,12 @@ pub async fn run(client: Client, config: Config) {
     manager.add(Replicas::<ReplicaSet>::default());
     manager.add(Replicas::<ReplicationController>::default());
     manager.add(Deployments);
+    manager.add(DaemonSets);
+    manager.add(StatefulSets);
+    manager.add(Jobs);
+    manager.add(LostJobPods);
+    manager.add(CronJobs);
+    manager.add(DisruptionBudgets);
     manager.add(ServiceEndpoints);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
@@ -79,6 +91,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(PodGarbage);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
+    manager.add(Quotas::new(catalog.clone()));
     manager.add(GarbageCollector::new(catalog.clone()));
     manager.add(Namespaces::new(catalog.clone()));
     tokio::join!(manager.run(), catalog.run(client, caches, stop));

@@ -135,6 +135,11 @@ impl Config {
         self.data_dir.join("pods")
     }
 
+    /// Files of static pods.
+    pub fn manifests_dir(&self) -> PathBuf {
+        self.data_dir.join("manifests")
+    }
+
     pub fn logs_dir(&self) -> PathBuf {
         self.data_dir.join("logs")
     }

@@ -62,6 +62,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         address: address(&flags, &member.servers),
         port: flags.machine.node_port,
         cri_endpoint: flags.machine.cri_endpoint.clone(),
+        backend: flags.machine.network_backend,
         description,
         settings,
         serving: node::serving(member.serving.clone(), member.ca_pem.clone()),

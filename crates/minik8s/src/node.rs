@@ -9,6 +9,7 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_auth::pki::{AltNames, LiveIdentity, Pki, Subject};
 use minik8s_kubelet::{Config, Serving};
+use minik8s_network::pod_network::Backend;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
@@ -39,6 +40,9 @@ pub struct MachineFlags {
     /// Socket of a container runtime to use instead of a containerd of our own
     #[arg(long, value_name = "SOCKET")]
     pub cri_endpoint: Option<PathBuf>,
+    /// How pods reach those of other nodes: auto is plain routes where nodes share a link, VXLAN elsewhere
+    #[arg(long, value_name = "auto|vxlan|host-gw", default_value = "auto")]
+    pub network_backend: Backend,
 }
 
 impl MachineFlags {
@@ -55,6 +59,7 @@ pub struct Node {
     pub address: IpAddr,
     pub port: u16,
     pub cri_endpoint: Option<PathBuf>,
+    pub backend: Backend,
     pub description: NodeConfig,
     pub settings: ClusterSettings,
     pub serving: Serving,
@@ -106,6 +111,7 @@ impl Node {
             node_name: self.name.clone(),
             node_ip,
             cluster_cidr: self.settings.cluster_cidr,
+            backend: self.backend,
             dns: Some(dns),
             instance: node.instance(),
             stop,

@@ -109,6 +109,7 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyho
         address,
         port: machine.node_port,
         cri_endpoint: machine.cri_endpoint.clone(),
+        backend: machine.network_backend,
         description,
         settings,
     })
