@@ -28,6 +28,7 @@ pub fn config(flags: &ServerFlags, node_name: &str, pki: &Pki) -> anyhow::Result
     config.cluster_domain = flags.cluster_domain.clone();
     config.cluster_dns = vec![dns_address(flags.service_cidr).into()];
     config.port = flags.node_port;
+    config.cri_endpoint = flags.cri_endpoint.clone();
     config.serving = Some(serving(pki, node_name, address)?);
     config.validate()?;
     Ok(config)

@@ -89,6 +89,9 @@ pub struct ServerFlags {
     /// Port on which the node answers the API server: logs, exec, figures
     #[arg(long, value_name = "N", default_value_t = 10250)]
     pub node_port: u16,
+    /// Use the container runtime at this CRI socket instead of a containerd of our own
+    #[arg(long, value_name = "SOCKET", conflicts_with = "no_agent", value_parser = socket_path)]
+    pub cri_endpoint: Option<PathBuf>,
     /// Run the control plane alone, without a node on this machine
     #[arg(long)]
     pub no_agent: bool,
@@ -113,6 +116,12 @@ impl StoreFlag {
     }
 }
 
+/// A path, also in the form `unix:///run/containerd/containerd.sock`.
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
+    if path.is_absolute() { Ok(path) } else { Err("give the absolute path of a unix socket".to_owned()) }
+}
+
 fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
@@ -125,6 +134,16 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sockets() {
+        let check =
+            |text: &str, want: Option<&str>| assert_eq!(socket_path(text).ok(), want.map(PathBuf::from));
+        check("/run/crio.sock", Some("/run/crio.sock"));
+        check("unix:///run/crio.sock", Some("/run/crio.sock"));
+        check("crio.sock", None);
+        check("tcp://10.0.0.1:1", None);
     }
 
     #[test]
