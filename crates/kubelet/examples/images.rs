@@ -15,7 +15,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = std::env::args().nth(1).ok_or("usage: images OUT_DIR")?;
     let out = Path::new(&out);
     std::fs::create_dir_all(out)?;
-    for (file, recipe) in [("busybox.tar", busybox("minik8s.io/busybox:1")?), ("web.tar", web()?)] {
+    let images =
+        [("busybox.tar", busybox("minik8s.io/busybox:1")?), ("web.tar", web()?), ("load.tar", load()?)];
+    for (file, recipe) in images {
         let path = out.join(file);
         recipe.write(BufWriter::new(File::create(&path)?))?;
         println!("{}", path.display());
@@ -46,8 +48,33 @@ fn busybox(name: &str) -> Result<Recipe, Box<dyn std::error::Error>> {
     Ok(recipe)
 }
 
-/// A web server on port 80 that answers every path with the name of its pod.
+/// A web server on port 80 that answers with the name of its pod.
+const WEB: &str = r#"#!/bin/sh
+mkdir -p /tmp/www
+hostname >/tmp/www/index.html
+exec httpd -f -p "${PORT:-80}" -h /tmp/www
+"#;
+
 fn web() -> Result<Recipe, Box<dyn std::error::Error>> {
-    let start = b"#!/bin/sh\nmkdir -p /tmp/www\nhostname >/tmp/www/index.html\nexec httpd -f -p \"${PORT:-80}\" -h /tmp/www\n";
-    Ok(busybox("minik8s.io/web:1")?.file("bin/web", 0o755, start.to_vec()).entrypoint(&["/bin/web"]))
+    Ok(busybox("minik8s.io/web:1")?.file("bin/web", 0o755, WEB.into()).entrypoint(&["/bin/web"]))
+}
+
+/// Makes load: `cpu` burns one core, `memory MIB` takes and holds memory, `http URL` asks without a pause.
+const LOAD: &str = r#"#!/bin/sh
+case $1 in
+  cpu) while :; do :; done ;;
+  memory)
+    # Doubling a string would overshoot: grow by one MiB at a time, and hold it.
+    mib=$(dd if=/dev/zero bs=1024 count=1024 2>/dev/null | tr '\0' x)
+    n=0
+    while [ $n -lt "$2" ]; do held=$held$mib; n=$((n+1)); done
+    echo "holding $2 MiB"
+    while :; do sleep 3600; done ;;
+  http) while :; do timeout 5 wget -qO /dev/null "$2" || sleep 0.1; done ;;
+  *) echo "usage: load cpu | load memory MIB | load http URL" >&2; exit 2 ;;
+esac
+"#;
+
+fn load() -> Result<Recipe, Box<dyn std::error::Error>> {
+    Ok(busybox("minik8s.io/load:1")?.file("bin/load", 0o755, LOAD.into()).entrypoint(&["/bin/load"]))
 }

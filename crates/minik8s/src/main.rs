@@ -5,6 +5,7 @@ mod agent;
 mod flags;
 mod host;
 mod image;
+mod output;
 mod server;
 
 use std::process::ExitCode;
@@ -35,12 +36,8 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Version => {
             let version = minik8s_apiserver::version();
-            println!(
-                "minik8s {} (Kubernetes {})",
-                env!("CARGO_PKG_VERSION"),
-                version["gitVersion"].as_str().unwrap_or_default()
-            );
-            Ok(())
+            let kubernetes = version["gitVersion"].as_str().unwrap_or_default();
+            Ok(output::line(format_args!("minik8s {} (Kubernetes {kubernetes})", env!("CARGO_PKG_VERSION")))?)
         }
         Command::Server(flags) => {
             let runtime = runtime()?;
