@@ -43,7 +43,8 @@ fn conflist(instance: &str, cidr: Ipv4Net, state: &Path) -> Value {
                 "isGateway": true,
                 "isDefaultGateway": true,
                 "hairpinMode": true,
-                "ipMasq": true,
+                // The network agent does it, for what leaves the cluster alone.
+                "ipMasq": false,
                 "ipam": {
                     "type": "host-local",
                     "dataDir": state,

@@ -46,6 +46,7 @@ pub fn network(flags: &ServerFlags, node: &Config, stop: CancellationToken) -> m
         node_name: node.node_name.clone(),
         node_ip,
         cluster_cidr: flags.cluster_cidr,
+        backend: minik8s_network::pod_network::Backend::default(),
         dns: Some(minik8s_network::Dns { address, domain: flags.cluster_domain.clone() }),
         instance: node.instance(),
         stop,
