@@ -21,6 +21,8 @@ use crate::error::{ApiError, Result};
 use crate::request::{Query, RequestInfo};
 
 const RETRY: Duration = Duration::from_secs(1);
+/// How long the index of pods may lag behind what a node has already seen.
+const CATCH_UP: Duration = Duration::from_millis(300);
 
 #[derive(Default)]
 pub struct Authorizer {
@@ -28,6 +30,8 @@ pub struct Authorizer {
     nodes: RwLock<NodeAuthorizer>,
     ready: AtomicBool,
     changed: Notify,
+    /// Told whenever the index of who uses what has changed.
+    used: Notify,
 }
 
 impl Authorizer {
@@ -57,12 +61,27 @@ impl Authorizer {
     }
 
     /// Lets the request through or refuses it in upstream's words.
-    pub fn check(&self, snapshot: &Snapshot, user: &User, info: &RequestInfo, query: &Query) -> Result<()> {
+    pub async fn check(
+        &self,
+        snapshot: &Snapshot,
+        user: &User,
+        info: &RequestInfo,
+        query: &Query,
+    ) -> Result<()> {
         let selected = exact_fields(query);
         let selected: Vec<(&str, &str)> =
             selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
         let wanted = attributes(info, &selected);
-        let decision = self.allows(user, &wanted);
+        let mut decision = self.allows(user, &wanted);
+        // A node may know of its new pod a moment before this index does.
+        let deadline = tokio::time::Instant::now() + CATCH_UP;
+        while !decision.is_allowed() && user.node_name().is_some() {
+            let changed = self.used.notified();
+            decision = self.allows(user, &wanted);
+            if decision.is_allowed() || tokio::time::timeout_at(deadline, changed).await.is_err() {
+                break;
+            }
+        }
         if decision.is_allowed() {
             return Ok(());
         }
@@ -162,6 +181,7 @@ impl Authorizer {
             },
             Followed::Used(kind) => {
                 self.nodes.write().graph.upsert(kind, &object);
+                self.used.notify_waiters();
                 Ok(())
             }
         });

@@ -50,6 +50,10 @@ where
 {
     /// The whole body, if it is not too large.
     pub async fn body(&mut self) -> Result<Bytes> {
+        // What says that it is too large need not be read.
+        if self.request.body().size_hint().lower() > MAX_BODY as u64 {
+            return Err(ApiError::too_large(MAX_BODY));
+        }
         match Limited::new(self.request.body_mut(), MAX_BODY).collect().await {
             Ok(body) => Ok(body.to_bytes()),
             Err(e) if e.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large(MAX_BODY)),

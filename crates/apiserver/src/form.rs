@@ -74,7 +74,10 @@ impl Accepted {
                 "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => {
                     Form::Metadata { api_version }
                 }
-                _ => continue,
+                _ => {
+                    binary_only = false;
+                    continue;
+                }
             };
             return Ok(Accepted { form, yaml });
         }

@@ -4,10 +4,16 @@ use http::Response;
 
 use crate::answer::{self, Body};
 use crate::api::Api;
-use crate::request::Query;
+use crate::request::{Query, RequestInfo};
 
 /// The store must answer within this time to be called healthy.
 const STORE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Whether the request asks how the server is.
+pub fn is_probe(info: &RequestInfo) -> bool {
+    let endpoint = info.path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    !info.is_resource && matches!(endpoint, "healthz" | "livez" | "readyz")
+}
 
 /// Answers health paths; None for other paths.
 pub async fn answer(api: &Api, path: &str, query: &Query) -> Option<Response<Body>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,8 @@ use crate::authenticator::PeerCertificate;
 /// A client must finish the handshake, and send a request's header, within this time.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADER: Duration = Duration::from_secs(30);
+/// What a client may send in the clear before its connection is cut.
+const MAX_IGNORED: u64 = 1 << 20;
 /// Open requests get this long when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -44,6 +47,11 @@ pub async fn serve(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor, stop:
 
 async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: CancellationToken) {
     let _ = stream.set_nodelay(true);
+    match tokio::time::timeout(HANDSHAKE, speaks_plain_http(&stream)).await {
+        Ok(true) => return explain_https(stream).await,
+        Ok(false) => {}
+        Err(_) => return tracing::debug!("a client connected and said nothing"),
+    }
     let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
@@ -73,4 +81,23 @@ async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: Ca
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
     }
+}
+
+/// TLS begins with the byte 22, a request in the clear with the letters of its method.
+async fn speaks_plain_http(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(stream.peek(&mut first).await, Ok(1) if first[0].is_ascii_uppercase())
+}
+
+/// Tells someone who forgot the `s` of `https` about it, in upstream's words.
+async fn explain_https(mut stream: TcpStream) {
+    const ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+        Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    let told = async {
+        stream.write_all(ANSWER).await?;
+        stream.shutdown().await?;
+        // Closing with unread bytes would reset the connection and lose the answer.
+        tokio::io::copy(&mut stream.take(MAX_IGNORED), &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(DRAIN, told).await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use minik8s_api::{Resource, Subresource};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -38,6 +39,20 @@ pub struct Metrics {
     durations: Family<RequestLabels, Histogram>,
 }
 
+const VERBS: [&str; 12] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "post",
+    "put",
+    "head",
+    "options",
+];
 const BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
@@ -62,14 +77,25 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Only names that exist become labels, or a client could make labels without end.
-    pub fn labels(&self, info: &RequestInfo, is_known: bool) -> RequestLabels {
-        let known = |text: &str| if is_known { text.to_owned() } else { String::new() };
+    pub fn labels(&self, info: &RequestInfo, served: Option<&Resource>) -> RequestLabels {
+        let known = |text: &str| if served.is_some() { text.to_owned() } else { String::new() };
+        let has_subresource = served.is_some_and(|served| {
+            served.subresources.iter().any(|subresource| match subresource {
+                Subresource::Status => info.subresource == "status",
+                Subresource::Scale { .. } => info.subresource == "scale",
+                Subresource::Other { name, .. } => info.subresource == *name,
+            })
+        });
         RequestLabels {
-            verb: known(&info.verb).to_uppercase(),
+            verb: if VERBS.contains(&info.verb.as_str()) {
+                info.verb.to_uppercase()
+            } else {
+                "OTHER".to_owned()
+            },
             group: known(&info.group),
             version: known(&info.version),
             resource: known(&info.resource),
-            subresource: known(&info.subresource),
+            subresource: if has_subresource { info.subresource.clone() } else { String::new() },
             scope: match (info.name.is_empty(), info.namespace.is_empty()) {
                 (false, _) => "resource",
                 (true, false) => "namespace",

@@ -79,8 +79,8 @@ impl Server {
         let tcp = TcpListener::bind(config.bind).await.map_err(listen_error)?;
         let address = tcp.local_addr().map_err(listen_error)?;
         let tls = TlsAcceptor::from(Arc::new(pki::server_config(&pki)?));
-        let api = Arc::new(assemble(&config, store, &pki, address)?);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let api = Arc::new(assemble(&config, store, &pki, address, stop.clone())?);
         // The port answers from the first moment; readiness waits for the objects below.
         tasks.spawn(listener::serve(api.clone(), tcp, tls, stop.clone()));
         let server = Server { api, address, tasks, stop };
@@ -125,6 +125,7 @@ fn assemble(
     store: Arc<dyn Store>,
     pki: &Arc<Pki>,
     address: SocketAddr,
+    stopping: CancellationToken,
 ) -> Result<Api, StartError> {
     let authorizer = Arc::new(Authorizer::default());
     let ranges = AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 };
@@ -133,6 +134,7 @@ fn assemble(
         catalog: Arc::new(Catalog::new(minik8s_api::kinds::all())),
         admission: Chain::standard(authorizer.clone(), ranges),
         contended: tokio::sync::Mutex::default(),
+        stopping,
     };
     let issuer_url = format!("https://kubernetes.default.svc.{}", config.cluster_domain);
     let host = match config.advertise {

@@ -5,10 +5,12 @@
 
 mod catalog;
 mod claim;
+pub mod daemon_set;
 pub mod deployment;
 pub mod endpoints;
 pub mod garbage;
 mod hash;
+mod history;
 pub mod namespace;
 pub mod node;
 pub mod node_range;
@@ -18,6 +20,7 @@ mod pods;
 pub mod replicas;
 mod run;
 pub mod service_account;
+pub mod simulate;
 mod template;
 
 pub use catalog::Catalog;

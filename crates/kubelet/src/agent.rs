@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thiserror::Error;
+use tokio::sync::{mpsc, watch};
 use tracing::info;
 
 use crate::Config;
@@ -10,13 +11,17 @@ use crate::cgroup::Hierarchy;
 use crate::context::Context;
 use crate::cri::Cri;
 use crate::events::Recorder;
+use crate::housekeeping::keep_house;
 use crate::machine::Machine;
 use crate::node::NodeActor;
 use crate::objects::ObjectWatches;
 use crate::pod::{Manager, PodIndex};
 use crate::prepare::{PrepareError, prepare};
+use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
+use crate::services::Services;
+use crate::stats::Collector;
 use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
@@ -32,6 +37,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
     let containerd = prepare(&config).await?;
     let cri = Cri::new(&config.cri_socket());
     let (recorder, write_events) = Recorder::new(client.clone(), &config.node_name);
+    let (services, watch_services) = Services::new(client.clone());
     let host_dns = ResolvConf::parse(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     let context = Arc::new(Context {
         machine: Machine::detect(&config),
@@ -42,7 +48,9 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         recorder,
         tokens: TokenCache::default(),
         pods: PodIndex::default(),
+        services,
         cgroups: Hierarchy::detect(),
+        stats: Collector::default(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");
@@ -61,8 +69,23 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
             }
         }
     };
-    let node = NodeActor::new(context.clone(), cri);
-    let work = async { tokio::join!(supervise, write_events, node.run(), Manager::new(context).run()) };
+    let (evict, evictions) = mpsc::channel(16);
+    let (tell_pressure, pressure) = watch::channel(Pressure::default());
+    let watch_pressure =
+        PressureActor { context: context.clone(), evictions: evict, pressure: tell_pressure };
+    let node = NodeActor::new(context.clone(), cri, pressure);
+    let pods = Manager::new(context.clone(), evictions);
+    let work = async {
+        tokio::join!(
+            supervise,
+            write_events,
+            watch_services,
+            watch_pressure.run(),
+            keep_house(context),
+            node.run(),
+            pods.run()
+        )
+    };
     tokio::select! {
         _ = work => Ok(()),
         failed = answer => Ok(failed?),

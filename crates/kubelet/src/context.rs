@@ -10,6 +10,8 @@ use crate::machine::Machine;
 use crate::objects::ObjectWatches;
 use crate::pod::PodIndex;
 use crate::sandbox::ResolvConf;
+use crate::services::Services;
+use crate::stats::Collector;
 use crate::volume::TokenCache;
 
 pub struct Context {
@@ -22,5 +24,7 @@ pub struct Context {
     pub tokens: TokenCache,
     pub watches: ObjectWatches,
     pub pods: PodIndex,
+    pub services: Services,
     pub cgroups: Hierarchy,
+    pub stats: Collector,
 }

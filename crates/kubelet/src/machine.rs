@@ -2,9 +2,8 @@
 
 use std::fs::read_to_string;
 
-use nix::sys::statvfs::statvfs;
-
 use crate::Config;
+use crate::stats::disk;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {
@@ -25,11 +24,10 @@ impl Machine {
         let first_line = |path: &str| read_to_string(path).unwrap_or_default().trim().to_owned();
         let hostname = first_line("/proc/sys/kernel/hostname");
         let or_name = |text: String| if text.is_empty() { config.node_name.clone() } else { text };
-        let disk = statvfs(&config.data_dir).map(|fs| fs.blocks() * fs.fragment_size()).unwrap_or_default();
         Machine {
             cpus: std::thread::available_parallelism().map_or(1, Into::into),
             memory: total_memory(&read_to_string("/proc/meminfo").unwrap_or_default()).unwrap_or_default(),
-            disk,
+            disk: disk(&config.data_dir).capacity,
             machine_id: or_name(first_line("/etc/machine-id")),
             system_uuid: or_name(first_line("/sys/class/dmi/id/product_uuid")),
             boot_id: first_line("/proc/sys/kernel/random/boot_id"),

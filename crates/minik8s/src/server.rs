@@ -63,6 +63,13 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
         let node = agent::config(&flags, &node_name, &pki)?;
         let node_client = client(&server, &format!("system:node:{node_name}"));
+        let network = agent::network(&flags, &node, stop.clone());
+        let network_client = client(&server, "system:kube-proxy");
+        tokio::spawn(async move {
+            if let Err(error) = minik8s_network::run(network_client, network).await {
+                tracing::error!("the node has no Services: {error:#}", error = anyhow::Error::from(error));
+            }
+        });
         tokio::spawn(async move {
             if let Err(error) = minik8s_kubelet::run(node, node_client).await {
                 tracing::error!("the node cannot run: {error:#}", error = anyhow::Error::from(error));
@@ -74,10 +81,10 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     tracing::info!("stopping");
     stop.cancel();
     // Work in progress is finished, but nothing may keep the server from ending.
-    if tokio::time::timeout(PATIENCE, parts.join_all()).await.is_err() {
+    let (finished, ()) = tokio::join!(tokio::time::timeout(PATIENCE, parts.join_all()), server.stop());
+    if finished.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
-    server.stop().await;
     Ok(())
 }
 
@@ -87,8 +94,13 @@ fn client(server: &Server, user: &str) -> kube::Client {
 }
 
 /// Controllers and scheduler live in the process that holds the store: bounding them would bound nothing.
+/// A node and its network get what they would get on a machine of their own.
 fn groups(user: &str) -> &'static [&'static str] {
-    if user.starts_with("system:node:") { &["system:nodes"] } else { &["system:masters"] }
+    match user {
+        "system:kube-proxy" => &[],
+        node if node.starts_with("system:node:") => &["system:nodes"],
+        _ => &["system:masters"],
+    }
 }
 
 /// The flags as a configuration, or what is wrong with them together.

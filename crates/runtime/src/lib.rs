@@ -9,7 +9,8 @@
 //! Writes are shown to the caches as soon as the API has answered ("write-through"), so that a controller
 //! never plans on a state older than its own last write. See [`cache`].
 //!
-//! It knows no kind by name and holds no policy.
+//! It holds no policy, and knows kinds by name only where scheduler and controllers must agree
+//! ([`placement`]).
 
 mod action;
 pub mod cache;
@@ -20,6 +21,7 @@ mod key;
 mod kind;
 mod leader;
 mod manager;
+pub mod placement;
 mod plan;
 mod queue;
 mod recorder;

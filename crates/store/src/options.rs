@@ -14,6 +14,8 @@ pub struct Options {
     pub window_bytes: usize,
     /// A watcher with more undelivered events than this is cut off.
     pub watch_queue: usize,
+    /// So is one whose undelivered events hold more than this many bytes.
+    pub watch_queue_bytes: usize,
     /// A quiet watch hears about the store's progress at most this often.
     pub progress: Duration,
 }
@@ -26,6 +28,7 @@ impl Default for Options {
             window_events: 8192,
             window_bytes: 8 << 20,
             watch_queue: 8192,
+            watch_queue_bytes: 32 << 20,
             progress: Duration::from_secs(5),
         }
     }

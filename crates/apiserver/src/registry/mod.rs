@@ -21,12 +21,13 @@ use minik8s_patch::managed::Manager;
 use minik8s_store::{Entry, Store};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
 pub use delete::DeleteOptions;
 pub use list::ListBody;
 pub use metadata::{random_suffix, timestamp};
-pub use patch::{PatchKind, patch_error};
+pub use patch::{PatchKind, parse_patch, patch_error};
 pub use watch::refused_watch;
 
 use crate::admission::Chain;
@@ -42,6 +43,8 @@ pub struct Registry {
     pub admission: Chain,
     /// Held by creates that others keep overtaking, one at a time.
     pub contended: tokio::sync::Mutex<()>,
+    /// Watches end when the server stops.
+    pub stopping: CancellationToken,
 }
 
 /// One request against one resource.

@@ -128,7 +128,8 @@ impl Registry {
     }
 }
 
-fn parse_patch(body: &[u8]) -> Result<Value> {
+/// A patch that is not an apply.
+pub fn parse_patch(body: &[u8]) -> Result<Value> {
     match minik8s_schema::parse_json(body) {
         Ok((patch, _)) => Ok(patch),
         Err(e) => Err(ApiError::bad_request(format!("the patch is not valid JSON: {e}"))),

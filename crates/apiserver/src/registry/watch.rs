@@ -15,6 +15,7 @@ use http_body::Frame;
 use minik8s_store::{Change, Entry, Event, Revision, Watch, WatchItem};
 use serde_json::{Value, json};
 use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{Call, Registry};
 use crate::catalog::Served;
@@ -67,6 +68,7 @@ impl Registry {
             bookmarks: options.bookmarks,
             watch,
             deadline: Box::pin(tokio::time::sleep(Duration::from_secs(seconds.max(1)))),
+            stopping: Box::pin(self.stopping.clone().cancelled_owned()),
             ended: false,
         })
     }
@@ -112,6 +114,7 @@ pub struct WatchBody {
     bookmarks: bool,
     watch: Watch,
     deadline: Pin<Box<Sleep>>,
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
 }
 
@@ -160,7 +163,10 @@ impl http_body::Body for WatchBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.ended || self.deadline.as_mut().poll(cx).is_ready() {
+        let over = self.ended
+            || self.deadline.as_mut().poll(cx).is_ready()
+            || self.stopping.as_mut().poll(cx).is_ready();
+        if over {
             return Poll::Ready(None);
         }
         let mut chunk = Vec::new();

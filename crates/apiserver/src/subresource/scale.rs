@@ -37,7 +37,10 @@ where
         _ => {
             let kind = PatchKind::of(&content_type)?;
             let body = incoming.body().await?;
-            let patch = crate::registry::parse_yaml(&body)?;
+            let patch = match kind {
+                PatchKind::Apply => crate::registry::parse_yaml(&body)?,
+                _ => crate::registry::parse_patch(&body)?,
+            };
             let change = |old: &Value| {
                 let mut scale = paths.scale_of(call, old);
                 let patched = match kind {

@@ -33,7 +33,6 @@ pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v
 pub struct Cluster {
     pub server: Server,
     pub store: Arc<RedbStore>,
-    pub pki: Arc<Pki>,
     _dir: TempDir,
 }
 
@@ -79,8 +78,8 @@ impl Cluster {
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file,
         };
-        let server = Server::start(config, store.clone(), pki.clone()).await.unwrap();
-        let cluster = Cluster { server, store, pki, _dir: dir };
+        let server = Server::start(config, store.clone(), pki).await.unwrap();
+        let cluster = Cluster { server, store, _dir: dir };
         let account = json!({"metadata": {"name": "default"}});
         cluster.admin().post("/api/v1/namespaces/default/serviceaccounts", account).await.ok();
         cluster

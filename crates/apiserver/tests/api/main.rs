@@ -1,5 +1,7 @@
 //! The API as its clients see it, in process: no sockets, no TLS, a store in a temporary directory.
 
+#![allow(clippy::unwrap_used)]
+
 mod access;
 mod admission;
 mod cluster;

@@ -19,6 +19,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches, controller_of, key_of};
 
+pub use limits::portion;
+
 use crate::claim::Candidates;
 use crate::orphans::wake_owners_of_orphans;
 

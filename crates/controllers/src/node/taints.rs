@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use minik8s_runtime::placement::covers;
 
 use super::conditions::get;
 
@@ -84,14 +85,4 @@ pub(super) fn borne_for(tolerations: &[Toleration], taint: &Taint) -> Option<Bea
 pub(super) enum Bearing {
     Seconds(i64),
     Forever,
-}
-
-fn covers(toleration: &Toleration, taint: &Taint) -> bool {
-    let key = toleration.key.as_deref().unwrap_or("");
-    let effect = toleration.effect.as_deref().unwrap_or("");
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    let value = |v: &Option<String>| v.clone().unwrap_or_default();
-    (key == taint.key || (key.is_empty() && exists))
-        && (effect.is_empty() || effect == taint.effect)
-        && (exists || value(&toleration.value) == value(&taint.value))
 }

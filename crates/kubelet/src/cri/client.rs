@@ -171,6 +171,24 @@ impl Runtime for Cri {
         Ok(uids.into_iter().collect())
     }
 
+    async fn container_rows(&self) -> Result<Vec<ContainerRow>, RuntimeError> {
+        let all = self.containers(Default::default()).await?;
+        let row = |mut container: cri::Container| {
+            let metadata = container.metadata.take().unwrap_or_default();
+            ContainerRow {
+                name: metadata.name,
+                attempt: metadata.attempt,
+                pod_uid: container.labels.remove(POD_UID).unwrap_or_default(),
+                image: container.image.take().unwrap_or_default().image,
+                image_id: container.image_ref,
+                running: container.state == cri::ContainerState::ContainerRunning as i32,
+                created: timestamp(container.created_at).unwrap_or_default(),
+                id: container.id,
+            }
+        };
+        Ok(all.into_iter().map(row).collect())
+    }
+
     async fn pod_uid_of(&self, id: &str) -> Result<Option<String>, RuntimeError> {
         let by_id = cri::ContainerFilter { id: id.to_owned(), ..Default::default() };
         let containers = self.containers(by_id).await?;
@@ -221,6 +239,11 @@ impl Runtime for Cri {
         let mut stop = Request::new(cri::StopContainerRequest { container_id: id.to_owned(), timeout });
         stop.set_timeout(grace + CALL_TIMEOUT);
         if_there(self.runtime.clone().stop_container(stop).await.map(drop))
+    }
+
+    async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError> {
+        let reopen = call(cri::ReopenContainerLogRequest { container_id: id.to_owned() });
+        Ok(self.runtime.clone().reopen_container_log(reopen).await.map(drop)?)
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {

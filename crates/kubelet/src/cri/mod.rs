@@ -37,6 +37,19 @@ pub struct ExecOutput {
     pub exit_code: i32,
 }
 
+/// A container in a list of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerRow {
+    pub id: String,
+    pub name: String,
+    pub pod_uid: String,
+    pub attempt: u32,
+    pub image: String,
+    pub image_id: String,
+    pub running: bool,
+    pub created: jiff::Timestamp,
+}
+
 /// Which streams of a command are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamFlags {
@@ -65,6 +78,8 @@ pub trait Runtime: Send + Sync + 'static {
     async fn pod(&self, uid: &str) -> Result<PodRecord, RuntimeError>;
     /// UIDs of all pods that have a sandbox or a container.
     async fn pod_uids(&self) -> Result<Vec<String>, RuntimeError>;
+    /// All containers of all pods, sandboxes not among them.
+    async fn container_rows(&self) -> Result<Vec<ContainerRow>, RuntimeError>;
     /// The pod that a container or sandbox belongs to.
     async fn pod_uid_of(&self, id: &str) -> Result<Option<String>, RuntimeError>;
 
@@ -81,6 +96,8 @@ pub trait Runtime: Send + Sync + 'static {
     async fn start_container(&self, id: &str) -> Result<(), RuntimeError>;
     /// Sends the stop signal, then kills after `grace`.
     async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError>;
+    /// Makes the runtime write on in a new log file.
+    async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError>;
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError>;
     async fn exec(&self, id: &str, command: &[String], timeout: Duration)
     -> Result<ExecOutput, RuntimeError>;

@@ -9,12 +9,14 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::lease::renew_lease;
 use super::status::{Observation, default_labels, node_status};
 use crate::context::Context;
 use crate::cri::{Cri, Runtime};
+use crate::pressure::Pressure;
 
 /// How often the lease is renewed and the status looked at.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -25,15 +27,16 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct NodeActor {
     context: Arc<Context>,
     cri: Cri,
+    pressure: watch::Receiver<Pressure>,
 }
 
 impl NodeActor {
-    pub fn new(context: Arc<Context>, cri: Cri) -> Self {
-        NodeActor { context, cri }
+    pub fn new(context: Arc<Context>, cri: Cri, pressure: watch::Receiver<Pressure>) -> Self {
+        NodeActor { context, cri, pressure }
     }
 
     /// Never returns.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let uid = loop {
             match self.register().await {
                 Ok(uid) => break uid,
@@ -46,7 +49,11 @@ impl NodeActor {
         let mut ticks = tokio::time::interval(HEARTBEAT);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                // A node in need does not wait for its next heartbeat.
+                Ok(()) = self.pressure.changed() => {}
+            }
             if let Err(error) = renew_lease(&self.context, &uid).await {
                 warn!(%error, "cannot renew the node's lease");
             }
@@ -123,7 +130,9 @@ impl NodeActor {
             Ok(reason) => reason,
             Err(error) => Some(error.to_string()),
         };
+        let pressure = self.pressure.borrow().clone();
         Observation {
+            pressure,
             not_ready,
             runtime_version: self.cri.version().await.unwrap_or_default(),
             images: self.cri.images().await.unwrap_or_default(),

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::Config;
 use crate::cri::ImageRecord;
 use crate::machine::Machine;
+use crate::pressure::{Pressure, Resource};
 
 /// Upstream lists no more than this.
 const MOST_IMAGES: usize = 50;
@@ -19,6 +20,7 @@ const VERSION: &str = "v1.37.0+minik8s";
 /// What was seen of the runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observation {
+    pub pressure: Pressure,
     pub not_ready: Option<String>,
     pub runtime_version: String,
     pub images: Vec<ImageRecord>,
@@ -93,11 +95,33 @@ fn conditions(seen: &Observation, node: &core::Node, now: Timestamp) -> Vec<core
         None => ("Ready", "True", "KubeletReady", "kubelet is posting ready status".to_owned()),
         Some(why) => ("Ready", "False", "KubeletNotReady", why.clone()),
     };
-    let fine = |kind, reason, message: &str| (kind, "False", reason, message.to_owned());
+    let pressure =
+        |kind: &'static str, resource, fine: (&'static str, &str), short: (&'static str, &str)| match seen
+            .pressure
+            .is_short_of(resource)
+        {
+            true => (kind, "True", short.0, short.1.to_owned()),
+            false => (kind, "False", fine.0, fine.1.to_owned()),
+        };
     let all = [
-        fine("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        fine("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        fine("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        pressure(
+            "MemoryPressure",
+            Resource::Memory,
+            ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+        ),
+        pressure(
+            "DiskPressure",
+            Resource::Disk,
+            ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+        ),
+        pressure(
+            "PIDPressure",
+            Resource::Pids,
+            ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+        ),
         ready,
     ];
     let old = node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();

@@ -119,6 +119,12 @@ impl Blueprint {
         format!("{}_{}({})", self.name, self.namespace, self.uid)
     }
 
+    /// Comes from a file of this node, not from the API server.
+    pub fn is_static(&self) -> bool {
+        let annotations = self.pod.metadata.annotations.as_ref();
+        annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"))
+    }
+
     /// Whether the API server was told that this very container is ready.
     pub fn reported_ready(&self, id: &str) -> Option<bool> {
         let status = self.pod.status.as_ref()?;

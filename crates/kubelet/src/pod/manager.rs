@@ -17,6 +17,8 @@ use super::blueprint::identity;
 use super::worker::{Mailbox, Message, Worker};
 use crate::containerd::{RuntimeEvent, watch_events};
 use crate::context::Context;
+use crate::housekeeping::remove_leftovers;
+use crate::pressure::Eviction;
 
 /// Events tell what happens; this only catches what they missed.
 const RELIST: Duration = Duration::from_secs(120);
@@ -24,6 +26,7 @@ const RESUBSCRIBE: Duration = Duration::from_millis(500);
 
 pub struct Manager {
     context: Arc<Context>,
+    evictions: mpsc::Receiver<Eviction>,
     workers: BTreeMap<String, Mailbox>,
     ended: mpsc::UnboundedReceiver<String>,
     tell_ended: mpsc::UnboundedSender<String>,
@@ -33,10 +36,11 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(context: Arc<Context>) -> Self {
+    pub fn new(context: Arc<Context>, evictions: mpsc::Receiver<Eviction>) -> Self {
         let (tell_ended, ended) = mpsc::unbounded_channel();
         Manager {
             context,
+            evictions,
             workers: BTreeMap::new(),
             ended,
             tell_ended,
@@ -64,6 +68,9 @@ impl Manager {
                 Some(uid) = self.ended.recv() => {
                     self.workers.remove(&uid);
                     self.context.pods.remove(&uid);
+                }
+                Some(eviction) = self.evictions.recv() => {
+                    self.tell(&eviction.uid, Message::End(eviction.end)).await;
                 }
                 _ = relist.tick() => self.relist().await,
             }
@@ -148,6 +155,11 @@ impl Manager {
         if !self.synced {
             return;
         }
+        let known: BTreeSet<_> = uids.iter().chain(self.workers.keys()).cloned().collect();
+        let context = self.context.clone();
+        // Waited for, so that no pod begins meanwhile and is taken for a leftover.
+        let clean = move || remove_leftovers(&context.config, &context.cgroups, &known);
+        let _ = tokio::task::spawn_blocking(clean).await;
         for uid in uids.into_iter().filter(|uid| !self.workers.contains_key(uid)).collect::<Vec<_>>() {
             info!(uid, "removing a pod that nobody knows");
             match self.context.runtime.pod(&uid).await {

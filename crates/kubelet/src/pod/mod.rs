@@ -23,6 +23,8 @@ mod worker;
 
 pub use blueprint::{Blueprint, ContainerSpec, Kind};
 pub use index::PodIndex;
+pub use limits::memory_request;
 pub use manager::Manager;
+pub use notes::End;
 pub use operation::{OperationError, subject};
 pub use qos::{QosClass, class as qos_class};

@@ -11,6 +11,7 @@ use super::operation::{Operation, Result};
 use crate::container;
 use crate::events::Severity;
 use crate::objects::Objects;
+use crate::services::service_env;
 use crate::volume::{ContainerFiles, PodVolumes};
 use crate::{image_pull, sandbox};
 
@@ -30,7 +31,8 @@ impl Operation {
             .await
             .map_err(|e| config_error(e.to_string()))?;
         let placement = self.placement();
-        let env = container::environment(&self.blueprint, spec, &objects, &placement, &[])
+        let links = self.service_links().await;
+        let env = container::environment(&self.blueprint, spec, &objects, &placement, &links)
             .map_err(|e| config_error(e.to_string()))?;
         let target = spec.target.as_ref().and_then(|target| self.record.container(target));
         let security =
@@ -58,6 +60,22 @@ impl Operation {
         started.map_err(|e| self.failed(name, "RunContainerError", e))?;
         self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
         self.post_start(spec, &id, &placement.pod_ips).await
+    }
+
+    /// The API server's address always, other Services of the namespace unless the pod does not want them.
+    async fn service_links(&self) -> Vec<(String, String)> {
+        let services = &self.context.services;
+        services.synced().await;
+        let wanted = self.blueprint.spec().and_then(|spec| spec.enable_service_links).unwrap_or(true);
+        let mut visible = match wanted {
+            true => services.of_namespace(&self.blueprint.namespace),
+            false => Vec::new(),
+        };
+        let has_own = visible.iter().any(|service| service.metadata.name.as_deref() == Some("kubernetes"));
+        if !has_own {
+            visible.extend(services.get("default", "kubernetes"));
+        }
+        service_env(&visible)
     }
 
     async fn files(

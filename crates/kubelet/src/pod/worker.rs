@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::blueprint::Blueprint;
 use super::exits::ExpectedExits;
-use super::notes::{Failure, Health, Notes, Target, VolumeNotes};
+use super::notes::{End, Failure, Health, Notes, Target, VolumeNotes};
 use super::operation::{Done, Operation, OperationError, subject};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
@@ -36,6 +36,8 @@ pub enum Message {
     Pod(Arc<core::Pod>),
     /// The API object is gone, or there never was one.
     Gone,
+    /// The pod must end although nobody deleted it.
+    End(End),
     /// Look at the runtime again.
     RuntimeChanged,
     /// A container's main process ended. CRI may take a moment longer to know.
@@ -152,6 +154,7 @@ impl Worker {
                     self.blueprint.deleted = Some(Timestamp::now());
                 }
             }
+            Message::End(end) => self.notes.end = self.notes.end.take().or(Some(end)),
             Message::RuntimeChanged => *known = self.refresh().await,
             Message::Exited(id) => {
                 self.exits.expect(id);

@@ -61,6 +61,11 @@ pub fn text(body: impl Into<Bytes>) -> Response<Body> {
     with_type(body, "text/plain")
 }
 
+/// A page in Prometheus' text format.
+pub fn metrics(page: String) -> Response<Body> {
+    with_type(page, "text/plain; version=0.0.4; charset=utf-8")
+}
+
 pub fn json(body: &impl serde::Serialize) -> Response<Body> {
     with_type(serde_json::to_vec(body).unwrap_or_default(), "application/json")
 }

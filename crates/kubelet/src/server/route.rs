@@ -11,6 +11,7 @@ use super::answer::{self, Body, Refusal};
 use super::{logs, stream};
 use crate::context::Context;
 use crate::pod::Blueprint;
+use crate::stats;
 
 /// Parameters of the query, in order; a name may appear several times.
 pub struct Query(Vec<(String, String)>);
@@ -60,6 +61,9 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
     match parts.as_slice() {
         ["healthz"] => Ok(answer::text("ok")),
         ["pods"] => Ok(pods(context)),
+        ["stats", "summary"] => Ok(answer::json(&stats::summary(&sample(context).await?))),
+        ["metrics", "resource"] => Ok(answer::metrics(stats::resource(&sample(context).await?))),
+        ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
         ["containerLogs", namespace, pod, container] => {
             let pod = find(context, namespace, pod)?;
             logs::answer(context, &pod, container, &query).await
@@ -78,6 +82,10 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
         }
         _ => Err(Refusal::not_found(format!("nothing at {path}"))),
     }
+}
+
+async fn sample(context: &Context) -> Result<stats::NodeSample, Refusal> {
+    context.stats.collect(context).await.map_err(Refusal::internal)
 }
 
 fn find(context: &Context, namespace: &str, name: &str) -> Result<Blueprint, Refusal> {

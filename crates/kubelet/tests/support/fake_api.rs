@@ -29,6 +29,8 @@ struct State {
     version: u64,
     /// By path: `/api/v1/namespaces/default/pods/web`.
     objects: BTreeMap<String, Value>,
+    /// Every change so far: a watch begins after the version of its list, not when it happens to connect.
+    history: Vec<(u64, String, Value)>,
 }
 
 impl FakeApi {
@@ -74,16 +76,22 @@ impl FakeApi {
         object["metadata"]["resourceVersion"] = state.version.to_string().into();
         let kind = if state.objects.contains_key(path) { "MODIFIED" } else { "ADDED" };
         state.objects.insert(path.to_owned(), object.clone());
-        let _ = self.changes.send((path.to_owned(), json!({"type": kind, "object": object})));
+        self.tell(&mut state, path, json!({"type": kind, "object": object}));
         object
     }
 
     fn remove(&self, path: &str) -> Option<Value> {
         let mut state = self.state.lock();
-        let object = state.objects.remove(path)?;
+        let mut object = state.objects.remove(path)?;
         state.version += 1;
-        let _ = self.changes.send((path.to_owned(), json!({"type": "DELETED", "object": object})));
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        self.tell(&mut state, path, json!({"type": "DELETED", "object": object}));
         Some(object)
+    }
+
+    fn tell(&self, state: &mut State, path: &str, event: Value) {
+        state.history.push((state.version, path.to_owned(), event.clone()));
+        let _ = self.changes.send((path.to_owned(), event));
     }
 
     async fn answer(&self, request: Request<kube::client::Body>) -> Response<Body> {
@@ -94,7 +102,7 @@ impl FakeApi {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let object_path = path.trim_end_matches("/status").to_owned();
         match parts.method {
-            Method::GET if query.contains("watch=true") => self.watch(&path),
+            Method::GET if query.contains("watch=true") => self.watch(&path, version_in(&query)),
             Method::GET => match self.get(&path) {
                 Some(object) => answer(StatusCode::OK, object),
                 None if is_collection(&path) => self.collection(&path),
@@ -134,16 +142,27 @@ impl FakeApi {
         answer(StatusCode::OK, json!({"metadata": {"resourceVersion": version}, "items": items}))
     }
 
-    fn watch(&self, path: &str) -> Response<Body> {
+    fn watch(&self, path: &str, after: u64) -> Response<Body> {
         let path = path.to_owned();
-        let changes = BroadcastStream::new(self.changes.subscribe());
-        let lines = changes.filter_map(move |change| {
-            let line =
-                change.ok().filter(|(key, _)| belongs(key, &path)).map(|(_, event)| format!("{event}\n"));
-            std::future::ready(line.map(|line| Ok(Frame::data(Bytes::from(line)))))
+        // Under the lock: no change falls between the past and the future.
+        let state = self.state.lock();
+        let past: Vec<_> = state.history.iter().filter(|(version, ..)| *version > after).cloned().collect();
+        let future = BroadcastStream::new(self.changes.subscribe());
+        drop(state);
+        let past = futures::stream::iter(past.into_iter().map(|(_, key, event)| (key, event)));
+        let changes = past.chain(future.filter_map(|change| std::future::ready(change.ok())));
+        let lines = changes.filter_map(move |(key, event)| {
+            let line = belongs(&key, &path).then(|| Ok(Frame::data(Bytes::from(format!("{event}\n")))));
+            std::future::ready(line)
         });
         Response::new(StreamBody::new(lines).boxed_unsync())
     }
+}
+
+/// `resourceVersion` of the query; 0 if there is none.
+fn version_in(query: &str) -> u64 {
+    let given = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
+    given.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 fn is_collection(path: &str) -> bool {

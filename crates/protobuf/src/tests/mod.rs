@@ -2,6 +2,7 @@
 
 mod bodies;
 mod coverage;
+mod golden;
 mod hostile;
 mod zeros;
 

@@ -19,7 +19,6 @@ use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 use crate::waking::Waking;
 
 pub use resources_fit::missing_resources;
-pub use taint_toleration::tolerates;
 
 /// Why one node will not do.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Cordoned nodes take no pods, except those that tolerate it.
 
 use k8s_openapi::api::core::v1::Taint;
+use minik8s_runtime::placement::tolerates;
 
-use super::{Check, Filter, Refusal, tolerates};
+use super::{Check, Filter, Refusal};
 use crate::snapshot::{PodInfo, Snapshot};
 use crate::waking::Waking;
 

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use minik8s_runtime::placement::tolerates;
+
 use super::node_affinity::admits;
-use super::{Check, Filter, Refusal, tolerates};
+use super::{Check, Filter, Refusal};
 use crate::snapshot::{NodeInfo, PodInfo, Snapshot, SpreadConstraint};
 use crate::waking::Waking;
 

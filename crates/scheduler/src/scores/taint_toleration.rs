@@ -1,7 +1,8 @@
 //! Avoids nodes with soft taints (`PreferNoSchedule`) that the pod does not tolerate.
 
+use minik8s_runtime::placement::tolerates;
+
 use super::{Rating, Scale, Score};
-use crate::filters::tolerates;
 use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 
 pub struct TaintToleration;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodAffinityTerm,
-    WeightedPodAffinityTerm,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinityTerm, WeightedPodAffinityTerm,
 };
-use minik8s_runtime::Selector;
+use minik8s_runtime::{Selector, placement};
 
 use super::NodeInfo;
 
@@ -21,35 +20,7 @@ impl NodeTerms {
     }
 
     pub fn admits(&self, node: &NodeInfo) -> bool {
-        self.0.iter().any(|term| term_admits(term, node))
-    }
-}
-
-/// An empty term admits no node.
-fn term_admits(term: &NodeSelectorTerm, node: &NodeInfo) -> bool {
-    let by_label = term.match_expressions.as_deref().unwrap_or_default();
-    let by_field = term.match_fields.as_deref().unwrap_or_default();
-    let labels_meet = by_label.iter().all(|r| meets(r, node.label(&r.key)));
-    let field = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
-    let fields_meet = by_field.iter().all(|r| meets(r, field(&r.key)));
-    !(by_label.is_empty() && by_field.is_empty()) && labels_meet && fields_meet
-}
-
-fn meets(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compared = |meets: fn(i64, i64) -> bool| {
-        let bound = values.first().and_then(|v| number(v));
-        value.and_then(number).zip(bound).is_some_and(|(value, bound)| meets(value, bound))
-    };
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(|value| values.iter().any(|v| v == value)),
-        "NotIn" => value.is_none_or(|value| values.iter().all(|v| v != value)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared(|value, bound| value > bound),
-        "Lt" => compared(|value, bound| value < bound),
-        _ => false,
+        placement::selects_node(&self.0, &node.name, node.node.metadata.labels.as_ref())
     }
 }
 

@@ -13,14 +13,14 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::Watch;
 use super::prefix_index::PrefixIndex;
-use super::queue::Queue;
+use super::queue::{Limit, Queue};
 use super::window::Window;
 use crate::{Error, Event, Options, Revision};
 
 pub(crate) struct Hub {
     window: RwLock<Window>,
     watchers: Mutex<Watchers>,
-    queue_limit: usize,
+    queue_limit: Limit,
 }
 
 struct Watchers {
@@ -59,7 +59,7 @@ impl Hub {
                 untold: false,
                 closed: false,
             }),
-            queue_limit: options.watch_queue,
+            queue_limit: Limit { events: options.watch_queue, bytes: options.watch_queue_bytes },
         })
     }
 

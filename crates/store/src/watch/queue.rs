@@ -14,16 +14,25 @@ use crate::{Error, Event, Result, Revision, WatchItem};
 /// A drained queue keeps room for this many items; more is given back.
 const KEPT_CAPACITY: usize = 16;
 
+/// What a queue may hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    pub events: usize,
+    pub bytes: usize,
+}
+
 pub(crate) struct Queue {
     prefix: Arc<str>,
     id: u64,
-    limit: usize,
+    limit: Limit,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     items: VecDeque<WatchItem>,
+    /// The bytes of the items' values.
+    bytes: usize,
     end: Option<End>,
     consumer: Option<Waker>,
     producer: Option<Waker>,
@@ -43,7 +52,7 @@ enum End {
 }
 
 impl Queue {
-    pub(super) fn new(prefix: Arc<str>, id: u64, limit: usize) -> Self {
+    pub(super) fn new(prefix: Arc<str>, id: u64, limit: Limit) -> Self {
         Queue { prefix, id, limit, state: Mutex::default() }
     }
 
@@ -61,8 +70,9 @@ impl Queue {
         if state.end.is_some() || event.revision <= state.attached_at {
             return None;
         }
-        if state.items.len() >= self.limit {
+        if state.items.len() >= self.limit.events || state.bytes >= self.limit.bytes {
             state.items = VecDeque::new();
+            state.bytes = 0;
             state.end = Some(End::Failed(Error::SlowWatcher));
         } else {
             state.push_event(event);
@@ -82,7 +92,8 @@ impl Queue {
 
     /// How many events fit before the watcher counts as slow.
     pub(crate) fn room(&self) -> usize {
-        self.limit.saturating_sub(self.state.lock().items.len())
+        let state = self.state.lock();
+        if state.bytes >= self.limit.bytes { 0 } else { self.limit.events.saturating_sub(state.items.len()) }
     }
 
     /// Waits until the watcher has read half of what it could hold; false when nobody reads any more.
@@ -92,7 +103,7 @@ impl Queue {
             if state.end.is_some() {
                 return Poll::Ready(false);
             }
-            if state.items.len() * 2 <= self.limit {
+            if state.is_half_empty(self.limit) {
                 return Poll::Ready(true);
             }
             state.producer = Some(cx.waker().clone());
@@ -168,7 +179,10 @@ impl Queue {
             if state.items.is_empty() && state.items.capacity() > KEPT_CAPACITY {
                 state.items = VecDeque::new();
             }
-            if state.items.len() * 2 <= self.limit {
+            if let WatchItem::Event(event) = &item {
+                state.bytes -= event.value_bytes();
+            }
+            if state.is_half_empty(self.limit) {
                 wake(state.producer.take());
             }
             return Poll::Ready(Some(Ok(item)));
@@ -193,9 +207,14 @@ impl Queue {
 }
 
 impl State {
+    fn is_half_empty(&self, limit: Limit) -> bool {
+        self.items.len() * 2 <= limit.events && self.bytes * 2 <= limit.bytes
+    }
+
     fn push_event(&mut self, event: &Arc<Event>) {
         self.told = event.revision;
         self.busy = true;
+        self.bytes += event.value_bytes();
         self.items.push_back(WatchItem::Event(event.clone()));
     }
 
@@ -222,8 +241,8 @@ mod tests {
     use super::*;
     use crate::Change;
 
-    fn queue(limit: usize) -> Queue {
-        Queue::new("/".into(), 0, limit)
+    fn queue(events: usize) -> Queue {
+        Queue::new("/".into(), 0, Limit { events, bytes: 1000 })
     }
 
     fn event(revision: Revision) -> Arc<Event> {
@@ -261,6 +280,23 @@ mod tests {
         (1..=3).for_each(|revision| drop(queue.push_live(&event(revision))));
         assert_eq!(queue.state.lock().items.capacity(), 0);
         drop(queue.push_live(&event(4)));
+        assert_eq!(read(&queue), "the watcher fell too far behind and was cut off, end");
+    }
+
+    #[test]
+    fn a_few_large_events_fill_it_too() {
+        let large = |revision| {
+            let change = Change::Put(vec![0; 600].into());
+            Arc::new(Event { revision, key: "/a".into(), change, previous: None })
+        };
+        let queue = queue(1000);
+        for revision in 1..9 {
+            drop(queue.push_live(&large(revision)));
+            assert_eq!(read(&queue), revision.to_string(), "what is read counts no more");
+        }
+        (1..=2).for_each(|revision| drop(queue.push_live(&large(revision))));
+        assert_eq!(queue.room(), 0);
+        drop(queue.push_live(&large(3)));
         assert_eq!(read(&queue), "the watcher fell too far behind and was cut off, end");
     }
 

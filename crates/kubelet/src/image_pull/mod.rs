@@ -1,8 +1,14 @@
 //! Gets a container's image onto the node, as its pull policy says.
 
+mod keyring;
+
+use k8s_openapi::api::core::v1 as core;
+use kube::Api;
+
 use crate::context::Context;
-use crate::cri::ImageRecord;
+use crate::cri::{ImageRecord, RuntimeError};
 use crate::events::Severity;
+use crate::objects::secret_data;
 use crate::pod::{Blueprint, ContainerSpec, OperationError, subject};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +50,7 @@ pub async fn ensure(
         _ => {}
     }
     event(Severity::Normal, "Pulling", &format!("Pulling image \"{name}\""));
-    if let Err(error) = context.runtime.pull_image(name, None).await {
+    if let Err(error) = pull(context, blueprint, name).await {
         event(Severity::Warning, "Failed", &format!("Failed to pull image \"{name}\": {error}"));
         event(Severity::Warning, "Failed", "Error: ErrImagePull");
         return Err(OperationError::new("ErrImagePull", error));
@@ -54,6 +60,28 @@ pub async fn ensure(
     pulled.ok_or_else(|| {
         OperationError::new("ImageInspectError", format!("image {name} vanished after its pull"))
     })
+}
+
+/// With each of the pod's credentials that fit, and without any last.
+async fn pull(context: &Context, blueprint: &Blueprint, name: &str) -> Result<(), RuntimeError> {
+    let mut secrets = Vec::new();
+    let api: Api<core::Secret> = Api::namespaced(context.client.clone(), &blueprint.namespace);
+    let named = blueprint.spec().and_then(|spec| spec.image_pull_secrets.as_ref());
+    for reference in named.into_iter().flatten() {
+        // A secret that is not there is passed over: the image may be public.
+        if let Ok(Some(secret)) = api.get_opt(&reference.name).await {
+            secrets.push(secret_data(secret));
+        }
+    }
+    let credentials = keyring::credentials(name, &secrets).into_iter().map(Some);
+    let mut result = Ok(());
+    for auth in credentials.chain([None]) {
+        result = context.runtime.pull_image(name, auth).await.map(drop);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 fn policy(wanted: Option<&str>, image: &str) -> PullPolicy {

@@ -1,0 +1,109 @@
+//! Versions of a template as ControllerRevisions, for DaemonSets and StatefulSets: what `kubectl rollout
+//! history` lists and `undo` goes back to.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use minik8s_runtime::{Action, Object, Plan, owner_reference};
+use serde_json::{Value, json};
+
+use crate::hash::short_hash;
+
+/// On pods: the revision they were made from.
+pub const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// The revisions of one owner.
+pub struct History {
+    /// By revision number, oldest first.
+    all: Vec<Arc<ControllerRevision>>,
+    /// That of the current template; None while it is being written down.
+    current: Option<Arc<ControllerRevision>>,
+}
+
+impl History {
+    /// Finds the revision of the current template. If it is not there, or not the newest, `plan` makes it
+    /// so.
+    pub fn new<O: Object>(
+        owner: &O,
+        template: &PodTemplateSpec,
+        hash_label: &str,
+        collisions: i32,
+        mut all: Vec<Arc<ControllerRevision>>,
+        plan: &mut Plan,
+    ) -> Self {
+        all.sort_by_key(|revision| (number(revision), revision.metadata.name.clone()));
+        let data = data(template);
+        let current = all.iter().rev().find(|revision| revision.data.0 == data).cloned();
+        let newest = all.last().map_or(0, |revision| number(revision));
+        match &current {
+            None => {
+                let hash = short_hash(&data, collisions);
+                plan.act(Action::create(&revision(owner, template, data, hash_label, &hash, newest + 1)));
+            }
+            // An old template came back: it is the newest now.
+            Some(found) if number(found) < newest => {
+                plan.act(Action::patch(&**found, json!({"revision": newest + 1})));
+            }
+            Some(_) => {}
+        }
+        History { all, current }
+    }
+
+    pub fn current(&self) -> Option<&Arc<ControllerRevision>> {
+        self.current.as_ref()
+    }
+
+    /// Deletes the oldest that nobody uses, beyond `limit`.
+    pub fn truncate(&self, limit: i32, is_used: impl Fn(&ControllerRevision) -> bool, plan: &mut Plan) {
+        let limit = usize::try_from(limit).unwrap_or(0);
+        let is_current = |r: &ControllerRevision| {
+            self.current.as_ref().is_some_and(|current| current.metadata.name == r.metadata.name)
+        };
+        let spare: Vec<_> = self.all.iter().filter(|r| !is_current(r) && !is_used(r)).collect();
+        for revision in spare.iter().take(spare.len().saturating_sub(limit)) {
+            plan.act(Action::delete(&***revision));
+        }
+    }
+}
+
+fn number(revision: &ControllerRevision) -> i64 {
+    revision.revision.unwrap_or(0)
+}
+
+/// A strategic merge patch that sets the template as a whole: `kubectl rollout undo` sends it as it is.
+fn data(template: &PodTemplateSpec) -> Value {
+    let mut template = json!(template);
+    template["$patch"] = json!("replace");
+    json!({"spec": {"template": template}})
+}
+
+fn revision<O: Object>(
+    owner: &O,
+    template: &PodTemplateSpec,
+    data: Value,
+    hash_label: &str,
+    hash: &str,
+    number: i64,
+) -> ControllerRevision {
+    let name = owner.meta().name.as_deref().unwrap_or("");
+    let mut labels = template.metadata.as_ref().and_then(|meta| meta.labels.clone()).unwrap_or_default();
+    labels.insert(hash_label.to_owned(), hash.to_owned());
+    // `kubectl rollout history` shows the change cause.
+    let mut annotations = owner.meta().annotations.clone().unwrap_or_default();
+    annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}-{hash}")),
+            namespace: owner.meta().namespace.clone(),
+            labels: Some(labels),
+            annotations: Some(annotations).filter(|a| !a.is_empty()),
+            owner_references: Some(vec![owner_reference(owner)]),
+            ..ObjectMeta::default()
+        },
+        data: RawExtension(data),
+        revision: Some(number),
+    }
+}

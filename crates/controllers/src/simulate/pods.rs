@@ -1,0 +1,147 @@
+//! What a kubelet would say about its pods, without doing any of it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
+use serde_json::{Value, json};
+
+use super::LABEL;
+use crate::hash::fnv1a;
+use crate::pods;
+
+/// A pod with this annotation ends after so many seconds.
+pub const RUN_SECONDS: &str = "minik8s.io/run-seconds";
+/// And with this code, 0 if it is not given.
+pub const EXIT_CODE: &str = "minik8s.io/exit-code";
+
+pub struct SimulatedPods;
+
+impl Controller for SimulatedPods {
+    type Key = Key;
+    type Observed = Arc<Pod>;
+
+    fn name(&self) -> &'static str {
+        "simulated-kubelet"
+    }
+
+    fn watch(&self, watches: &Watches<Key>) {
+        watches.own::<Pod>();
+        let caches = Arc::downgrade(watches.caches());
+        watches.on_change::<Node>(move |old, new| {
+            // Pods may have been seen before their node.
+            let Some((caches, node)) = caches.upgrade().zip(new.filter(|_| old.is_none())) else {
+                return Vec::new();
+            };
+            let pods = caches.of::<Pod>().list();
+            let here = pods.iter().filter(|pod| pods::node_name(pod) == node.metadata.name.as_deref());
+            here.map(|pod| key_of(&**pod)).collect()
+        });
+    }
+
+    fn observe(&self, caches: &Caches, key: &Key) -> Option<Arc<Pod>> {
+        let pod = caches.of::<Pod>().get(key)?;
+        let node = caches.of::<Node>().get(&Key::new("", pods::node_name(&pod)?))?;
+        let labels = node.metadata.labels.as_ref()?;
+        labels.contains_key(LABEL).then_some(pod)
+    }
+
+    fn plan(&self, pod: &Arc<Pod>, now: Timestamp) -> Plan {
+        let mut plan = Plan::default();
+        if pods::is_terminating(pod) {
+            if !pods::is_finished(pod) && pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
+                plan.act(Action::patch_status(&**pod, ended(pod, 143, now)));
+            }
+            if pod.metadata.deletion_grace_period_seconds != Some(0) {
+                plan.act(Action::delete(&**pod).with_grace(0));
+            }
+            return plan;
+        }
+        if pods::is_finished(pod) {
+            return plan;
+        }
+        if pods::phase(pod) != "Running" {
+            plan.act(Action::patch_status(&**pod, running(pod, now)));
+            return plan;
+        }
+        let started = pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or(now, |t| t.0);
+        let annotations = pod.metadata.annotations.as_ref();
+        let number = |key: &str| annotations.and_then(|a| a.get(key)).and_then(|v| v.parse::<i64>().ok());
+        if let Some(seconds) = number(RUN_SECONDS) {
+            let end = started + SignedDuration::from_secs(seconds.clamp(0, 1_000_000));
+            if end > now {
+                plan.again_at(end, now);
+            } else {
+                plan.act(Action::patch_status(&**pod, ended(pod, number(EXIT_CODE).unwrap_or(0), now)));
+            }
+        }
+        plan
+    }
+
+    fn workers(&self) -> usize {
+        64
+    }
+}
+
+fn time(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Of 16 million addresses one that hardly any other pod has.
+fn address(pod: &Pod) -> String {
+    let [_, a, b, c] = fnv1a(pod.metadata.uid.as_deref().unwrap_or("").as_bytes()).to_be_bytes();
+    format!("10.{a}.{b}.{c}")
+}
+
+fn conditions(pod: &Pod, ready: &str, reason: Option<&str>, now: Timestamp) -> Vec<Value> {
+    let known = pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+    let ours = ["Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers"];
+    let mut all: Vec<Value> =
+        known.iter().filter(|c| !ours.contains(&c.type_.as_str())).map(|c| json!(c)).collect();
+    for kind in ours {
+        let is = if kind == "Initialized" { "True" } else { ready };
+        all.push(json!({"type": kind, "status": is, "reason": reason, "lastTransitionTime": time(now)}));
+    }
+    all
+}
+
+fn containers(pod: &Pod, state: &Value, ready: bool) -> Vec<Value> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let status = containers.map(|container| {
+        json!({
+            "name": container.name,
+            "image": container.image.clone().unwrap_or_default(),
+            "imageID": "",
+            "containerID": format!("simulated://{}", pod.metadata.uid.as_deref().unwrap_or("")),
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "state": state,
+        })
+    });
+    status.collect()
+}
+
+fn running(pod: &Pod, now: Timestamp) -> Value {
+    let address = address(pod);
+    json!({
+        "phase": "Running",
+        "startTime": time(now),
+        "hostIP": "127.0.0.1",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": conditions(pod, "True", None, now),
+        "containerStatuses": containers(pod, &json!({"running": {"startedAt": time(now)}}), true),
+    })
+}
+
+fn ended(pod: &Pod, code: i64, now: Timestamp) -> Value {
+    let (phase, reason) = if code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
+    let state = json!({"terminated": {"exitCode": code, "reason": reason, "finishedAt": time(now)}});
+    json!({
+        "phase": phase,
+        "conditions": conditions(pod, "False", Some(if code == 0 { "PodCompleted" } else { "PodFailed" }), now),
+        "containerStatuses": containers(pod, &state, false),
+    })
+}

@@ -1,0 +1,13 @@
+//! Figures of the node, its pods and their containers, read from the kernel when somebody asks.
+
+mod cadvisor;
+mod collect;
+mod network;
+mod resource;
+mod summary;
+mod text;
+
+pub use cadvisor::cadvisor;
+pub use collect::{Collector, NodeSample, disk};
+pub use resource::resource;
+pub use summary::summary;

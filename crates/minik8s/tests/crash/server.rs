@@ -1,0 +1,214 @@
+//! The real binary with a data dir of its own, and clients over HTTPS.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Server {
+    dir: PathBuf,
+    address: SocketAddr,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Nothing runs until [`Server::start`]. The port stays the same over restarts.
+    pub fn new(dir: &Path) -> Server {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        Server { dir: dir.to_owned(), address: free.expect("a free port"), child: None }
+    }
+
+    pub fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(self.dir.join("log")).expect("a log");
+        let child = Command::new(env!("CARGO_BIN_EXE_minik8s"))
+            .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", &self.address.port().to_string()])
+            .arg("--data-dir")
+            .arg(&self.dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        self.child = Some(child.expect("the binary starts"));
+    }
+
+    /// kill -9.
+    pub fn crash(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().and_then(|()| child.wait()).expect("it can be killed");
+        }
+    }
+
+    /// SIGTERM: how long it took, and how it ended.
+    pub fn stop(&mut self) -> (Duration, ExitStatus) {
+        let mut child = self.child.take().expect("it runs");
+        let asked = Instant::now();
+        kill(Pid::from_raw(i32::try_from(child.id()).expect("a pid")), Signal::SIGTERM)
+            .expect("it can be told");
+        loop {
+            if let Some(status) = child.try_wait().expect("a child") {
+                return (asked.elapsed(), status);
+            }
+            assert!(asked.elapsed() < PATIENCE, "it does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until it answers that it is ready.
+    pub async fn ready(&mut self) -> Credentials {
+        let begun = Instant::now();
+        loop {
+            let answer =
+                async { Credentials::read(&self.dir, self.address)?.connect().await?.get("/readyz").await };
+            if let Ok((200, _)) = answer.await {
+                return Credentials::read(&self.dir, self.address).expect("a kubeconfig");
+            }
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if ended.is_some() || begun.elapsed() > PATIENCE {
+                let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+                panic!("the server is not ready ({ended:?}):\n{log}");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+/// What the admin's kubeconfig says.
+#[derive(Clone)]
+pub struct Credentials {
+    address: SocketAddr,
+    tls: TlsConnector,
+}
+
+impl Credentials {
+    fn read(dir: &Path, address: SocketAddr) -> Result<Credentials> {
+        let text = std::fs::read_to_string(dir.join("admin.kubeconfig"))?;
+        let config: Value = serde_saphyr::from_str(&text)?;
+        let pem = |value: &Value| -> Result<Vec<u8>> {
+            let text = value.as_str().context("a text")?;
+            Ok(base64::engine::general_purpose::STANDARD.decode(text)?)
+        };
+        let user = &config["users"][0]["user"];
+        let authority = pem(&config["clusters"][0]["cluster"]["certificate-authority-data"])?;
+        let certificate = pem(&user["client-certificate-data"])?;
+        let key = pem(&user["client-key-data"])?;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&authority)?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(&certificate)?],
+                PrivateKeyDer::from_pem_slice(&key)?,
+            )?;
+        Ok(Credentials { address, tls: TlsConnector::from(Arc::new(tls)) })
+    }
+
+    pub async fn connect(&self) -> Result<Connection> {
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::from(self.address.ip());
+        let stream = self.tls.connect(name, stream).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Connection { sender })
+    }
+}
+
+pub struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    pub async fn get(&mut self, path: &str) -> Result<(u16, Value)> {
+        self.send(Method::GET, path, "", &Value::Null).await
+    }
+
+    /// The answer's code and body; an error only if there was no whole answer.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<(u16, Value)> {
+        let response = self.open(method, path, content_type, body).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+    }
+
+    /// Opens a watch.
+    pub async fn watch(&mut self, path: &str) -> Result<Watch> {
+        let response = self.open(Method::GET, path, "", &Value::Null).await?;
+        if response.status() != 200 {
+            bail!("the watch was answered with {}", response.status());
+        }
+        Ok(Watch { body: response.into_body(), pending: Vec::new() })
+    }
+
+    async fn open(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<Response<Incoming>> {
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", content_type);
+        self.sender.ready().await?;
+        let sent = self.sender.send_request(request.body(Full::new(body))?);
+        tokio::time::timeout(PATIENCE, sent).await.map_err(|_| anyhow!("no answer"))?.map_err(Into::into)
+    }
+}
+
+pub struct Watch {
+    body: Incoming,
+    pending: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; None when the stream ended in order.
+    pub async fn next(&mut self) -> Result<Option<Value>> {
+        loop {
+            if let Some(end) = self.pending.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            match self.body.frame().await {
+                Some(frame) => self.pending.extend_from_slice(&frame?.into_data().unwrap_or_default()),
+                None => return Ok(None),
+            }
+        }
+    }
+}

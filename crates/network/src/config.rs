@@ -1,0 +1,39 @@
+//! What the network of a node must be told.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub node_name: String,
+    /// An address of this node that its pods reach.
+    pub node_ip: Ipv4Addr,
+    /// Addresses of all pods of the cluster: what comes from elsewhere comes from outside.
+    pub cluster_cidr: Ipv4Net,
+    /// `None`: somebody else answers for the cluster's domain.
+    pub dns: Option<Dns>,
+    /// Tells this agent's table from those of other agents on the host.
+    pub instance: String,
+    /// Ends [`run`](crate::run). The rules stay.
+    pub stop: CancellationToken,
+}
+
+#[derive(Debug, Clone)]
+pub struct Dns {
+    /// What pods have as their name server; leads to this node's own.
+    pub address: Ipv4Addr,
+    pub domain: String,
+}
+
+impl Config {
+    /// The name of the agent's own nftables table.
+    pub fn table(&self) -> String {
+        table_of(&self.instance)
+    }
+}
+
+pub(crate) fn table_of(instance: &str) -> String {
+    format!("minik8s-{instance}")
+}

@@ -1,0 +1,65 @@
+//! UDP has no end of a connection: the kernel goes on leading a client's packets where it led them before.
+//! So what it remembers about a removed endpoint, or about an address from before it was a Service's, is
+//! deleted. TCP needs none of this: its clients notice, and open connections may drain.
+
+use std::net::Ipv4Addr;
+use std::process::Stdio;
+
+use tokio::process::Command;
+use tracing::debug;
+
+use super::{Frontend, Protocol, Routes};
+
+/// Flows to a frontend, to one endpoint of it or to wherever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StaleFlow {
+    pub frontend: Frontend,
+    pub endpoint: Option<Ipv4Addr>,
+}
+
+pub fn stale_flows(before: &Routes, after: &Routes) -> Vec<StaleFlow> {
+    let udp = |frontend: &Frontend| frontend.protocol() == Protocol::Udp;
+    let mut stale = Vec::new();
+    for (&frontend, old) in before.frontends.iter().filter(|(frontend, _)| udp(frontend)) {
+        let new = after.frontends.get(&frontend);
+        let kept = |endpoint| {
+            new.is_some_and(|new| new.balances().any(|balance| balance.endpoints.contains(endpoint)))
+        };
+        let gone = old.balances().flat_map(|balance| &balance.endpoints).filter(|endpoint| !kept(endpoint));
+        stale.extend(gone.map(|endpoint| StaleFlow { frontend, endpoint: Some(*endpoint.ip()) }));
+    }
+    let new = after.frontends.keys().filter(|key| udp(key) && !before.frontends.contains_key(key));
+    stale.extend(new.map(|&frontend| StaleFlow { frontend, endpoint: None }));
+    stale.sort_unstable();
+    stale.dedup();
+    stale
+}
+
+/// Does what it can: without the program `conntrack`, stale flows last until they have been silent a while.
+pub async fn forget_flows(flows: &[StaleFlow]) {
+    for flow in flows {
+        let mut command = Command::new("conntrack");
+        command.args(arguments(flow)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // It fails when there was no such flow, which is the usual case.
+        if let Err(error) = command.kill_on_drop(true).status().await {
+            debug!(%error, "cannot run conntrack");
+            return;
+        }
+    }
+}
+
+fn arguments(flow: &StaleFlow) -> Vec<String> {
+    let mut arguments = vec!["-D".to_owned(), "-p".to_owned(), flow.frontend.protocol().to_string()];
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    match flow.frontend {
+        Frontend::Address(address, _, port) => {
+            option("--orig-dst", address.to_string());
+            option("--orig-port-dst", port.to_string());
+        }
+        Frontend::NodePort(_, port) => option("--orig-port-dst", port.to_string()),
+    }
+    if let Some(endpoint) = flow.endpoint {
+        option("--reply-src", endpoint.to_string());
+    }
+    arguments
+}

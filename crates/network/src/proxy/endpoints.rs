@@ -1,0 +1,77 @@
+//! The endpoints behind one port of a Service, and which of them get connections.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use k8s_openapi::api::discovery::v1 as discovery;
+
+use super::Protocol;
+
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    address: SocketAddrV4,
+    /// Runs on this node.
+    local: bool,
+    /// Runs on this node for all we know: the endpoint names no other.
+    maybe_local: bool,
+    ready: bool,
+    serving: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Candidates(Vec<Candidate>);
+
+impl Candidates {
+    /// The endpoints in these slices for the Service's port of that name.
+    pub(super) fn collect<'a>(
+        slices: impl IntoIterator<Item = &'a discovery::EndpointSlice>,
+        port_name: &str,
+        protocol: Protocol,
+        node: &str,
+    ) -> Self {
+        let mut found = Vec::new();
+        for slice in slices.into_iter().filter(|slice| slice.address_type == "IPv4") {
+            let Some(port) = port_number(slice, port_name, protocol) else { continue };
+            for endpoint in slice.endpoints.iter().flatten() {
+                // More than one address of an endpoint has no meaning; upstream uses the first, too.
+                let Some(Ok(ip)) = endpoint.addresses.first().map(|text| text.parse::<Ipv4Addr>()) else {
+                    continue;
+                };
+                let conditions = endpoint.conditions.as_ref();
+                let ready = conditions.and_then(|c| c.ready).unwrap_or(true);
+                found.push(Candidate {
+                    address: SocketAddrV4::new(ip, port),
+                    local: endpoint.node_name.as_deref() == Some(node),
+                    maybe_local: endpoint.node_name.as_deref().is_none_or(|name| name == node),
+                    ready,
+                    serving: conditions.and_then(|c| c.serving).unwrap_or(ready),
+                });
+            }
+        }
+        Candidates(found)
+    }
+
+    /// All ready endpoints; if there are none, those that still serve while they terminate.
+    pub(super) fn usable(&self, only_local: bool) -> BTreeSet<SocketAddrV4> {
+        let here = || self.0.iter().filter(|candidate| candidate.local || !only_local);
+        let ready: BTreeSet<_> = here().filter(|c| c.ready).map(|c| c.address).collect();
+        if !ready.is_empty() {
+            return ready;
+        }
+        here().filter(|c| c.serving).map(|c| c.address).collect()
+    }
+
+    pub(super) fn own_addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.0.iter().filter(|candidate| candidate.maybe_local).map(|candidate| *candidate.address.ip())
+    }
+}
+
+/// Slices carry target ports already resolved to numbers; names only pair them with the Service's ports.
+fn port_number(slice: &discovery::EndpointSlice, name: &str, protocol: Protocol) -> Option<u16> {
+    let ports = slice.ports.as_deref().unwrap_or_default();
+    let port = ports.iter().find(|port| {
+        port.name.as_deref().unwrap_or_default() == name
+            && super::plan::protocol(port.protocol.as_deref()) == Some(protocol)
+    })?;
+    u16::try_from(port.port?).ok().filter(|&number| number != 0)
+}

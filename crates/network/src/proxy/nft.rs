@@ -1,0 +1,81 @@
+//! Hands text to `nft`, and says what it did not like about it.
+
+use std::io;
+use std::process::Stdio;
+
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+#[derive(Debug, Error)]
+pub enum NftError {
+    #[error("cannot run nft: install the package nftables")]
+    Missing(#[source] io::Error),
+    #[error("cannot talk to nft")]
+    Broken(#[source] io::Error),
+    #[error("nft refused the rules: {message}; the line is {line:?}")]
+    Refused { message: String, line: String },
+}
+
+/// The `nft` program of this machine, acting in the network namespace of this process.
+#[derive(Debug, Clone, Default)]
+pub struct Nft;
+
+impl Nft {
+    /// Applies all of the text or nothing.
+    pub async fn apply(&self, text: &str) -> Result<(), NftError> {
+        let mut command = Command::new("nft");
+        command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => NftError::Missing(error),
+            _ => NftError::Broken(error),
+        })?;
+        let mut input =
+            child.stdin.take().ok_or_else(|| NftError::Broken(io::ErrorKind::BrokenPipe.into()))?;
+        let write = async move {
+            // nft may end before it has read everything; why, its error output tells.
+            let _ = input.write_all(text.as_bytes()).await;
+        };
+        let ((), output) = tokio::join!(write, child.wait_with_output());
+        let output = output.map_err(NftError::Broken)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(refusal(text, &String::from_utf8_lossy(&output.stderr)))
+    }
+
+    pub async fn delete_table(&self, table: &str) -> Result<(), NftError> {
+        self.apply(&format!("table ip {table}\ndelete table ip {table}\n")).await
+    }
+}
+
+/// nft says `/dev/stdin:LINE:COLUMNS: Error: MESSAGE`, and may say more about other lines.
+fn refusal(text: &str, errors: &str) -> NftError {
+    let first = errors.lines().find(|line| line.contains("rror")).unwrap_or(errors).trim();
+    let number = first.split(':').nth(1).and_then(|number| number.trim().parse::<usize>().ok());
+    let line = number.and_then(|number| text.lines().nth(number.checked_sub(1)?));
+    let message = first.split_once("Error: ").map_or(first, |(_, message)| message);
+    NftError::Refused { message: message.to_owned(), line: line.unwrap_or_default().trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_line() {
+        let check = |errors: &str, expected: &str| {
+            assert_eq!(refusal("one\n  two\nthree", errors).to_string(), expected);
+        };
+        check(
+            "/dev/stdin:2:3-5: Error: syntax error, unexpected string\n  two\n  ^^^\n",
+            "nft refused the rules: syntax error, unexpected string; the line is \"two\"",
+        );
+        check(
+            "Error: Could not process rule: Operation not permitted",
+            "nft refused the rules: Could not process rule: Operation not permitted; the line is \"\"",
+        );
+        check("/dev/stdin:99:1-1: Error: gone", "nft refused the rules: gone; the line is \"\"");
+        check("", "nft refused the rules: ; the line is \"\"");
+    }
+}

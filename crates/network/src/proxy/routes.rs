@@ -1,0 +1,74 @@
+//! Where connections to Services are to go, as a value without any notion of nftables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// All that the proxy of one node does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Routes {
+    pub frontends: BTreeMap<Frontend, Route>,
+    /// Pods of this node that may meet themselves behind a Service: they would not accept a packet that
+    /// claims to come from their own address.
+    pub own_endpoints: BTreeSet<Ipv4Addr>,
+}
+
+/// What clients connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Frontend {
+    Address(Ipv4Addr, Protocol, u16),
+    /// A port of every address of the node.
+    NodePort(Protocol, u16),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    pub inside: Balance,
+    /// For clients outside the cluster, if they may use this node's endpoints alone
+    /// (`externalTrafficPolicy: Local`). Those see the clients' own addresses.
+    pub outside: Option<Balance>,
+}
+
+/// Without endpoints connections are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Balance {
+    pub pick: Pick,
+    pub endpoints: BTreeSet<SocketAddrV4>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pick {
+    Random,
+    /// A client stays with its endpoint as long as the endpoints stay the same.
+    ByClient,
+    RoundRobin,
+}
+
+impl Frontend {
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Frontend::Address(_, protocol, _) | Frontend::NodePort(protocol, _) => *protocol,
+        }
+    }
+}
+
+impl Route {
+    pub fn balances(&self) -> impl Iterator<Item = &Balance> {
+        std::iter::once(&self.inside).chain(&self.outside)
+    }
+}
+
+impl Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        })
+    }
+}
