@@ -52,8 +52,10 @@ pub(super) fn plan_failure<O: Replicated>(seen: &Observed<O>, error: &str, now: 
     let mut status = status(owner, &claimed.mine, &active, now);
     let wanted = usize::try_from(owner.replicas()).unwrap_or(0);
     let reason = if active.len() < wanted { "FailedCreate" } else { "FailedDelete" };
-    let since = status.failure.as_ref().and_then(|(_, _, since)| since.clone()).unwrap_or(Time(now));
-    status.failure = Some((reason.to_owned(), error.to_owned(), Some(since)));
+    // Each try names another pod: to write that down every time would be a change that leads to the next try.
+    if status.failure.as_ref().is_none_or(|(known, ..)| known != reason) {
+        status.failure = Some((reason.to_owned(), error.to_owned(), Some(Time(now))));
+    }
     let mut updated = owner.clone();
     if status != owner.status() {
         updated.set_status(status);

@@ -111,6 +111,7 @@ fn failures_show_in_the_status_until_all_is_well() {
     let failed: ReplicaSet = serde_json::from_value(object.clone()).unwrap();
     let again = Observed { owner: Arc::new(failed.clone()), pods: none() };
     assert!(controller.plan_failure(&again, "exceeded quota", now).is_empty(), "said once");
+    assert!(controller.plan_failure(&again, "another pod, the same reason", now).is_empty(), "no hot loop");
     let owned = vec![Arc::new(pod("a", true, json!({"app": "web"}), "Running"))];
     let well = Observed { owner: Arc::new(failed), pods: Candidates { owned, orphans: vec![] } };
     let plan = controller.plan(&well, now);
