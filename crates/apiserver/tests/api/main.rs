@@ -12,6 +12,7 @@ mod every_kind;
 mod hostile;
 mod listing;
 mod objects;
+mod protobuf;
 mod samples;
 mod services;
 mod subresources;
