@@ -10,7 +10,9 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use harness::Server;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Config, ResourceExt};
@@ -65,11 +67,14 @@ async fn kube_rs_reads_and_writes() {
     assert_eq!(value(&objects.replace("one", &PostParams::default(), &fresh).await.expect("replace")), "3");
 
     let apply = |value: &str| {
-        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"key": value}}))
+        Patch::Apply(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"key": value}}),
+        )
     };
     let conflict = objects.patch("one", &PatchParams::apply("test"), &apply("4")).await;
     assert_eq!(code(conflict.expect_err("another one owns the field")), 409);
-    let applied = objects.patch("one", &PatchParams::apply("test").force(), &apply("4")).await.expect("apply");
+    let applied =
+        objects.patch("one", &PatchParams::apply("test").force(), &apply("4")).await.expect("apply");
     assert_eq!(value(&applied), "4");
 
     for name in ["two", "three"] {
@@ -78,12 +83,18 @@ async fn kube_rs_reads_and_writes() {
     let page = objects.list(&ListParams::default().labels("app=x").limit(2)).await.expect("list");
     assert_eq!(page.items.len(), 2);
     let token = page.metadata.continue_.expect("there is more");
-    let rest = objects.list(&ListParams::default().labels("app=x").limit(2).continue_token(&token)).await.expect("list");
+    let rest = objects
+        .list(&ListParams::default().labels("app=x").limit(2).continue_token(&token))
+        .await
+        .expect("list");
     assert_eq!(rest.items.len(), 1);
 
     objects.delete("two", &DeleteParams::default()).await.expect("delete");
     assert!(objects.get_opt("two").await.expect("get").is_none());
-    objects.delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=x")).await.expect("delete");
+    objects
+        .delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=x"))
+        .await
+        .expect("delete");
     assert!(objects.list(&ListParams::default().labels("app=x")).await.expect("list").items.is_empty());
 }
 
@@ -91,13 +102,20 @@ async fn kube_rs_reads_and_writes() {
 async fn kube_rs_watches() {
     let server = Server::start();
     let objects: Api<ConfigMap> = Api::namespaced(client(&server).await, "default");
-    let start = objects.list(&ListParams::default()).await.expect("list").metadata.resource_version.expect("a version");
+    let start = objects
+        .list(&ListParams::default())
+        .await
+        .expect("list")
+        .metadata
+        .resource_version
+        .expect("a version");
     objects.create(&PostParams::default(), &config_map("one", "1")).await.expect("create");
     let patch = Patch::Merge(json!({"data": {"key": "2"}}));
     objects.patch("one", &PatchParams::default(), &patch).await.expect("patch");
     objects.delete("one", &DeleteParams::default()).await.expect("delete");
 
-    let watch = objects.watch(&WatchParams::default().labels("app=x").timeout(20), &start).await.expect("watch");
+    let watch =
+        objects.watch(&WatchParams::default().labels("app=x").timeout(20), &start).await.expect("watch");
     let seen: Vec<String> = watch
         .take(3)
         .map_ok(|event| match event {
@@ -149,7 +167,8 @@ fn python_package() {
     let server = Server::start();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python.py");
     let output = Command::new(python).arg(script).arg(server.kubeconfig()).output().expect("python starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("all good"), "{said}");
 }
 
@@ -158,16 +177,25 @@ fn python_with_kubernetes() -> PathBuf {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-kubernetes");
     let python = home.join("bin/python");
     let works = |python: &Path| {
-        Command::new(python).args(["-c", "import kubernetes"]).output().is_ok_and(|output| output.status.success())
+        Command::new(python)
+            .args(["-c", "import kubernetes"])
+            .output()
+            .is_ok_and(|output| output.status.success())
     };
     if works(&python) {
         return python;
     }
     let run = |program: &Path, args: &[&str]| {
         let output = Command::new(program).args(args).output();
-        let output = output.unwrap_or_else(|error| panic!("{}: {error}: run scripts/setup", program.display()));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{} {args:?}: {said}\nOn Debian: apt-get install python3-venv, or run scripts/setup", program.display());
+        let output =
+            output.unwrap_or_else(|error| panic!("{}: {error}: run scripts/setup", program.display()));
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{} {args:?}: {said}\nOn Debian: apt-get install python3-venv, or run scripts/setup",
+            program.display()
+        );
     };
     run(Path::new("python3"), &["-m", "venv", "--clear", &home.to_string_lossy()]);
     run(&python, &["-m", "pip", "install", "--quiet", "kubernetes"]);

@@ -12,7 +12,9 @@ pub fn installed() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join("kubectl")).find(|file| file.is_file());
     let Some(found) = found else {
-        panic!("no kubectl on the PATH: install one (on Debian: apt-get install kubernetes-client), or run scripts/setup");
+        panic!(
+            "no kubectl on the PATH: install one (on Debian: apt-get install kubernetes-client), or run scripts/setup"
+        );
     };
     let found = found.canonicalize().expect("the real path of kubectl");
     let beside = found.parent().into_iter().flat_map(|dir| dir.read_dir().expect("the directory of kubectl"));
@@ -36,26 +38,21 @@ pub struct Kubectl {
     /// Holds its caches, so that versions do not read each other's.
     home: PathBuf,
     pub namespace: String,
-    /// Set from the client's version: what a test needs to tell versions apart.
+    /// 33 of 1.33: what a test needs where versions differ.
     pub minor: u32,
 }
 
 impl Kubectl {
-    /// Each installed kubectl, with a fresh namespace on the server.
-    pub fn each(server: &Server, mut test: impl FnMut(&Kubectl)) {
-        for program in installed() {
-            let kubectl = Kubectl::new(server, program);
-            eprintln!("--- {}", kubectl.program.display());
-            kubectl.make_namespace();
-            test(&kubectl);
-        }
-    }
-
-    fn new(server: &Server, program: PathBuf) -> Kubectl {
-        let minor = minor_version(&program).unwrap_or_else(|| ask_version(&program));
+    /// A kubectl that works in a new namespace, named after what is tested and the version.
+    pub fn new(server: &Server, program: &Path, scene: &str) -> Kubectl {
+        let minor = minor_version(program).unwrap_or_else(|| ask_version(program));
         let home = server.scratch().join(format!("home-{minor}"));
         std::fs::create_dir_all(&home).expect("a home directory");
-        Kubectl { program, kubeconfig: server.kubeconfig(), home, namespace: format!("v{minor}"), minor }
+        let namespace = format!("{}-v{minor}", scene.replace('_', "-"));
+        let kubectl =
+            Kubectl { program: program.to_owned(), kubeconfig: server.kubeconfig(), home, namespace, minor };
+        kubectl.make_namespace();
+        kubectl
     }
 
     /// With the service account that pods run as, which a controller makes where there is one.
@@ -140,7 +137,8 @@ impl Kubectl {
 }
 
 fn ask_version(program: &Path) -> u32 {
-    let output = Command::new(program).args(["version", "--client", "-o", "json"]).output().expect("kubectl starts");
+    let output =
+        Command::new(program).args(["version", "--client", "-o", "json"]).output().expect("kubectl starts");
     let version: serde_json::Value = serde_json::from_slice(&output.stdout).expect("kubectl's version");
     let minor = version["clientVersion"]["minor"].as_str().unwrap_or_default();
     minor.trim_end_matches('+').parse().expect("a minor version")
@@ -156,10 +154,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Either stream has this text.
+    /// Either stream has this text. How wide kubectl makes its columns does not matter.
     #[track_caller]
     pub fn says(&self, text: &str) -> &Self {
-        assert!(self.stdout.contains(text) || self.stderr.contains(text), "not there: {text}\n{self:#?}");
+        let text = squeezed(text);
+        let there = squeezed(&self.stdout).contains(&text) || squeezed(&self.stderr).contains(&text);
+        assert!(there, "not there: {text}\n{self:#?}");
         self
     }
 
@@ -187,6 +187,17 @@ impl Output {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
+}
+
+/// One blank in place of many.
+fn squeezed(text: &str) -> String {
+    let mut squeezed = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != ' ' || !squeezed.ends_with(' ') {
+            squeezed.push(c);
+        }
+    }
+    squeezed
 }
 
 /// Splits at spaces; quotes keep what is between them together and fall away.

@@ -1,8 +1,9 @@
-//! The real kubectl, in every version this machine has, against a server of its own.
+//! The real kubectl, in every version this machine has.
 //!
-//! A test is a chapter of one long script. Each starts a server, and every kubectl works through the
-//! chapter in a namespace of its own. What is checked is what people and scripts look at: exit codes, the
-//! words that are printed, and the objects that result.
+//! Every version goes through the long script ([`script`]), side by side against one server. The chapters
+//! go into detail; each is a server of its own, on which the oldest and the newest kubectl play every scene
+//! in a namespace made for it. What is checked is what people and scripts look at: exit codes, the words
+//! that are printed, and the objects that result.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -20,14 +21,37 @@ mod get;
 mod limits;
 mod nodes;
 mod patch;
+mod protobuf;
+mod script;
 mod server_side_apply;
 mod validate;
 
-use harness::{Kubectl, Server};
+use harness::{Kubectl, Server, installed};
 
-/// Runs a chapter with each kubectl.
-fn chapter(test: impl FnMut(&Kubectl)) {
-    Kubectl::each(&Server::start(), test);
+type Scene = fn(&Kubectl);
+
+/// The test of a chapter, given its scenes.
+macro_rules! chapter {
+    ($($scene:ident),+) => {
+        #[test]
+        fn chapter() {
+            $crate::play(&[$((stringify!($scene), $scene)),+]);
+        }
+    };
+}
+use chapter;
+
+fn play(scenes: &[(&str, Scene)]) {
+    let server = Server::start();
+    let versions = installed();
+    let mut chosen = vec![versions.first(), versions.last()];
+    chosen.dedup();
+    for program in chosen.into_iter().flatten() {
+        for (name, scene) in scenes {
+            eprintln!("--- {name} with {}", program.display());
+            scene(&Kubectl::new(&server, program, name));
+        }
+    }
 }
 
 /// A Deployment that several chapters begin with.
