@@ -41,7 +41,9 @@ async fn main() -> Result<()> {
     }
     times.sort_unstable();
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
-    println!("change one endpoint                    {median:>10.1?}   (slowest of {CHANGES}: {slowest:.1?})");
+    println!(
+        "change one endpoint                    {median:>10.1?}   (slowest of {CHANGES}: {slowest:.1?})"
+    );
     Nft.delete_table(TABLE).await?;
     Ok(())
 }
@@ -53,7 +55,9 @@ fn key(number: u32) -> (String, String) {
 fn service(number: u32) -> Result<Service> {
     let address = format!("10.{}.{}.{}", 96 + number / 65536, number / 256 % 256, number % 256);
     let spec = json!({"clusterIP": address, "ports": [{"port": 80}]});
-    Ok(serde_json::from_value(json!({"metadata": {"namespace": "bench", "name": key(number).1}, "spec": spec}))?)
+    Ok(serde_json::from_value(
+        json!({"metadata": {"namespace": "bench", "name": key(number).1}, "spec": spec}),
+    )?)
 }
 
 fn slice(number: u32, shift: u32) -> Result<EndpointSlice> {
