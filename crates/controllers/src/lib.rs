@@ -18,6 +18,7 @@ mod orphans;
 pub mod pod_garbage;
 mod pods;
 pub mod replicas;
+pub mod routing;
 mod run;
 pub mod service_account;
 pub mod simulate;

@@ -20,6 +20,7 @@ use crate::node::NodeLifecycle;
 use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
 use crate::replicas::Replicas;
+use crate::routing::{DnsStatuses, IngressStatuses};
 use crate::service_account::{DefaultAccounts, RootCertificates};
 
 /// What the controllers need to be told.
@@ -67,6 +68,8 @@ pub async fn run(client: Client, config: Config) {
         manager.add(NodeRanges { cluster });
     }
     manager.add(PodGarbage);
+    manager.add(DnsStatuses);
+    manager.add(IngressStatuses);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
     manager.add(GarbageCollector::new(catalog.clone()));

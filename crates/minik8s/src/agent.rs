@@ -11,7 +11,7 @@ use minik8s_kubelet::{Config, Serving};
 use tokio_util::sync::CancellationToken;
 
 use crate::flags::ServerFlags;
-use crate::host;
+use crate::{host, router};
 
 /// Addresses per node: a /24 out of the cluster's range.
 const NODE_PREFIX: u8 = 24;
@@ -48,6 +48,7 @@ pub fn network(flags: &ServerFlags, node: &Config, stop: CancellationToken) -> m
         cluster_cidr: flags.cluster_cidr,
         backend: minik8s_network::pod_network::Backend::default(),
         dns: Some(minik8s_network::Dns { address, domain: flags.cluster_domain.clone() }),
+        hosts: None,
         instance: node.instance(),
         stop,
     }
@@ -79,5 +80,6 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     let config = Config::new("gone", &data_dir, host::address());
     minik8s_kubelet::tear_down(&config).await;
     minik8s_network::tear_down(&config.instance()).await;
+    router::tear_down(&data_dir, &config.instance());
     Ok(())
 }

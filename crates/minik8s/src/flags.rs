@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
+use crate::router::RouterFlags;
+
 /// Kubernetes in one small binary.
 #[derive(Debug, Parser)]
 #[command(name = "minik8s", version, about, disable_help_subcommand = true)]
@@ -89,6 +91,8 @@ pub struct ServerFlags {
     /// Port on which the node answers the API server: logs, exec, figures
     #[arg(long, value_name = "N", default_value_t = 10250)]
     pub node_port: u16,
+    #[command(flatten)]
+    pub router: RouterFlags,
     /// Run the control plane alone, without a node on this machine
     #[arg(long)]
     pub no_agent: bool,

@@ -6,6 +6,7 @@ mod flags;
 mod host;
 mod image;
 mod output;
+mod router;
 mod server;
 
 use std::process::ExitCode;

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::flags::{ServerFlags, StoreFlag};
-use crate::{agent, host};
+use crate::{agent, host, router};
 
 /// How long controllers may take to finish what they are doing when the server stops.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -63,7 +63,9 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         let node_name = flags.node_name.clone().unwrap_or_else(host::name);
         let node = agent::config(&flags, &node_name, &pki)?;
         let node_client = client(&server, &format!("system:node:{node_name}"));
-        let network = agent::network(&flags, &node, stop.clone());
+        let mut network = agent::network(&flags, &node, stop.clone());
+        network.hosts =
+            Some(router::start(node_client.clone(), &flags.router, &network, flags.bind, data_dir));
         let network_client = client(&server, "system:kube-proxy");
         tokio::spawn(async move {
             if let Err(error) = minik8s_network::run(network_client, network).await {

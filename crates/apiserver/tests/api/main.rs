@@ -10,6 +10,7 @@ mod custom;
 mod deleting;
 mod every_kind;
 mod hostile;
+mod ingress;
 mod listing;
 mod objects;
 mod samples;

@@ -68,7 +68,10 @@ impl Backend {
                             tokio::time::sleep(Duration::from_secs(3600)).await;
                         }
                         if parts.uri.path() == "/empty" {
-                            return Ok(Response::builder().status(204).body(Full::<Bytes>::default()).unwrap());
+                            return Ok(Response::builder()
+                                .status(204)
+                                .body(Full::<Bytes>::default())
+                                .unwrap());
                         }
                         Ok::<_, Infallible>(response.body(Full::<Bytes>::from(name)).unwrap())
                     }
