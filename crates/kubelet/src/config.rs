@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
@@ -21,7 +22,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The address under which other nodes reach this one.
     pub node_ip: IpAddr,
-    /// Addresses of this node's pods. `None`: whoever runs the pod network writes the CNI configuration.
+    /// Addresses of this node's pods. `None`: those that the cluster gives to the Node object.
     pub pod_cidr: Option<Ipv4Net>,
     /// Name servers that pods with `dnsPolicy: ClusterFirst` use.
     pub cluster_dns: Vec<IpAddr>,
@@ -37,6 +38,8 @@ pub struct Config {
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
     pub capacity: BTreeMap<String, String>,
     pub max_pods: u32,
+    /// How often the node says that it lives.
+    pub heartbeat: Duration,
     /// Processes that a pod may have.
     pub pod_pids: Option<u32>,
 }
@@ -69,6 +72,7 @@ impl Config {
             taints: Vec::new(),
             capacity: BTreeMap::new(),
             max_pods: 110,
+            heartbeat: Duration::from_secs(10),
             pod_pids: None,
         }
     }
@@ -129,6 +133,11 @@ impl Config {
     /// Volumes, termination messages and hosts files, one directory per pod UID.
     pub fn pods_dir(&self) -> PathBuf {
         self.data_dir.join("pods")
+    }
+
+    /// Files of static pods.
+    pub fn manifests_dir(&self) -> PathBuf {
+        self.data_dir.join("manifests")
     }
 
     pub fn logs_dir(&self) -> PathBuf {

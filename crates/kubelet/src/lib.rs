@@ -28,6 +28,7 @@ mod quantity;
 mod sandbox;
 mod server;
 mod services;
+mod static_pods;
 mod stats;
 mod teardown;
 mod tls;

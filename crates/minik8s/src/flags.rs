@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
-use crate::router::RouterFlags;
+use crate::agent::AgentFlags;
+use crate::node::MachineFlags;
+use crate::token::TokenCommand;
 
 /// Kubernetes in one small binary.
 #[derive(Debug, Parser)]
@@ -20,6 +22,11 @@ pub struct Cli {
 pub enum Command {
     /// Run the control plane, and a node beside it
     Server(ServerFlags),
+    /// Run a node of a cluster whose servers are elsewhere
+    Agent(AgentFlags),
+    /// List, make and revoke the tokens with which machines join
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Handle the images of this machine's node
     #[command(subcommand)]
     Image(ImageCommand),
@@ -85,14 +92,11 @@ pub struct ServerFlags {
     /// Static tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "CSV")]
     pub token_auth_file: Option<PathBuf>,
-    /// Name of this machine's node; the host name by default
-    #[arg(long, value_name = "NAME")]
-    pub node_name: Option<String>,
-    /// Port on which the node answers the API server: logs, exec, figures
-    #[arg(long, value_name = "N", default_value_t = 10250)]
-    pub node_port: u16,
     #[command(flatten)]
-    pub router: RouterFlags,
+    pub machine: MachineFlags,
+    /// After this many seconds without a sign of life a node counts as dead
+    #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u32).range(3..=3600))]
+    pub node_grace: u32,
     /// Run the control plane alone, without a node on this machine
     #[arg(long)]
     pub no_agent: bool,

@@ -1,6 +1,6 @@
 //! The HTTP router of this machine's node.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub fn start(
     client: Client,
     flags: &RouterFlags,
     network: &minik8s_network::Config,
-    bind: IpAddr,
+    own_address: IpAddr,
     data_dir: &Path,
 ) -> Hosts {
     // For `tear_down`, which has no flags of the server.
@@ -41,11 +41,11 @@ pub fn start(
         tracing::warn!(%error, "cannot remember that names go into {}", flags.hosts_file.display());
     }
     let node_ip = IpAddr::V4(network.node_ip);
-    // Whoever binds the server to one address means the router, too; but pods must reach it.
-    let mut addresses = vec![bind];
-    if !bind.is_unspecified() && bind != node_ip {
-        addresses.push(node_ip);
-    }
+    // A node that only its own machine reaches has a router that only this machine and its pods reach.
+    let addresses = match own_address.is_loopback() {
+        true => vec![own_address, node_ip],
+        false => vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)],
+    };
     let config = Config {
         node_name: network.node_name.clone(),
         node_ip,

@@ -6,6 +6,7 @@
 
 mod limit_ranger;
 mod namespace_lifecycle;
+mod node_restriction;
 mod priority;
 mod quota;
 mod rbac_escalation;
@@ -83,6 +84,7 @@ impl Chain {
     pub fn standard(authorizer: std::sync::Arc<Authorizer>, addresses: AddressRanges) -> Self {
         Chain(vec![
             Box::new(namespace_lifecycle::NamespaceLifecycle),
+            Box::new(node_restriction::NodeRestriction),
             Box::new(rbac_escalation::RbacEscalation { authorizer }),
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),

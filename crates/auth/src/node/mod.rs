@@ -17,6 +17,11 @@ use self::graph::Kind;
 use crate::rbac::{Rule, bootstrap};
 use crate::{Attributes, Decision, User};
 
+/// Whether a pod names secrets, configuration or claims.
+pub fn names_others(pod: &serde_json::Value) -> bool {
+    !references::named_by_pod(pod).is_empty()
+}
+
 /// Answers only for users that are nodes; has no opinion on others.
 pub struct NodeAuthorizer {
     /// Fed by the API server from its watches.
@@ -161,6 +166,8 @@ fn own_node(node: &str, wanted: &Attributes<'_>) -> Answer {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => {
             allow_if(wanted.name.is_empty() || wanted.name == node, "can only write its own Node object")
         }
+        // Beyond upstream: a machine that leaves takes its Node with it.
+        ("", "delete") => allow_if(wanted.name == node, "can only delete its own Node object"),
         _ => Err(String::new()),
     }
 }

@@ -10,10 +10,15 @@ use super::graph::{Kind, text};
 ///
 /// A mirror pod refers to nothing: nodes create those, and could otherwise grant themselves any secret.
 pub fn of_pod(pod: &Value) -> Vec<(Kind, String)> {
-    let mut found = Vec::new();
-    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return found;
+    match pod["metadata"]["annotations"].get("kubernetes.io/config.mirror") {
+        Some(_) => Vec::new(),
+        None => named_by_pod(pod),
     }
+}
+
+/// Every object in its namespace that the pod names, whoever made the pod.
+pub fn named_by_pod(pod: &Value) -> Vec<(Kind, String)> {
+    let mut found = Vec::new();
     let spec = &pod["spec"];
     let mut add = |kind, name: &Value| {
         if let Some(name) = name.as_str().filter(|n| !n.is_empty()) {

@@ -137,7 +137,8 @@ fn nodes_reach_what_their_pods_use() {
     check("update /pods ns/web", false);
     check("get /nodes b", false);
     check("list /nodes", false);
-    check("delete /nodes a", false);
+    check("delete /nodes a", true);
+    check("delete /nodes b", false);
     check("update /nodes b", false);
     check("get coordination.k8s.io/leases kube-node-lease/b", false);
     check("get coordination.k8s.io/leases kube-system/a", false);

@@ -12,11 +12,11 @@ use super::limits::{cpu_request, pod_limits};
 use super::plan::Action;
 use super::qos::{self, QosClass};
 use crate::cgroup;
-use crate::container::{Placement, cpu_shares};
+use crate::container::{Placement, cpu_shares, linux_resources};
 use crate::context::Context;
 use crate::cri::{PodRecord, RuntimeError};
 use crate::events::{Severity, Subject};
-use crate::objects::Objects;
+use crate::objects::{Objects, fetch_claims};
 use crate::sandbox::{self, Surroundings};
 use crate::volume::{PodVolumes, Sources};
 
@@ -65,6 +65,7 @@ impl Operation {
                 self.start_container(spec, &sandbox_id, attempt, restart_delay).await?;
             }
             Action::KillContainer { name, id, grace, why } => self.kill(&name, &id, grace, &why).await?,
+            Action::ResizeContainer { name, id, .. } => self.resize(&name, &id).await?,
             Action::RemoveContainer { id, .. } => {
                 self.runtime(self.context.runtime.remove_container(&id).await, "FailedRemoveContainer")?;
             }
@@ -115,6 +116,24 @@ impl Operation {
         cgroup::set_cpu_shares(cgroups, &cgroup, cpu_shares(milli)).map_err(failed)
     }
 
+    /// The pod's cgroup must never be smaller than its containers': it grows before and shrinks after them.
+    async fn resize(&self, name: &str, id: &str) -> Result<()> {
+        let Some(spec) = self.blueprint.container(name) else { return Ok(()) };
+        let failed = |e: String| OperationError::new("ResizeError", e);
+        let Context { config, cgroups, machine, .. } = self.context.as_ref();
+        let cgroup = sandbox::pod_cgroup(config, &self.blueprint);
+        let limits = pod_limits(&self.blueprint, config.pod_pids);
+        cgroup::grow(cgroups, &cgroup, &limits).map_err(|e| failed(format!("cgroup: {e}")))?;
+        let wanted = spec.spec.resources.clone().unwrap_or_default();
+        let resources = linux_resources(&wanted, qos::class(&self.blueprint), machine.memory as i64);
+        let updated = self.context.runtime.update_resources(id, resources).await;
+        updated.map_err(|e| failed(e.to_string()))?;
+        self.limit_pod().map_err(|e| failed(e.message))?;
+        let message = format!("Pod resize completed: container {name}: {}", spec.resources);
+        self.event(None, Severity::Normal, "ResizeCompleted", &message);
+        Ok(())
+    }
+
     async fn prepare_volumes(&self) -> Result<Done> {
         let failed = |error: String| {
             self.event(None, Severity::Warning, "FailedMount", &error);
@@ -122,6 +141,7 @@ impl Operation {
         };
         let client = &self.context.client;
         let objects = Objects::fetch(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
+        let claims = fetch_claims(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
         let (tokens, renew_at) = self
             .context
             .tokens
@@ -131,8 +151,13 @@ impl Operation {
         let (blueprint, placement) = (self.blueprint.clone(), self.placement());
         let context = self.context.clone();
         let prepared = tokio::task::spawn_blocking(move || {
-            let sources =
-                Sources { blueprint: &blueprint, placement: &placement, objects: &objects, tokens: &tokens };
+            let sources = Sources {
+                blueprint: &blueprint,
+                placement: &placement,
+                objects: &objects,
+                claims: &claims,
+                tokens: &tokens,
+            };
             PodVolumes::new(&context.config, &blueprint).prepare(&sources)
         });
         prepared.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;

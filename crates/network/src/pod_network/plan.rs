@@ -24,6 +24,19 @@ pub enum Backend {
     HostGw,
 }
 
+impl std::str::FromStr for Backend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Backend::Auto),
+            "vxlan" => Ok(Backend::Vxlan),
+            "host-gw" => Ok(Backend::HostGw),
+            _ => Err("use auto, vxlan or host-gw".to_owned()),
+        }
+    }
+}
+
 /// This node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Me {
