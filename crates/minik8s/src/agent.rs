@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
 use crate::node::{self, MachineFlags, Node};
-use crate::{host, server};
+use crate::{host, output, server};
 
 /// How long a running agent may take to end when the machine leaves the cluster.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,6 +57,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
     let renewing = member.clone();
     tokio::spawn(async move { renewing.keep_fresh().await });
     let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
+    node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
     let node = Node {
         name: member.node_name.clone(),
         address: address(&flags, &member.servers),
@@ -142,14 +143,14 @@ async fn leave(flags: &AgentFlags, data_dir: &Path) -> anyhow::Result<()> {
     let client = member(flags, data_dir, Some(&name)).await?.client();
     let told = tell_gone(client, &name).await;
     minik8s_join::leave(&directory)?;
-    match told {
-        Ok(()) => println!("{name} has left the cluster."),
-        Err(error) => println!(
+    let text = match told {
+        Ok(()) => format!("{name} has left the cluster."),
+        Err(error) => format!(
             "{name} has forgotten the cluster, but the cluster could not be told ({error:#}).\n\
              Tell it: kubectl delete node {name}"
         ),
-    }
-    Ok(())
+    };
+    Ok(output::line(text)?)
 }
 
 /// The containers are gone: so are the pods, without waiting, and the node.

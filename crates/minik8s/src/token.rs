@@ -13,7 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use minik8s_auth::bootstrap_token::{NAMESPACE, SECRET_TYPE, TokenInfo};
 use minik8s_auth::pki::public_key_pin;
 
-use crate::join_token;
+use crate::{join_token, output};
 
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -90,10 +90,11 @@ impl ClusterFlags {
 async fn list(client: kube::Client) -> anyhow::Result<()> {
     let of_tokens = ListParams::default().fields(&format!("type={SECRET_TYPE}"));
     let secrets = Api::<Secret>::namespaced(client, NAMESPACE).list(&of_tokens).await?;
-    println!("{:<8} {:<22} DESCRIPTION", "ID", "EXPIRES");
+    output::line(format_args!("{:<8} {:<22} DESCRIPTION", "ID", "EXPIRES"))?;
     for secret in secrets {
         let Some(token) = TokenInfo::read(&serde_json::to_value(secret)?) else { continue };
-        println!("{:<8} {:<22} {}", token.id, shown(token.expiration, Timestamp::now()), token.description);
+        let expires = shown(token.expiration, Timestamp::now());
+        output::line(format_args!("{:<8} {expires:<22} {}", token.id, token.description))?;
     }
     Ok(())
 }
@@ -114,8 +115,7 @@ async fn create(cluster: Cluster, ttl: Lifetime, description: &str) -> anyhow::R
         None => cluster.url,
     };
     let token = join_token::create(cluster.client, &pin, description, expiration).await?;
-    println!("{}", join_token::command(&server, &token));
-    Ok(())
+    Ok(output::line(join_token::command(&server, &token))?)
 }
 
 /// Where nodes reach a server; `None` if it has no address but this machine's own.
@@ -136,7 +136,7 @@ async fn revoke(client: kube::Client, ids: &[String]) -> anyhow::Result<()> {
             Err(kube::Error::Api(status)) if status.code == 404 => bail!("there is no token {id}"),
             other => drop(other?),
         }
-        println!("revoked {id}");
+        output::line(format_args!("revoked {id}"))?;
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ fn host_names_and_paths() {
         cluster.kubectl(&["get", "dns", "shop", "--no-headers"]).contains("/a,/b   one:80,two:80   True,True")
     });
     let explained = cluster.kubectl(&["explain", "dns.spec.rules.paths.path"]);
-    assert!(explained.contains("The Service gets the request without it"), "{explained}");
+    assert!(explained.contains("Service gets the request without it"), "{explained}");
 
     // From a pod, and from the node, by name.
     let port = cluster.http_port;
