@@ -136,16 +136,6 @@ mod tests {
     }
 
     #[test]
-    fn sockets() {
-        let check =
-            |text: &str, want: Option<&str>| assert_eq!(socket_path(text).ok(), want.map(PathBuf::from));
-        check("/run/crio.sock", Some("/run/crio.sock"));
-        check("unix:///run/crio.sock", Some("/run/crio.sock"));
-        check("crio.sock", None);
-        check("tcp://10.0.0.1:1", None);
-    }
-
-    #[test]
     fn store_flag() {
         assert_eq!(StoreFlag::parse("redb"), Ok(StoreFlag::Redb));
         let two = StoreFlag::Etcd(vec!["http://a:1".to_owned(), "http://b:2".to_owned()]);
