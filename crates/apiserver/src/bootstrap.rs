@@ -1,10 +1,12 @@
-//! What a fresh cluster has: namespaces, the `kubernetes` Service, RBAC rules, priority classes.
+//! What a fresh cluster has: namespaces, the `kubernetes` Service, RBAC rules, priority classes, the
+//! router's IngressClass.
 //!
 //! Run at every start: it makes what is missing and repairs the rules that carry `autoupdate`, and leaves
 //! everything else as the users want it.
 
 use std::net::IpAddr;
 
+use minik8s_api::routing;
 use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
 use serde_json::{Value, json};
 
@@ -44,6 +46,14 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
             "spec": {"cidrs": [config.service_cidr.to_string()]},
+        }),
+    )
+    .await?;
+    ensure(
+        registry,
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+            "metadata": {"name": routing::CLASS}, "spec": {"controller": routing::CONTROLLER},
         }),
     )
     .await?;
