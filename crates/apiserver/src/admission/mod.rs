@@ -8,6 +8,7 @@ mod creation;
 mod definition_lifecycle;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod node_restriction;
 mod priority;
 mod quota;
 mod rbac_escalation;
@@ -86,6 +87,7 @@ impl Chain {
         Chain(vec![
             Box::new(creation::Creation { authorizer: authorizer.clone() }),
             Box::new(namespace_lifecycle::NamespaceLifecycle),
+            Box::new(node_restriction::NodeRestriction),
             Box::new(definition_lifecycle::DefinitionLifecycle),
             Box::new(rbac_escalation::RbacEscalation { authorizer }),
             Box::new(requester::Requester),

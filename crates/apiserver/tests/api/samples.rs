@@ -315,6 +315,9 @@ fn other(name: &str) -> Value {
                 {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}},
             ]}}],
         }}),
+        "dns.minik8s.io" => json!({"spec": {"rules": [{"host": "a.example.com", "paths": [
+            {"path": "/a", "backend": {"service": {"name": "s", "port": 80}}},
+        ]}]}}),
         "ingressclasses.networking.k8s.io" => json!({"spec": {"controller": "example.com/c"}}),
         "ipaddresses.networking.k8s.io" => json!({
             "metadata": {"name": "10.96.77.77"}, "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "s"}},
