@@ -35,7 +35,7 @@ pub fn with_default(schema: Schema, default: Value) -> Schema {
 }
 
 fn list(items: Schema, list: ListType, key: Option<&str>, merge: bool) -> Schema {
-    let merge = StrategicMerge { merge, retain_keys: false, key: key.map(Into::into) };
+    let merge = StrategicMerge { merge, key: key.map(Into::into), ..StrategicMerge::default() };
     Schema { ty: Type::Array, items: Some(Arc::new(items)), list, merge, ..Schema::default() }
 }
 

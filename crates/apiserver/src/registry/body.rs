@@ -55,7 +55,7 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
             })?;
             (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
         }
-        "application/yaml" | "text/yaml" | "application/x-yaml" => (parse_yaml(body)?, Vec::new()),
+        "application/yaml" | "text/yaml" | "application/x-yaml" => parse_yaml_with_duplicates(body)?,
         minik8s_protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
         other => {
             let supported = ["application/json", "application/yaml", minik8s_protobuf::MEDIA_TYPE];
@@ -72,12 +72,24 @@ pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
 
 /// YAML that people write, with YAML 1.1's octal numbers (`defaultMode: 0644`).
 pub fn parse_yaml(body: &[u8]) -> Result<Value> {
+    parse_yaml_with_duplicates(body).map(|(value, _)| value)
+}
+
+/// An applied configuration; fields that stand twice are reported like unknown ones.
+pub fn parse_applied(call: &Call, body: &[u8]) -> Result<Value> {
+    let (value, duplicates) = parse_yaml_with_duplicates(body)?;
+    report_fields(call, duplicates)?;
+    Ok(value)
+}
+
+/// With the fields that stand twice; YAML that is not JSON is refused for them.
+fn parse_yaml_with_duplicates(body: &[u8]) -> Result<(Value, Vec<String>)> {
     // Most of what is called YAML is JSON, which is read far faster as such.
     if body.trim_ascii_start().starts_with(b"{")
-        && let Ok((value, _)) = minik8s_schema::parse_json(body)
+        && let Ok((value, duplicates)) = minik8s_schema::parse_json(body)
     {
         check_depth(&value)?;
-        return Ok(value);
+        return Ok((value, duplicates.iter().map(ToString::to_string).collect()));
     }
     let text = std::str::from_utf8(body)
         .map_err(|e| ApiError::bad_request(format!("the body of the request is not UTF-8: {e}")))?;
@@ -89,7 +101,7 @@ pub fn parse_yaml(body: &[u8]) -> Result<Value> {
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
     check_depth(&value)?;
-    Ok(value)
+    Ok((value, Vec::new()))
 }
 
 /// Kubernetes' protobuf, as Go clients send it.

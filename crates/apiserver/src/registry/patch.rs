@@ -4,7 +4,7 @@ use minik8s_patch::apply::{self, ApplyError};
 use minik8s_patch::{PatchError, json, merge, strategic};
 use serde_json::Value;
 
-use super::body::{check_depth, check_identity, parse_yaml};
+use super::body::{check_depth, check_identity, parse_applied};
 use super::{Call, Registry, Written};
 use crate::error::{ApiError, Result};
 use crate::object::Object;
@@ -66,7 +66,7 @@ impl Registry {
     }
 
     async fn server_side_apply(&self, call: &Call, body: &[u8]) -> Result<Written> {
-        let mut applied = parse_yaml(body)?;
+        let mut applied = parse_applied(call, body)?;
         if !applied.is_object() {
             return Err(ApiError::bad_request("the applied configuration must be an object"));
         }

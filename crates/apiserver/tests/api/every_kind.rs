@@ -84,7 +84,8 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
     }
     if resource.has_status() {
         expect(admin.get(&format!("{one}/status")).await, 200)?;
-        expect(admin.patch(MERGE, &format!("{one}/status"), json!({})).await, 200)?;
+        let patched = expect(admin.patch(MERGE, &format!("{one}/status"), json!({})).await, 200)?;
+        expect(admin.put(&format!("{one}/status"), patched).await, 200)?;
     }
     expect(admin.delete_with(&one, json!({"gracePeriodSeconds": 0})).await, 200)?;
     if resource.kind == "Namespace" {

@@ -44,7 +44,12 @@ fn types_and_extensions() {
         Schema {
             ty: Type::Array,
             list: ListType::Map(vec!["a".into(), "b".into()]),
-            merge: StrategicMerge { merge: true, retain_keys: true, key: Some("a".into()) },
+            merge: StrategicMerge {
+                merge: true,
+                retain_keys: true,
+                key: Some("a".into()),
+                ..StrategicMerge::default()
+            },
             ..Schema::default()
         },
     );
