@@ -4,6 +4,7 @@
 //! by a pure function. Effects, retries, back-off and leader gating are the runtime's. No controller polls.
 
 mod catalog;
+pub mod certificate;
 mod claim;
 pub mod cron_job;
 pub mod daemon_set;
@@ -14,6 +15,7 @@ pub mod garbage;
 mod hash;
 mod history;
 pub mod job;
+pub mod load_balancer;
 pub mod namespace;
 pub mod node;
 pub mod node_range;

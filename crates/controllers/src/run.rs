@@ -5,13 +5,14 @@ use std::sync::Arc;
 use ipnet::Ipv4Net;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use minik8s_runtime::{Caches, Manager, Settings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
+use crate::certificate::{Authority, Certificates};
 use crate::cron_job::CronJobs;
 use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
@@ -19,8 +20,9 @@ use crate::disruption::DisruptionBudgets;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
 use crate::job::{Jobs, LostJobPods};
+use crate::load_balancer::LoadBalancers;
 use crate::namespace::Namespaces;
-use crate::node::NodeLifecycle;
+use crate::node::{DEFAULT_GRACE, NodeLifecycle};
 use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
 use crate::quota::Quotas;
@@ -41,6 +43,10 @@ pub struct Config {
     pub token_signer: Option<Signer>,
     /// Nodes without a range of pod addresses get one out of this.
     pub cluster_range: Option<Ipv4Net>,
+    /// Signs certificate requests.
+    pub authority: Option<Arc<dyn Authority>>,
+    /// After this long without a sign of life a node counts as unreachable.
+    pub node_grace: SignedDuration,
 }
 
 impl Default for Config {
@@ -53,13 +59,15 @@ impl Default for Config {
             root_ca: None,
             token_signer: None,
             cluster_range: None,
+            authority: None,
+            node_grace: DEFAULT_GRACE,
         }
     }
 }
 
 /// Runs every controller until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { stop, leads, caches, root_ca, token_signer, cluster_range } = config;
+    let Config { stop, leads, caches, root_ca, token_signer, cluster_range, authority, node_grace } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
     let settings = Settings { stop: stop.clone(), leads };
     let mut manager = Manager::new(client.clone(), caches.clone(), settings);
@@ -73,6 +81,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(CronJobs);
     manager.add(DisruptionBudgets);
     manager.add(ServiceEndpoints);
+    manager.add(LoadBalancers);
     manager.add(DefaultAccounts);
     if let Some((signer, root_ca)) = token_signer.zip(root_ca.clone()) {
         manager.add(TokenSecrets { signer, root_ca });
@@ -80,9 +89,12 @@ pub async fn run(client: Client, config: Config) {
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });
     }
-    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now)));
+    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now), node_grace));
     if let Some(cluster) = cluster_range {
         manager.add(NodeRanges { cluster });
+    }
+    if let Some(authority) = authority {
+        manager.add(Certificates { authority });
     }
     manager.add(PodGarbage);
     // Last, so that kinds which others want whole are not watched twice.

@@ -2,11 +2,17 @@
 //! together; everything else is in the libraries.
 
 mod agent;
+mod authority;
+mod cluster_settings;
 mod flags;
 mod host;
 mod image;
+mod join_token;
+mod node;
+mod node_config;
 mod output;
 mod server;
+mod token;
 
 use std::process::ExitCode;
 
@@ -46,7 +52,14 @@ fn run(command: Command) -> anyhow::Result<()> {
             runtime.shutdown_background();
             ended
         }
+        Command::Agent(flags) => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(agent::run(flags));
+            runtime.shutdown_background();
+            ended
+        }
+        Command::Token(command) => runtime()?.block_on(token::run(command)),
         Command::Image(command) => runtime()?.block_on(image::run(command)),
-        Command::Teardown(flags) => runtime()?.block_on(agent::tear_down(&flags.data_dir)),
+        Command::Teardown(flags) => runtime()?.block_on(node::tear_down(&flags.data_dir)),
     }
 }
