@@ -41,7 +41,7 @@ pub struct MachineFlags {
     #[arg(long, value_name = "FILE")]
     pub node_config: Option<PathBuf>,
     /// Socket of a container runtime to use instead of a containerd of our own
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", value_parser = socket_path)]
     pub cri_endpoint: Option<PathBuf>,
     /// How pods reach those of other nodes: auto is plain routes where nodes share a link, VXLAN elsewhere
     #[arg(long, value_name = "auto|vxlan|host-gw", default_value = "auto")]
@@ -55,6 +55,12 @@ impl MachineFlags {
         let read = self.node_config.as_deref().map(NodeConfig::read).transpose()?;
         Ok(read.unwrap_or_default())
     }
+}
+
+/// A path, also in the form `unix:///run/containerd/containerd.sock`.
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
+    if path.is_absolute() { Ok(path) } else { Err("give the absolute path of a unix socket".to_owned()) }
 }
 
 /// All that is known about a node when it starts.
@@ -166,4 +172,19 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     minik8s_network::tear_down(&config.instance()).await;
     router::tear_down(&data_dir, &config.instance());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets() {
+        let check =
+            |text: &str, want: Option<&str>| assert_eq!(socket_path(text).ok(), want.map(PathBuf::from));
+        check("/run/crio.sock", Some("/run/crio.sock"));
+        check("unix:///run/crio.sock", Some("/run/crio.sock"));
+        check("crio.sock", None);
+        check("tcp://10.0.0.1:1", None);
+    }
 }
