@@ -15,6 +15,7 @@ pub mod garbage;
 mod hash;
 mod history;
 pub mod job;
+pub mod load_balancer;
 pub mod namespace;
 pub mod node;
 pub mod node_range;

@@ -20,6 +20,7 @@ use crate::disruption::DisruptionBudgets;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
 use crate::job::{Jobs, LostJobPods};
+use crate::load_balancer::LoadBalancers;
 use crate::namespace::Namespaces;
 use crate::node::{DEFAULT_GRACE, NodeLifecycle};
 use crate::node_range::NodeRanges;
@@ -77,6 +78,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(CronJobs);
     manager.add(DisruptionBudgets);
     manager.add(ServiceEndpoints);
+    manager.add(LoadBalancers);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });

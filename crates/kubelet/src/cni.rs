@@ -16,7 +16,7 @@ use crate::Config;
 pub fn write(config: &Config, cidr: Ipv4Net) -> io::Result<()> {
     let dir = config.cni_dir().join("net.d");
     std::fs::create_dir_all(&dir)?;
-    let list = conflist(&config.instance(), cidr, &config.cni_dir().join("state"));
+    let list = conflist(&config.instance(), cidr, config.pod_mtu, &config.cni_dir().join("state"));
     let text = format!("{list:#}\n");
     let path = dir.join("10-minik8s.conflist");
     if std::fs::read_to_string(&path).ok().as_deref() == Some(&text) {
@@ -33,8 +33,8 @@ pub fn bridge_name(instance: &str) -> String {
     format!("mk-{instance}")
 }
 
-fn conflist(instance: &str, cidr: Ipv4Net, state: &Path) -> Value {
-    json!({
+fn conflist(instance: &str, cidr: Ipv4Net, mtu: Option<u32>, state: &Path) -> Value {
+    let mut list = json!({
         "cniVersion": "0.4.0",
         "name": format!("minik8s-{instance}"),
         "plugins": [
@@ -54,7 +54,11 @@ fn conflist(instance: &str, cidr: Ipv4Net, state: &Path) -> Value {
             },
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ],
-    })
+    });
+    if let Some(mtu) = mtu {
+        list["plugins"][0]["mtu"] = mtu.into();
+    }
+    list
 }
 
 /// Removes what the plugins of this agent left in the host's NAT table, as after pods that were killed.
@@ -115,7 +119,9 @@ mod tests {
 
     #[test]
     fn the_bridge_belongs_to_the_instance() {
-        let list = conflist("0badcafe", "10.42.0.7/24".parse().unwrap(), Path::new("/d/cni/state"));
+        let list =
+            conflist("0badcafe", "10.42.0.7/24".parse().unwrap(), Some(1450), Path::new("/d/cni/state"));
+        assert_eq!(list["plugins"][0]["mtu"], 1450);
         assert_eq!(list["plugins"][0]["bridge"], "mk-0badcafe");
         assert_eq!(list["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.42.0.0/24");
         assert!(bridge_name("0badcafe").len() <= 15);

@@ -9,8 +9,12 @@ use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::server::Serving;
+
+/// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
+pub type DrainRequest = (String, oneshot::Sender<()>);
 
 /// A unix socket's address has room for 107 bytes; containerd appends `.ttrpc` to ours.
 const LONGEST_SOCKET_PATH: usize = 100;
@@ -38,6 +42,10 @@ pub struct Config {
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
     pub capacity: BTreeMap<String, String>,
     pub max_pods: u32,
+    /// The largest packet of pods. `None`: as large as the bridge takes.
+    pub pod_mtu: Option<u32>,
+    /// Where the network is told which pods end. `None`: nobody has to be told.
+    pub drains: Option<mpsc::Sender<DrainRequest>>,
     /// How often the node says that it lives.
     pub heartbeat: Duration,
     /// Processes that a pod may have.
@@ -72,6 +80,8 @@ impl Config {
             taints: Vec::new(),
             capacity: BTreeMap::new(),
             max_pods: 110,
+            pod_mtu: None,
+            drains: None,
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
         }

@@ -35,7 +35,8 @@ mod tls;
 mod volume;
 
 pub use agent::{RunError, run};
-pub use config::{Config, ConfigError};
+pub use cni::bridge_name;
+pub use config::{Config, ConfigError, DrainRequest};
 pub use prepare::{PrepareError, prepare};
 pub use server::Serving;
 pub use teardown::tear_down;

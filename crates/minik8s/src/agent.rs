@@ -57,6 +57,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
     let renewing = member.clone();
     tokio::spawn(async move { renewing.keep_fresh().await });
     let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
+    node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
     let node = Node {
         name: member.node_name.clone(),
         address: address(&flags, &member.servers),

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use ipnet::Ipv4Net;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_auth::pki::{AltNames, LiveIdentity, Pki, Subject};
 use minik8s_kubelet::{Config, Serving};
-use minik8s_network::pod_network::Backend;
+use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
@@ -73,11 +75,15 @@ impl Node {
         network_client: kube::Client,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let config = self.kubelet();
+        let mut config = self.kubelet();
         config.validate()?;
         let network = self.network(&config, stop);
+        let (drains, ending) = mpsc::channel(64);
+        config.drains = Some(drains);
+        let uplink = Kernel::default().uplink(network.node_ip).await;
+        config.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
         tokio::spawn(async move {
-            if let Err(error) = minik8s_network::run(network_client, network).await {
+            if let Err(error) = minik8s_network::run(network_client, network, ending).await {
                 tracing::error!("the node has no Services: {error:#}", error = anyhow::Error::from(error));
             }
         });
@@ -117,6 +123,18 @@ impl Node {
             stop,
         }
     }
+}
+
+/// Refuses address ranges that this machine's own networks use.
+pub async fn check_ranges(
+    data_dir: &Path,
+    cluster: Ipv4Net,
+    services: Option<Ipv4Net>,
+) -> anyhow::Result<()> {
+    let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
+    let instance = Config::new("any", &data_dir, host::address()).instance();
+    let bridge = minik8s_kubelet::bridge_name(&instance);
+    Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
 }
 
 /// The port of a node shows this identity and lets the API server in, nobody else.

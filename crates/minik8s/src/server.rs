@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let config = check(&flags)?;
+    if !flags.no_agent {
+        node::check_ranges(&flags.data_dir, flags.cluster_cidr, Some(flags.service_cidr)).await?;
+    }
     let advertised = config.advertise;
     let data_dir = &flags.data_dir;
     let no_dir = || format!("cannot make the data dir {}", data_dir.display());

@@ -28,7 +28,8 @@ impl Cluster {
             let _ = rustls::crypto::ring::default_provider().install_default();
             tokio::runtime::Runtime::new().unwrap().block_on(async {
                 let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-                let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+                let config =
+                    kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
                 let client = kube::Client::try_from(config).unwrap();
                 simulate::run(client, simulate::Config { nodes: 3, pods_per_node: 110, stop: token }).await;
             });
@@ -79,8 +80,11 @@ fn deployments_roll_forward_and_back() {
         k.run("rollout status deployment/web --timeout=60s");
         k.run("get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").is("v2");
         k.run("expose deployment/web --port=80 --target-port=8080").says("exposed");
-        k.run("wait --for=jsonpath='{.subsets[0].addresses[3].ip}' endpoints/web --timeout=60s").says("condition met");
-        k.run("describe deployment web").says("ScalingReplicaSet").says("4 desired | 4 updated | 4 total | 4 available");
+        k.run("wait --for=jsonpath='{.subsets[0].addresses[3].ip}' endpoints/web --timeout=60s")
+            .says("condition met");
+        k.run("describe deployment web")
+            .says("ScalingReplicaSet")
+            .says("4 desired | 4 updated | 4 total | 4 available");
         k.run("delete deployment web").says("deleted");
         k.run("wait --for=delete pods -l app=web --timeout=60s");
     });
@@ -182,7 +186,10 @@ fn draining_respects_the_budget() {
         let node = k.run("get pods -l app=web -o jsonpath='{.items[0].spec.nodeName}'").stdout;
         k.run(&format!("drain {node} --ignore-daemonsets --timeout=60s")).says("drained");
         k.run("rollout status deployment/web --timeout=60s");
-        k.run(&format!("get pods -l app=web --field-selector spec.nodeName={node},status.phase=Running -o name")).is("");
+        k.run(&format!(
+            "get pods -l app=web --field-selector spec.nodeName={node},status.phase=Running -o name"
+        ))
+        .is("");
         k.run(&format!("uncordon {node}"));
         k.run("delete deployment/web pdb/web");
     });

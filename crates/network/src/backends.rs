@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointSlice};
+use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
 use crate::watches::{Objects, key};
@@ -19,10 +20,15 @@ pub struct Backends {
     slices: Objects<EndpointSlice>,
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
     changed: BTreeSet<Key>,
+    /// The newest version of an object seen.
+    version: u64,
+    /// Whether a pod that ends was among the changes.
+    sees_end: bool,
 }
 
 impl Backends {
     pub fn take_service(&mut self, event: Event<Service>) {
+        self.note_version(&event);
         let relisted = matches!(event, Event::InitDone);
         match &event {
             Event::Apply(service) | Event::Delete(service) => drop(self.changed.insert(key(service))),
@@ -36,6 +42,10 @@ impl Backends {
     }
 
     pub fn take_slice(&mut self, event: Event<EndpointSlice>) {
+        self.note_version(&event);
+        if let Event::Apply(slice) = &event {
+            self.sees_end |= endpoints(slice).any(|one| condition(one, |c| c.terminating) == Some(true));
+        }
         match &event {
             Event::Apply(slice) | Event::Delete(slice) => {
                 let slice_key = key(slice);
@@ -84,6 +94,33 @@ impl Backends {
         changed
     }
 
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether pods that end were seen since the last call.
+    pub fn take_sees_end(&mut self) -> bool {
+        std::mem::take(&mut self.sees_end)
+    }
+
+    /// Whether any Service leads new connections to the pod.
+    pub fn is_ready(&self, pod_uid: &str) -> bool {
+        let all = self.slices.iter().flat_map(endpoints);
+        all.filter(|one| is_pod(one, pod_uid)).any(|one| condition(one, |c| c.ready) != Some(false))
+    }
+
+    pub fn addresses(&self, pod_uid: &str) -> BTreeSet<String> {
+        let of_pod = self.slices.iter().flat_map(endpoints).filter(|one| is_pod(one, pod_uid));
+        of_pod.flat_map(|one| one.addresses.iter().cloned()).collect()
+    }
+
+    fn note_version<K: ResourceExt>(&mut self, event: &Event<K>) {
+        if let Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) = event {
+            let version = object.resource_version().and_then(|text| text.parse().ok());
+            self.version = self.version.max(version.unwrap_or_default());
+        }
+    }
+
     pub fn service(&self, service: &Key) -> Option<&Service> {
         self.services.get(service)
     }
@@ -91,6 +128,18 @@ impl Backends {
     pub fn slices(&self, service: &Key) -> impl Iterator<Item = &EndpointSlice> + Clone {
         self.slices_of.get(service).into_iter().flatten().filter_map(|slice| self.slices.get(slice))
     }
+}
+
+fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = &Endpoint> {
+    slice.endpoints.iter().flatten()
+}
+
+fn condition(endpoint: &Endpoint, of: impl Fn(&EndpointConditions) -> Option<bool>) -> Option<bool> {
+    endpoint.conditions.as_ref().and_then(of)
+}
+
+fn is_pod(endpoint: &Endpoint, uid: &str) -> bool {
+    endpoint.target_ref.as_ref().and_then(|pod| pod.uid.as_deref()) == Some(uid)
 }
 
 fn service_of(slice: &EndpointSlice) -> Option<Key> {

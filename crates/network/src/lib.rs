@@ -9,6 +9,7 @@
 mod backends;
 mod config;
 pub mod dns;
+mod drain;
 mod health;
 pub mod pod_network;
 pub mod proxy;
@@ -17,4 +18,5 @@ mod sysctl;
 mod watches;
 
 pub use config::{Config, Dns};
+pub use drain::EndingPod;
 pub use run::{RunError, run, tear_down};

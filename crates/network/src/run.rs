@@ -12,6 +12,7 @@ use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 use parking_lot::RwLock;
 use thiserror::Error;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, warn};
@@ -19,6 +20,7 @@ use tracing::{debug, error, warn};
 use crate::backends::{Backends, Key};
 use crate::config::table_of;
 use crate::dns::{Resolver, Upstreams, Zone, records};
+use crate::drain::{Drains, EndingPod};
 use crate::health::HealthPorts;
 use crate::pod_network::{self, Kernel, Owner};
 use crate::proxy::{
@@ -40,7 +42,11 @@ pub enum RunError {
 
 /// Leads connections to Services until it is told to stop; the rules stay. Fails only if this machine cannot
 /// have rules at all.
-pub async fn run(client: kube::Client, config: Config) -> Result<(), RunError> {
+pub async fn run(
+    client: kube::Client,
+    config: Config,
+    mut ending: mpsc::Receiver<EndingPod>,
+) -> Result<(), RunError> {
     sysctl::prepare();
     let names = Names::start(&config).await;
     let mut proxy = Proxy::new(config);
@@ -52,7 +58,8 @@ pub async fn run(client: kube::Client, config: Config) -> Result<(), RunError> {
         std::pin::pin!(watcher(Api::<Service>::all(client.clone()), every()).default_backoff());
     let mut slice_events =
         std::pin::pin!(watcher(Api::<EndpointSlice>::all(client.clone()), every()).default_backoff());
-    let node_events = watcher(Api::<Node>::all(client), every()).default_backoff();
+    let node_events = watcher(Api::<Node>::all(client.clone()), every()).default_backoff();
+    let mut drains = Drains::new(client, &proxy.config.node_name);
     let pod_network_config = proxy.config.clone();
     let _pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
         pod_network::follow(&pod_network_config, node_events).await;
@@ -71,6 +78,7 @@ pub async fn run(client: kube::Client, config: Config) -> Result<(), RunError> {
                 Ok(event) => backends.take_slice(event),
                 Err(error) => lost_sight(&error),
             },
+            Some(pod) = ending.recv() => drains.add(pod),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 due = None;
                 let changed = backends.take_changed();
@@ -87,6 +95,9 @@ pub async fn run(client: kube::Client, config: Config) -> Result<(), RunError> {
         }
         if backends.has_changed() && backends.is_complete() {
             due.get_or_insert_with(|| Instant::now() + GATHER);
+        }
+        if due.is_none() && backends.is_complete() {
+            drains.rules_applied(&mut backends);
         }
     }
 }

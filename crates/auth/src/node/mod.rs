@@ -1,6 +1,7 @@
 //! What a node may do: read only what its own pods use, and write only about itself.
 //!
-//! A stolen node must not open the whole cluster. Secrets, ConfigMaps, claims, volumes, service accounts and
+//! A stolen node must not open the whole cluster. (The certificates of Ingresses are open to every node, whose
+//! router must show them.) Secrets, ConfigMaps, claims, volumes, service accounts and
 //! pods are checked one by one against a [`NodeGraph`] of who uses what; everything else against the rules of
 //! the role `system:node`. The request's body is not seen here: that a node writes only its own Node, Lease
 //! and mirror pods on create is for admission.

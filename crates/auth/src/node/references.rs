@@ -1,5 +1,7 @@
 //! What pods and volumes refer to by name.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::graph::{Kind, text};
@@ -92,6 +94,12 @@ pub fn secrets_of_volume(volume: &Value, claim_namespace: &str) -> Vec<(String, 
         add(&secret["namespace"], &secret["name"]);
     }
     found
+}
+
+/// The secrets with the certificates of an Ingress, in its own namespace.
+pub fn secrets_of_ingress(ingress: &Value) -> BTreeSet<String> {
+    let names = list(&ingress["spec"]["tls"]).filter_map(|tls| tls["secretName"].as_str());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -24,6 +24,8 @@ use crate::static_pods::{Directory, delete_mirror, keep_mirror, mirrored};
 
 /// Events tell what happens; this only catches what they missed.
 const RELIST: Duration = Duration::from_secs(120);
+/// How often a runtime that tells of no events is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 const RESUBSCRIBE: Duration = Duration::from_millis(500);
 
 pub struct Manager {
@@ -288,18 +290,29 @@ fn runtime_events(context: &Arc<Context>) -> mpsc::Receiver<Option<RuntimeEvent>
     let socket = context.config.cri_socket();
     tokio::spawn(async move {
         loop {
-            if let Ok(events) = watch_events(&socket).await {
-                let mut events = std::pin::pin!(events);
-                if sender.send(None).await.is_err() {
-                    return;
-                }
-                while let Some(event) = events.next().await {
-                    if sender.send(Some(event)).await.is_err() {
+            let pause = match watch_events(&socket).await {
+                Ok(events) => {
+                    let mut events = std::pin::pin!(events);
+                    if sender.send(None).await.is_err() {
                         return;
                     }
+                    while let Some(event) = events.next().await {
+                        if sender.send(Some(event)).await.is_err() {
+                            return;
+                        }
+                    }
+                    RESUBSCRIBE
                 }
-            }
-            tokio::time::sleep(RESUBSCRIBE).await;
+                // Another runtime than containerd: nobody tells, so somebody must look.
+                Err(status) if status.code() == tonic::Code::Unimplemented => {
+                    if sender.send(None).await.is_err() {
+                        return;
+                    }
+                    LOOK
+                }
+                Err(_) => RESUBSCRIBE,
+            };
+            tokio::time::sleep(pause).await;
         }
     });
     receiver

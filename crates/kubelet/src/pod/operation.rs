@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_cri::v1 as cri;
+use tokio::sync::oneshot;
 
 use super::blueprint::{Blueprint, Kind};
 use super::hook;
@@ -22,6 +23,8 @@ use crate::volume::{PodVolumes, Sources};
 
 /// What is left of the grace after a preStop hook is never less.
 const GRACE_AFTER_HOOK: Duration = Duration::from_secs(2);
+/// Nodes that do not answer must not keep a pod from ending.
+const DRAIN_BOUND: Duration = Duration::from_secs(3);
 
 /// Why an operation failed, in Kubernetes' terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +170,7 @@ impl Operation {
     async fn kill(&self, name: &str, id: &str, grace: Duration, why: &str) -> Result<()> {
         let message = if why.is_empty() { format!("Stopping container {name}") } else { why.to_owned() };
         self.event(Some(name), Severity::Normal, "Killing", &message);
+        let grace = grace.saturating_sub(self.drain(grace).await).max(GRACE_AFTER_HOOK.min(grace));
         let spec = self.blueprint.container(name);
         let hook = spec.and_then(|s| s.spec.lifecycle.as_ref()?.pre_stop.clone());
         let mut left = grace;
@@ -186,6 +190,20 @@ impl Operation {
             left = grace.saturating_sub(started.elapsed()).max(GRACE_AFTER_HOOK.min(grace));
         }
         self.runtime(self.context.runtime.stop_container(id, left).await, "FailedKillPod")
+    }
+
+    /// Before a deleted pod's containers see a signal, new connections go elsewhere on all nodes. Returns how
+    /// long that took, which has a bound.
+    async fn drain(&self, grace: Duration) -> Duration {
+        let started = Instant::now();
+        let wanted = self.blueprint.deleted.is_some() && !self.blueprint.host_network();
+        if let Some(drains) = self.context.config.drains.as_ref().filter(|_| wanted) {
+            let (done, drained) = oneshot::channel();
+            if drains.send((self.blueprint.uid.clone(), done)).await.is_ok() {
+                let _ = tokio::time::timeout(DRAIN_BOUND.min(grace / 2), drained).await;
+            }
+        }
+        started.elapsed()
     }
 
     async fn release(&self) -> Result<()> {

@@ -32,17 +32,19 @@ async fn make_mirror(client: &kube::Client, node_name: &str, pod: &core::Pod) ->
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     let api: Api<core::Pod> = Api::namespaced(client.clone(), namespace);
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    if let Some(found) = api.get_opt(name).await? {
-        if mirrored(&found) == pod.metadata.uid.as_ref() && found.metadata.deletion_timestamp.is_none() {
-            return Ok(true);
-        }
-        delete_mirror(client, &found).await?;
-        return Ok(false);
-    }
     let nodes: Api<core::Node> = Api::all(client.clone());
     let node = nodes.get(node_name).await?;
-    api.create(&PostParams::default(), &mirror(pod, &node)).await?;
-    Ok(true)
+    match api.create(&PostParams::default(), &mirror(pod, &node)).await {
+        Err(kube::Error::Api(error)) if error.code == 409 => {}
+        other => return other.map(|_| true),
+    }
+    // A node may read only pods of its own, so this comes second.
+    let Some(found) = api.get_opt(name).await? else { return Ok(false) };
+    if mirrored(&found) == pod.metadata.uid.as_ref() && found.metadata.deletion_timestamp.is_none() {
+        return Ok(true);
+    }
+    delete_mirror(client, &found).await?;
+    Ok(false)
 }
 
 /// The object as it is sent. Pure.

@@ -23,7 +23,8 @@ impl Lab {
         let temporary = tempfile::tempdir().unwrap();
         let lab = Lab {
             name: format!("l{:x}", id & 0xfffff),
-            net: format!("10.{}.{}", 100 + (id >> 8) % 100, id & 0xff),
+            // Away from the ranges of pods and Services.
+            net: format!("172.{}.{}", 18 + (id >> 8) % 12, id & 0xff),
             // Sockets below it must have short paths.
             dir: temporary.path().join("lab"),
             _temporary: temporary,

@@ -131,7 +131,7 @@ pub async fn copy(space: Space) {
     space.pod("box", idle()).await;
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n * 7919 >> 3) as u8).collect();
+    let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n.wrapping_mul(7919) >> 3) as u8).collect();
     std::fs::write(file("there"), &content).unwrap();
     space.ready("box").await;
     space.kubectl(&["cp", &file("there"), "box:/tmp/copy"]).await;
@@ -184,7 +184,8 @@ pub async fn describe(space: Space) {
         "Ready",
         "exec [true]",
     ]
-    .map(has);
+    .into_iter()
+    .for_each(has);
     let row = space.kubectl(&["get", "pod", "box", "-o", "wide", "--no-headers"]).await;
     let row: Vec<_> = row.split_whitespace().collect();
     assert_eq!(row[..4], ["box", "1/1", "Running", "0"]);

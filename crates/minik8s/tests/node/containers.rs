@@ -10,8 +10,8 @@ pub async fn shared_network_and_volumes(space: Space) {
     let mut server = shell("server", "hostname > /shared/index.html; exec httpd -f -p 8080 -h /shared");
     let mut client = shell(
         "client",
-        "until wget -q -O - localhost:8080; do sleep 0.1; done; hostname; \
-         test -z \"$(pgrep httpd)\" && echo alone; echo done > /shared/done; ls /shared",
+        "until wget -q -O - localhost:8080 2>/dev/null; do sleep 0.1; done; hostname; \
+         ps | grep -q \"[h]ttpd -f\" || echo alone; echo done > /shared/done; ls /shared",
     );
     server["volumeMounts"] = mount.clone();
     client["volumeMounts"] = mount;

@@ -87,7 +87,7 @@ async fn killed_while_ending(space: &Space) {
     tokio::time::sleep(Duration::from_millis(150)).await;
     space.cluster.crash_server();
     space.cluster.restart_server().await;
-    space.kubectl(&["drain", NODE, "--force", "--grace-period=5"]).await;
+    space.kubectl(&["drain", NODE, "--force", "--delete-emptydir-data", "--grace-period=5"]).await;
     for n in 0..PODS {
         space.until(&format!("p{n}"), "deleted", Value::is_null).await;
     }

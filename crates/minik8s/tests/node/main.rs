@@ -11,6 +11,7 @@ mod containers;
 mod faults;
 mod leftovers;
 mod lifecycle;
+mod matrix;
 mod node;
 mod reasons;
 mod resources;
@@ -20,9 +21,14 @@ mod volumes;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use cluster::{block_on, on_a_cluster};
+use cluster::{Cluster, block_on, on_a_cluster};
 use space::Space;
+
+/// More only wait for each other.
+const AT_ONCE: usize = 10;
 
 type Chapter = fn(Space) -> Pin<Box<dyn Future<Output = ()>>>;
 
@@ -43,6 +49,8 @@ const CHAPTERS: &[(&str, Chapter)] = chapters! {
     security: users_and_groups, privileges, root_is_refused, sysctls;
     volumes: empty_dirs, host_paths, files_from_objects, files_follow_changes, parts_of_volumes,
         service_account_tokens, optional_objects, bound_claims;
+    matrix: files_of_every_mode, objects_that_come_and_go, empty_dirs_of_every_mode, files_about_the_pod, parts_of_files,
+        paths_of_variables, commands_and_arguments, hooks_that_ask, a_pods_life, hosts_files;
     reasons: missing_images, a_missing_command, missing_objects, missing_volumes;
     node: what_the_node_says, figures, cordon, static_pods, log_rotation;
     leftovers: nothing_remains;
@@ -53,22 +61,33 @@ fn pods_on_a_real_node() {
     on_a_cluster(|cluster| {
         let wanted = std::env::var("CHAPTERS").unwrap_or_default();
         let chapters = CHAPTERS.iter().filter(|(name, _)| name.contains(&wanted));
-        let threads: Vec<_> = chapters
-            .map(|(name, chapter)| {
-                let cluster = cluster.clone();
-                let run = move || {
-                    let begun = std::time::Instant::now();
-                    block_on(async { chapter(Space::new(cluster, name).await).await });
-                    println!("{name}: {:?}", begun.elapsed());
-                };
-                (name, std::thread::Builder::new().name((*name).to_owned()).spawn(run).unwrap())
-            })
-            .collect();
-        assert!(!threads.is_empty(), "no chapter is called like {wanted:?}");
-        let ended = threads.into_iter().map(|(name, thread)| (name, thread.join()));
-        let failed: Vec<_> = ended.filter(|(_, end)| end.is_err()).map(|(name, _)| name).collect();
+        let chapters: Vec<_> = chapters.collect();
+        assert!(!chapters.is_empty(), "no chapter is called like {wanted:?}");
+        let failed = side_by_side(&chapters, &cluster);
         assert!(failed.is_empty(), "failed: {failed:?}");
     });
+}
+
+/// Runs chapters on a few threads; returns the names of those that failed.
+fn side_by_side(chapters: &[&(&'static str, Chapter)], cluster: &Arc<Cluster>) -> Vec<&'static str> {
+    let queue = Mutex::new(chapters.iter());
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(&&(name, chapter)) = { queue.lock().unwrap().next() } {
+                    let (begun, cluster) = (Instant::now(), cluster.clone());
+                    let run = move || block_on(async { chapter(Space::new(cluster, name).await).await });
+                    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run).unwrap();
+                    match thread.join() {
+                        Ok(()) => println!("{name}: {:?}", begun.elapsed()),
+                        Err(_) => failed.lock().unwrap().push(name),
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use minik8s_kubelet::image::{BUSYBOX, busybox};
 use serde_json::{Value, json};
 
 use crate::cluster::load_image;
-use crate::space::{IDLE, Space, idle, once, shell, state};
+use crate::space::{Space, idle, once, shell, state};
 
 pub async fn missing_images(space: Space) {
     let image = |image: &str, policy: &str| {
@@ -29,7 +29,7 @@ pub async fn missing_images(space: Space) {
     let pod = space.ready("absent").await;
     assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
     // An image can be replaced in a running pod.
-    space.change("pods", "absent", json!({"spec": {"containers": [{"name": "main", "image": BUSYBOX, "command": ["sh", "-c", IDLE], "imagePullPolicy": "IfNotPresent"}]}})).await;
+    space.kubectl(&["set", "image", "pod/absent", &format!("main={BUSYBOX}")]).await;
     let replaced = |pod: &Value| {
         pod["status"]["containerStatuses"][0]["restartCount"] == 1 && state(pod)["running"].is_object()
     };

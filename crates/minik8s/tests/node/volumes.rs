@@ -98,8 +98,8 @@ pub async fn files_follow_changes(space: Space) {
     space.config_map("cm", json!({"a": "1", "b": "1", "old": "x"})).await;
     space.secret("sec", json!({"s": "1"})).await;
     let script = "until test -s /sec/s; do sleep 0.05; done; \
-        for i in $(seq 2000); do a=$(cat /cm/..data/a); b=$(cat /cm/a); \
-        if [ $(cat /cm/b) = 2 ] && [ $(cat /sec/s) = 2 ] && grep -q new /info/labels; then ls /cm; exit 0; fi; sleep 0.03; done; exit 1";
+        for i in $(seq 300); do a=$(cat /cm/..data/a); b=$(cat /cm/a); \
+        if [ $(cat /cm/b) = 2 ] && [ $(cat /sec/s) = 2 ] && grep -q new /info/labels; then ls /cm; exit 0; fi; sleep 0.3; done; exit 1";
     let volumes = [
         ("cm", json!({"configMap": {"name": "cm"}})),
         ("sec", json!({"projected": {"sources": [{"secret": {"name": "sec"}}]}})),
@@ -178,7 +178,7 @@ pub async fn optional_objects(space: Space) {
         ("sec", json!({"secret": {"secretName": "later", "optional": true}})),
     ];
     let script = format!(
-        "ls /cm /sec; until [ -s /cm/k ] && [ -s /sec/k ]; do sleep 0.05; done; cat /cm/k /sec/k; {IDLE}"
+        "ls /cm /sec; until [ -s /cm/k ] && [ -s /sec/k ]; do sleep 0.3; done; cat /cm/k /sec/k; {IDLE}"
     );
     let mut spec = with_volumes(&script, &volumes);
     spec["containers"][0]["image"] = BUSYBOX.into();

@@ -44,6 +44,8 @@ pub(super) struct Interface {
     #[serde(default)]
     mtu: u32,
     #[serde(default)]
+    operstate: String,
+    #[serde(default)]
     address: String,
     #[serde(default)]
     flags: Vec<String>,
@@ -195,6 +197,11 @@ impl Kernel {
 }
 
 impl Interface {
+    /// A cable that is not plugged in, a bridge without ports.
+    pub(super) fn is_idle(&self) -> bool {
+        self.operstate == "DOWN"
+    }
+
     /// Its addresses, with the networks they are in.
     pub(super) fn networks(&self) -> impl Iterator<Item = Ipv4Net> {
         let parse = |one: &Address| Ipv4Net::new(one.local.parse().ok()?, one.prefixlen).ok();

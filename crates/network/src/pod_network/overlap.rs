@@ -19,36 +19,37 @@ pub enum Overlap {
 /// `own_bridge` and the tunnel of `instance` carry these ranges rightly.
 pub async fn check_ranges(
     cluster: Ipv4Net,
-    services: Ipv4Net,
+    services: Option<Ipv4Net>,
     instance: &str,
     own_bridge: &str,
 ) -> Result<(), Overlap> {
     let tunnel = Owner::of(instance).tunnel;
     let mut networks = Vec::new();
     for interface in Kernel::default().interfaces().await? {
-        if interface.ifname != own_bridge && interface.ifname != tunnel {
+        if interface.ifname != own_bridge && interface.ifname != tunnel && !interface.is_idle() {
             networks.extend(interface.networks().map(|network| (interface.ifname.clone(), network.trunc())));
         }
     }
     clash(cluster, services, &networks).map_or(Ok(()), Err)
 }
 
-fn clash(cluster: Ipv4Net, services: Ipv4Net, networks: &[(String, Ipv4Net)]) -> Option<Overlap> {
+fn clash(cluster: Ipv4Net, services: Option<Ipv4Net>, networks: &[(String, Ipv4Net)]) -> Option<Overlap> {
     let ranges = [
-        ("--cluster-cidr", cluster, ["10.42.0.0/16", "172.30.0.0/16", "192.168.128.0/17"]),
+        ("--cluster-cidr", Some(cluster), ["10.42.0.0/16", "172.30.0.0/16", "192.168.128.0/17"]),
         ("--service-cidr", services, ["10.43.0.0/16", "172.31.0.0/16", "192.168.64.0/18"]),
     ];
     let overlap = |a: &Ipv4Net, b: &Ipv4Net| a.contains(b) || b.contains(a);
     ranges.into_iter().find_map(|(flag, range, examples)| {
+        let range = range?;
         let (device, network) = networks.iter().find(|(_, network)| overlap(network, &range))?;
         let free = |example: &&str| {
             let example = example.parse::<Ipv4Net>();
             example.is_ok_and(|example| {
-                let others = [cluster, services];
+                let others = [Some(cluster), services];
                 !networks
                     .iter()
                     .map(|(_, network)| network)
-                    .chain(&others)
+                    .chain(others.iter().flatten())
                     .any(|other| overlap(other, &example))
             })
         };
@@ -65,7 +66,8 @@ mod tests {
     fn ranges_in_use_are_refused() {
         let check = |network: &str, expected: &str| {
             let networks = [("eth0".to_owned(), network.parse().unwrap())];
-            let (cluster, services) = ("10.244.0.0/16".parse().unwrap(), "10.96.0.0/12".parse().unwrap());
+            let (cluster, services) =
+                ("10.244.0.0/16".parse().unwrap(), Some("10.96.0.0/12".parse().unwrap()));
             let found = clash(cluster, services, &networks).map(|clash| clash.to_string());
             assert_eq!(found.unwrap_or_default(), expected, "{network}");
         };

@@ -89,11 +89,9 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
     let from_outside = format!("ip saddr != {cluster} jump outside");
     let not_ours = format!("meta mark & {MARK_MASK:#010x} != {MARK:#010x} return");
     // Pods keep their addresses within the cluster; nobody outside could answer to them.
-    let leaving =
-        format!("ip saddr {cluster} ip daddr != {{ {cluster}, 224.0.0.0/4 }} masquerade");
-    let masquerade = format!(
-        "meta mark & {KEEP_SOURCE:#010x} == 0x00000000 ip saddr != {cluster} masquerade"
-    );
+    let leaving = format!("ip saddr {cluster} ip daddr != {{ {cluster}, 224.0.0.0/4 }} masquerade");
+    let masquerade =
+        format!("meta mark & {KEEP_SOURCE:#010x} == 0x00000000 ip saddr != {cluster} masquerade");
     BTreeMap::from([
         chain(
             "prerouting",
