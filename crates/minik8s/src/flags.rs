@@ -125,7 +125,7 @@ impl StoreFlag {
 }
 
 /// A path, also in the form `unix:///run/containerd/containerd.sock`.
-fn socket_path(text: &str) -> Result<PathBuf, String> {
+pub fn socket_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
     if path.is_absolute() { Ok(path) } else { Err("give the absolute path of a unix socket".to_owned()) }
 }

@@ -40,7 +40,7 @@ pub struct MachineFlags {
     #[arg(long, value_name = "FILE")]
     pub node_config: Option<PathBuf>,
     /// Socket of a container runtime to use instead of a containerd of our own
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", value_parser = crate::flags::socket_path)]
     pub cri_endpoint: Option<PathBuf>,
     /// How pods reach those of other nodes: auto is plain routes where nodes share a link, VXLAN elsewhere
     #[arg(long, value_name = "auto|vxlan|host-gw", default_value = "auto")]
