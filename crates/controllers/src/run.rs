@@ -27,6 +27,7 @@ use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
 use crate::quota::Quotas;
 use crate::replicas::Replicas;
+use crate::routing::{DnsStatuses, IngressStatuses};
 use crate::service_account::{DefaultAccounts, RootCertificates};
 use crate::stateful_set::StatefulSets;
 
@@ -91,6 +92,8 @@ pub async fn run(client: Client, config: Config) {
         manager.add(Certificates { authority });
     }
     manager.add(PodGarbage);
+    manager.add(DnsStatuses);
+    manager.add(IngressStatuses);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
     manager.add(Quotas::new(catalog.clone()));
