@@ -26,13 +26,18 @@ impl FromStr for ServerAddress {
         let uri: http::Uri = text.trim().trim_end_matches('/').parse().map_err(|_| wrong())?;
         let is_bare = uri.path_and_query().is_none_or(|path| path.as_str() == "/");
         match (uri.scheme_str(), uri.host()) {
-            (Some("https"), Some(host)) if is_bare && !host.is_empty() => {
+            (Some("https"), Some(host)) if is_bare && !host.is_empty() && has_fine_port(&uri) => {
                 let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
                 Ok(ServerAddress { host, port: uri.port_u16().unwrap_or(PORT) })
             }
             _ => Err(wrong()),
         }
     }
+}
+
+/// What follows the host is a port, or nothing.
+fn has_fine_port(uri: &http::Uri) -> bool {
+    uri.port_u16().is_some() || uri.authority().map(http::uri::Authority::as_str) == uri.host()
 }
 
 impl fmt::Display for ServerAddress {

@@ -168,7 +168,7 @@ async fn tell_gone(client: kube::Client, name: &str) -> anyhow::Result<()> {
 fn ignore_missing<T>(deleted: Result<T, kube::Error>) -> anyhow::Result<()> {
     match deleted {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        other => Ok(drop(other?)),
+        other => other.map(drop).map_err(Into::into),
     }
 }
 

@@ -69,7 +69,7 @@ impl ClusterSettings {
         let patch = json!({"data": self.to_data()});
         match api.patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => return Ok(drop(other?)),
+            other => return other.map(drop).map_err(Into::into),
         }
         let mut map = ConfigMap { data: Some(self.to_data()), ..ConfigMap::default() };
         map.metadata.name = Some(NAME.to_owned());

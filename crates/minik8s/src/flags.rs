@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
 use crate::agent::AgentFlags;
+use crate::doctor::DoctorFlags;
 use crate::node::MachineFlags;
 use crate::token::TokenCommand;
 
@@ -27,6 +28,8 @@ pub enum Command {
     /// List, make and revoke the tokens with which machines join
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Look for what stands in the way on this machine, and say what to do about it
+    Doctor(DoctorFlags),
     /// Handle the images of this machine's node
     #[command(subcommand)]
     Image(ImageCommand),

@@ -4,6 +4,7 @@
 mod agent;
 mod authority;
 mod cluster_settings;
+mod doctor;
 mod flags;
 mod host;
 mod image;
@@ -59,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             runtime.shutdown_background();
             ended
         }
+        Command::Doctor(flags) => doctor::run(&flags),
         Command::Token(command) => runtime()?.block_on(token::run(command)),
         Command::Image(command) => runtime()?.block_on(image::run(command)),
         Command::Teardown(flags) => runtime()?.block_on(node::tear_down(&flags.data_dir)),

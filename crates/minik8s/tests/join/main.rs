@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod requests;
 mod server;
 
 use std::os::unix::fs::PermissionsExt;
@@ -124,28 +125,20 @@ async fn a_join_token_opens_no_other_door() {
     forbidden(become_admin(&bearer).await);
 
     // Certificates that make more than a node of somebody are never given by themselves.
-    let requests: Api<CertificateSigningRequest> = Api::all(bearer.clone());
+    let api: Api<CertificateSigningRequest> = Api::all(bearer.clone());
     let check =
         |name: &'static str, signer: &'static str, common: &'static str, organization: &'static str| {
-            let requests = requests.clone();
+            let api = api.clone();
             async move {
-                let key = rcgen::KeyPair::generate().unwrap();
-                let mut params = rcgen::CertificateParams::default();
-                params.distinguished_name = rcgen::DistinguishedName::new();
-                params.distinguished_name.push(rcgen::DnType::CommonName, common);
-                params.distinguished_name.push(rcgen::DnType::OrganizationName, organization);
-                let pem = params.serialize_request(&key).unwrap().pem().unwrap();
-                let request = json!({"metadata": {"name": name}, "spec": {
-                "signerName": signer, "usages": ["client auth"],
-                "request": k8s_openapi::ByteString(pem.into_bytes())}});
-                match requests.create(&PostParams::default(), &object(request)).await {
+                let request = requests::request(name, signer, common, organization);
+                match api.create(&PostParams::default(), &request).await {
                     Ok(_) => {}
                     // Refused at the door is as good.
                     Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => return,
                     Err(error) => panic!("{error}"),
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-                let status = requests.get(name).await.unwrap().status.unwrap_or_default();
+                let status = api.get(name).await.unwrap().status.unwrap_or_default();
                 let approved =
                     status.conditions.iter().flatten().any(|condition| condition.type_ == "Approved");
                 assert!(!approved && status.certificate.is_none(), "{name}: {status:?}");
@@ -163,7 +156,7 @@ async fn a_join_token_opens_no_other_door() {
         json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Me", "message": ""}]}}),
     );
     let approved: Result<CertificateSigningRequest, _> =
-        requests.patch_subresource("approval", "user", &PatchParams::default(), &approval).await;
+        api.patch_subresource("approval", "user", &PatchParams::default(), &approval).await;
     forbidden(approved);
 }
 
