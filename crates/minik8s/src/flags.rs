@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
+use crate::cluster::ClusterCommand;
+use crate::simulate::SimulateFlags;
+use crate::why::WhyFlags;
+
 /// Kubernetes in one small binary.
 #[derive(Debug, Parser)]
 #[command(name = "minik8s", version, about, disable_help_subcommand = true)]
@@ -21,6 +25,13 @@ pub enum Command {
     /// Handle the images of this machine's node
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Show or change settings of the whole cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Join nodes without machines, for benchmarks or to try a large cluster
+    Simulate(SimulateFlags),
+    /// Explain why a pod is pending, crashing or not ready
+    Why(WhyFlags),
     /// End all pods of a stopped node and remove what they left on this machine; its data stays
     Teardown(NodeFlags),
     /// Print the version

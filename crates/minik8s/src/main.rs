@@ -2,10 +2,14 @@
 //! together; everything else is in the libraries.
 
 mod agent;
+mod cluster;
 mod flags;
 mod host;
 mod image;
+mod kubeconfig;
 mod server;
+mod simulate;
+mod why;
 
 use std::process::ExitCode;
 
@@ -50,6 +54,9 @@ fn run(command: Command) -> anyhow::Result<()> {
             ended
         }
         Command::Image(command) => runtime()?.block_on(image::run(command)),
+        Command::Cluster(command) => runtime()?.block_on(cluster::run(command)),
+        Command::Simulate(flags) => runtime()?.block_on(simulate::run(flags)),
+        Command::Why(flags) => runtime()?.block_on(why::run(flags)),
         Command::Teardown(flags) => runtime()?.block_on(agent::tear_down(&flags.data_dir)),
     }
 }

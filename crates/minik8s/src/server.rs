@@ -138,7 +138,7 @@ async fn open_store(flag: &StoreFlag, data_dir: &Path) -> anyhow::Result<Arc<dyn
     }
 }
 
-async fn wait_for_signal() -> std::io::Result<()> {
+pub async fn wait_for_signal() -> std::io::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = term.recv() => {}
