@@ -4,6 +4,7 @@
 #   make down    stop that cluster and its pods (its data stays; `make purge` removes it)
 #   make test    set up this machine and run every check and test
 #   make bench   measure, against real peers where there are any
+#   make lab NODES=3   a cluster of several nodes on this machine; `make lab-down` removes every trace
 #   make images  build the small container images that tests and examples use
 
 SHELL := /bin/bash
@@ -14,7 +15,7 @@ export DATA_DIR ?= /var/lib/minik8s
 export PORT ?= 6443
 BINARY := target/release/minik8s
 
-.PHONY: help setup build up down purge test lint bench images
+.PHONY: help setup build up down purge lab lab-down test lint bench images
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -33,6 +34,13 @@ down:
 
 purge: down
 	@scripts/down --purge
+
+lab: build
+	@scripts/lab up $(or $(NODES),3)
+	@scripts/lab-ready $(or $(NODES),3)
+
+lab-down:
+	@scripts/lab down
 
 images: setup
 	@images/build

@@ -15,12 +15,14 @@ pub mod openapi;
 mod quantity;
 pub mod quota;
 mod resource;
+pub mod routing;
 mod selector;
 mod strategy;
 
 pub use column::{Cell, Column, age, human_duration};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use json_path::{JsonPath, JsonPathError};
+pub use kinds::minik8s::dns::types as dns;
 pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;

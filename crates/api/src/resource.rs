@@ -24,6 +24,10 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// `metadata.generation` counts changes of everything but metadata and status.
     pub generation: bool,
+    /// A PUT of an object that is not there creates it.
+    pub created_by_put: bool,
+    /// A PUT must say which `resourceVersion` it changes.
+    pub versioned_puts: bool,
     /// Group and version in which objects are stored, where that is not this resource's own
     /// (autoscaling/v1 is stored as v2, events.k8s.io as core).
     pub stored_as: Option<(String, String)>,
@@ -80,6 +84,8 @@ impl Resource {
             verbs: ALL_VERBS.to_vec(),
             subresources: Vec::new(),
             generation: false,
+            created_by_put: false,
+            versioned_puts: false,
             stored_as: None,
             definition: Definition::BuiltIn(|generator| generator.subschema_for::<T>()),
             strategy: Arc::new(strategy),
@@ -109,6 +115,18 @@ impl Resource {
     /// Counts `metadata.generation`.
     pub fn counted(mut self) -> Self {
         self.generation = true;
+        self
+    }
+
+    /// A PUT of an object that is not there creates it.
+    pub fn created_by_put(mut self) -> Self {
+        self.created_by_put = true;
+        self
+    }
+
+    /// A PUT must say which `resourceVersion` it changes.
+    pub fn versioned_puts(mut self) -> Self {
+        self.versioned_puts = true;
         self
     }
 

@@ -36,13 +36,18 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Field selector values beyond `metadata.name` and `metadata.namespace`.
-    fn selectable(&self, _object: &Value) -> Vec<(&'static str, String)> {
+    fn selectable(&self, _object: &Value) -> Vec<(&str, String)> {
         Vec::new()
     }
 
     /// All field selector names that `selectable` may give.
     fn selectable_names(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Whether `selectable` gives this field. A kind defined at run time has names of its own.
+    fn is_selectable(&self, field: &str) -> bool {
+        self.selectable_names().contains(&field)
     }
 
     /// Table columns; None is Name and Age.

@@ -6,6 +6,7 @@ use http::Request;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use minik8s_auth::User;
+use minik8s_auth::bootstrap_token::{self, BootstrapToken};
 use minik8s_auth::service_account_token::{ObjectRef, TokenIssuer, VerifiedToken};
 use minik8s_auth::token_file::TokenFile;
 use serde_json::Value;
@@ -70,6 +71,9 @@ impl Authenticator {
         if let Some(user) = self.token_file.as_ref().and_then(|file| file.find(token)) {
             return Ok((user.clone(), audiences.to_vec()));
         }
+        if let Some(token) = BootstrapToken::parse(token) {
+            return Ok((bearer(registry, &token).await?, audiences.to_vec()));
+        }
         let wanted = if audiences.is_empty() { self.issuer.api_audiences() } else { audiences };
         let verified = self.issuer.verify_for(token, wanted, Timestamp::now()).map_err(|e| e.to_string())?;
         check_bound_objects(registry, token, &verified).await?;
@@ -85,6 +89,13 @@ impl Authenticator {
     pub fn issuer_keys(&self) -> Value {
         self.issuer.jwks()
     }
+}
+
+/// Who bears a bootstrap token, as the Secret that keeps it says.
+async fn bearer(registry: &Registry, token: &BootstrapToken) -> Result<User, String> {
+    let secrets = registry.built_in("", "v1", "secrets").map_err(|e| e.to_string())?;
+    let kept = registry.get(&secrets, bootstrap_token::NAMESPACE, &token.secret_name()).await;
+    token.user(&kept.map_err(|e| e.to_string())?, Timestamp::now()).map_err(|e| e.to_string())
 }
 
 /// A token dies with the account, pod, node or secret that it is bound to.

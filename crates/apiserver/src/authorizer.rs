@@ -215,12 +215,13 @@ enum Followed {
 }
 
 impl Followed {
-    const ALL: [Followed; 5] = [
+    const ALL: [Followed; 6] = [
         Followed::Rbac,
         Followed::Used(WatchedKind::Pod),
         Followed::Used(WatchedKind::PersistentVolume),
         Followed::Used(WatchedKind::VolumeAttachment),
         Followed::Used(WatchedKind::ResourceSlice),
+        Followed::Used(WatchedKind::Ingress),
     ];
 
     fn prefix(self) -> String {
@@ -234,6 +235,7 @@ impl Followed {
             Followed::Used(WatchedKind::ResourceSlice) => {
                 "/registry/resource.k8s.io/resourceslices/".to_owned()
             }
+            Followed::Used(WatchedKind::Ingress) => "/registry/networking.k8s.io/ingresses/".to_owned(),
         }
     }
 }

@@ -1,10 +1,12 @@
-//! What a fresh cluster has: namespaces, the `kubernetes` Service, RBAC rules, priority classes.
+//! What a fresh cluster has: namespaces, the `kubernetes` Service, RBAC rules, priority classes, the
+//! router's IngressClass.
 //!
 //! Run at every start: it makes what is missing and repairs the rules that carry `autoupdate`, and leaves
 //! everything else as the users want it.
 
 use std::net::IpAddr;
 
+use minik8s_api::routing;
 use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
 use serde_json::{Value, json};
 
@@ -47,7 +49,44 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
         }),
     )
     .await?;
-    kubernetes_service(registry, config, port).await
+    ensure(
+        registry,
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+            "metadata": {"name": routing::CLASS}, "spec": {"controller": routing::CONTROLLER},
+        }),
+    )
+    .await?;
+    kubernetes_service(registry, config, port).await?;
+    dns_service(registry, config).await
+}
+
+/// The Service `kube-dns` at the tenth address. It has no endpoints: on every node it leads to the node's own
+/// resolver.
+async fn dns_service(registry: &Registry, config: &Config) -> Result<()> {
+    let Some(address) = config.service_cidr.hosts().nth(9) else { return Ok(()) };
+    let labels = json!({
+        "k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
+        "spec": {
+            "clusterIP": address.to_string(), "type": "ClusterIP",
+            "ports": [
+                {"name": "dns", "port": 53, "targetPort": 53, "protocol": "UDP"},
+                {"name": "dns-tcp", "port": 53, "targetPort": 53, "protocol": "TCP"},
+            ],
+        },
+    });
+    match ensure(registry, service).await {
+        // Names are resolved at that address whatever Service has it.
+        Err(error) if error.code == 422 => {
+            tracing::warn!("the Service kube-dns cannot have its address {address}: {}", error.message);
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// Creates the object unless it is there.

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use minik8s_api::{Resource, Schema};
+use minik8s_api::{Definition, Resource, Schema};
 use parking_lot::RwLock;
+use serde_json::Value;
 
 /// A resource with what serving it needs, computed once.
 pub struct Served {
@@ -18,6 +19,8 @@ pub struct Served {
     pub prefix: String,
     /// How the stored JSON of every object begins.
     pub head: String,
+    /// A custom kind whose schema has defaults: objects stored before those get them when they are read.
+    pub defaulted_when_read: bool,
     schema: OnceLock<Arc<Schema>>,
 }
 
@@ -33,6 +36,7 @@ impl Served {
                 resource.kind,
                 resource.api_version()
             ),
+            defaulted_when_read: has_defaults(&resource.definition),
             schema: OnceLock::new(),
             resource,
         }
@@ -60,7 +64,7 @@ impl Served {
     }
 
     pub fn is_custom(&self) -> bool {
-        matches!(self.definition, minik8s_api::Definition::Custom(_))
+        matches!(self.definition, Definition::Custom(_))
     }
 
     pub fn resource(&self) -> &Resource {
@@ -74,6 +78,17 @@ impl Deref for Served {
     fn deref(&self) -> &Resource {
         &self.resource
     }
+}
+
+fn has_defaults(definition: &Definition) -> bool {
+    fn anywhere(schema: &Value) -> bool {
+        match schema {
+            Value::Object(map) => map.contains_key("default") || map.values().any(anywhere),
+            Value::Array(list) => list.iter().any(anywhere),
+            _ => false,
+        }
+    }
+    matches!(definition, Definition::Custom(schema) if anywhere(schema))
 }
 
 /// What is served, at one moment.

@@ -42,6 +42,9 @@ pub fn decode_value(served: &Served, value: &[u8], revision: Revision) -> Result
     if served.stored_as.is_some() {
         served.strategy.from_stored(&mut object);
     }
+    if served.defaulted_when_read {
+        served.schema().apply_defaults(&mut object);
+    }
     object["apiVersion"] = served.api_version.as_str().into();
     object["metadata"]["resourceVersion"] = revision.to_string().into();
     Ok(object)
@@ -49,7 +52,8 @@ pub fn decode_value(served: &Served, value: &[u8], revision: Revision) -> Result
 
 /// Appends the object as JSON, with `resourceVersion`, to `out`.
 pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
-    if served.stored_as.is_none() && value.starts_with(served.head.as_bytes()) {
+    if served.stored_as.is_none() && !served.defaulted_when_read && value.starts_with(served.head.as_bytes())
+    {
         let (head, tail) = value.split_at(served.head.len());
         let digits = Digits::of(revision);
         out.reserve(value.len() + 48);

@@ -78,7 +78,7 @@ impl Api {
         let snapshot = self.registry.catalog.snapshot();
         let served = snapshot.find(&info.group, &info.version, &info.resource).cloned();
         let served = served.ok_or_else(ApiError::no_such_resource)?;
-        check_scope(&served, info)?;
+        check_scope(&served, info, incoming.request.method())?;
         let call = Call {
             namespace: if served.namespaced { info.namespace.clone() } else { String::new() },
             name: info.name.clone(),
@@ -235,15 +235,19 @@ impl Api {
     }
 }
 
-/// A namespaced resource needs a namespace for everything but list, watch and deletecollection.
-fn check_scope(served: &Served, info: &RequestInfo) -> Result<()> {
+/// A namespaced resource needs a namespace for everything but list and watch.
+fn check_scope(served: &Served, info: &RequestInfo, method: &Method) -> Result<()> {
     let namespace_itself = served.plural == "namespaces" && served.group.is_empty();
     if !served.namespaced && !info.namespace.is_empty() && !namespace_itself {
         return Err(ApiError::no_such_resource());
     }
     if served.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {
-        let text = format!("an empty namespace may not be set during {}", info.verb);
-        return Err(ApiError::bad_request(text));
+        // Across namespaces there is a collection to read, and nothing else.
+        return Err(if info.name.is_empty() {
+            ApiError::method_not_allowed(method)
+        } else {
+            ApiError::no_such_resource()
+        });
     }
     if !info.rest.is_empty() && info.subresource != "proxy" {
         return Err(ApiError::no_such_resource());

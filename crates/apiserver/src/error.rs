@@ -19,11 +19,20 @@ pub struct ApiError {
     pub details: Option<Box<Value>>,
     /// Seconds for the `Retry-After` header.
     pub retry_after: Option<u32>,
+    /// With which a list can be read on all the same.
+    pub continue_token: Option<Box<str>>,
 }
 
 impl ApiError {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError { code, reason, message: message.into(), details: None, retry_after: None }
+        ApiError {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+            continue_token: None,
+        }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -89,6 +98,14 @@ impl ApiError {
 
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
+    }
+
+    /// The rest of a list at a version that is gone: it can only be read as it is now.
+    pub fn expired_page(token: String) -> Self {
+        let text = "The provided continue parameter is too old to display a consistent list result. Start a new list \
+            without it, or use the token in this answer's metadata to read the rest as it is now: what changed since \
+            the first page may then be missing or be there twice.";
+        ApiError { continue_token: Some(token.into()), ..Self::expired(text) }
     }
 
     pub fn too_large(limit: usize) -> Self {
@@ -174,6 +191,9 @@ impl ApiError {
         }
         if let Some(seconds) = self.retry_after {
             status["details"]["retryAfterSeconds"] = seconds.into();
+        }
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = (**token).into();
         }
         status["code"] = self.code.into();
         status

@@ -36,6 +36,15 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// For answers that come in no other form than whole.
+    pub fn parse_whole(accept: &str) -> Result<Self> {
+        let whole: Vec<&str> = accept.split(',').filter(|clause| !clause.contains("as=")).collect();
+        if whole.is_empty() {
+            return Err(ApiError::not_acceptable(accept));
+        }
+        Accepted::parse(&whole.join(","), "")
+    }
+
     /// Takes the first media type of the `Accept` header that can be answered.
     pub fn parse(accept: &str, include_object: &str) -> Result<Self> {
         if accept.trim().is_empty() {

@@ -17,7 +17,9 @@ use crate::authenticator::PeerCertificate;
 
 /// A client must finish the handshake, and send a request's header, within this time.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-const HEADER: Duration = Duration::from_secs(30);
+const HEADER: Duration = Duration::from_secs(10);
+/// How often a quiet HTTP/2 connection is asked whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// What a client may send in the clear before its connection is cut.
 const MAX_IGNORED: u64 = 1 << 20;
 /// Open requests get this long when the server stops.
@@ -68,7 +70,7 @@ async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: Ca
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER).max_buf_size(256 * 1024);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEADER);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(KEEP_ALIVE);
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {

@@ -48,11 +48,11 @@ impl NodeProxy {
     {
         let target = target::find(api, call, &incoming.query, &incoming.info.rest).await?;
         let stream = connect(&target).await?;
-        if !target.tls {
+        let Some(name) = target.tls.clone() else {
             return forward(incoming.request, &target, stream).await;
-        }
-        let name = ServerName::try_from(target.host.clone())
-            .map_err(|_| ApiError::internal(format_args!("{:?} is not a host name", target.host)))?;
+        };
+        let name = ServerName::try_from(name)
+            .map_err(|e| ApiError::internal(format_args!("the node's name is no host name: {e}")))?;
         let handshake = tokio::time::timeout(CONNECT_PATIENCE, self.kubelet_tls.connect(name, stream)).await;
         match handshake {
             Ok(Ok(stream)) => forward(incoming.request, &target, stream).await,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use minik8s_auth::{Attributes, User};
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
+use crate::form::Accepted;
 use crate::registry::Call;
 
 pub async fn answer<B>(api: &Arc<Api>, call: &Call, mut incoming: Incoming<B>) -> Result<Response<Body>>
@@ -19,7 +20,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let accepted = incoming.accepted()?;
+    let accepted = Accepted::parse_whole(incoming.header(ACCEPT))?;
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     let body = incoming.body().await?;
     let mut object = api.registry.decode_body(call, &content_type, &body)?;

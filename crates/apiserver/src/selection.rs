@@ -20,9 +20,10 @@ pub struct Selection {
 
 impl Selection {
     pub fn new(served: &Served, options: &ListOptions) -> Result<Self> {
-        let known = served.strategy.selectable_names();
         for field in options.fields.fields() {
-            if !matches!(field, "metadata.name" | "metadata.namespace") && !known.contains(&field) {
+            if !matches!(field, "metadata.name" | "metadata.namespace")
+                && !served.strategy.is_selectable(field)
+            {
                 return Err(ApiError::bad_request(format!("field label not supported: {field}")));
             }
         }

@@ -1,6 +1,7 @@
 //! Who someone is, and what they may do.
 //!
-//! Authentication: [`pki`] (certificates), [`service_account_token`], [`token_file`], all yielding a
+//! Authentication: [`pki`] (certificates), [`service_account_token`], [`bootstrap_token`],
+//! [`token_file`], all yielding a
 //! [`User`]; [`impersonation`] lets one user act as another. Authorization: [`rbac`] and [`node`] answer
 //! [`Attributes`] with a [`Decision`].
 //!
@@ -8,6 +9,7 @@
 //! the time. Only [`pki`] touches files, in the directory that it is given.
 
 mod attributes;
+pub mod bootstrap_token;
 pub mod impersonation;
 pub mod node;
 pub mod pki;

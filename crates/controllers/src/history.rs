@@ -7,13 +7,39 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use minik8s_runtime::{Action, Object, Plan, owner_reference};
+use minik8s_runtime::{Action, Caches, Key, Object, Plan, Selector, owner_reference};
 use serde_json::{Value, json};
 
+use crate::claim::{Candidates, claim};
 use crate::hash::short_hash;
 
 /// On pods: the revision they were made from.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// The revisions an owner has or could adopt, and whoever stands in the way of the next one.
+pub struct Revisions {
+    candidates: Candidates<ControllerRevision>,
+    /// The revision that has the name which one of the current template would get.
+    name_holder: Option<Arc<ControllerRevision>>,
+}
+
+impl Revisions {
+    pub fn of<O: Object>(
+        caches: &Caches,
+        owner: &O,
+        selector: &Selector,
+        template: &PodTemplateSpec,
+        collisions: i32,
+    ) -> Self {
+        let cache = caches.of::<ControllerRevision>();
+        let next = Key::new(
+            owner.meta().namespace.as_deref().unwrap_or(""),
+            revision_name(owner, &short_hash(&data(template), collisions)),
+        );
+        let candidates = Candidates::of(&cache, owner, selector);
+        Revisions { candidates, name_holder: cache.get(&next) }
+    }
+}
 
 /// The revisions of one owner.
 pub struct History {
@@ -21,6 +47,8 @@ pub struct History {
     all: Vec<Arc<ControllerRevision>>,
     /// That of the current template; None while it is being written down.
     current: Option<Arc<ControllerRevision>>,
+    /// The name of the next revision belongs to another: the owner must count a collision.
+    pub has_collided: bool,
 }
 
 impl History {
@@ -28,17 +56,23 @@ impl History {
     /// so.
     pub fn new<O: Object>(
         owner: &O,
+        selector: &Selector,
         template: &PodTemplateSpec,
         hash_label: &str,
         collisions: i32,
-        mut all: Vec<Arc<ControllerRevision>>,
+        seen: &Revisions,
         plan: &mut Plan,
     ) -> Self {
+        let claimed = claim(owner, selector, &seen.candidates);
+        plan.actions.extend(claimed.actions);
+        let mut all = claimed.mine;
         all.sort_by_key(|revision| (number(revision), revision.metadata.name.clone()));
         let data = data(template);
         let current = all.iter().rev().find(|revision| revision.data.0 == data).cloned();
         let newest = all.last().map_or(0, |revision| number(revision));
+        let mut has_collided = false;
         match &current {
+            None if seen.name_holder.is_some() => has_collided = true,
             None => {
                 let hash = short_hash(&data, collisions);
                 plan.act(Action::create(&revision(owner, template, data, hash_label, &hash, newest + 1)));
@@ -49,11 +83,15 @@ impl History {
             }
             Some(_) => {}
         }
-        History { all, current }
+        History { all, current, has_collided }
     }
 
     pub fn current(&self) -> Option<&Arc<ControllerRevision>> {
         self.current.as_ref()
+    }
+
+    pub fn by_name(&self, name: &str) -> Option<&Arc<ControllerRevision>> {
+        self.all.iter().find(|revision| revision.metadata.name.as_deref() == Some(name))
     }
 
     /// Deletes the oldest that nobody uses, beyond `limit`.
@@ -67,6 +105,21 @@ impl History {
             plan.act(Action::delete(&***revision));
         }
     }
+}
+
+/// The template that a revision holds.
+pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    let mut template = revision.data.0["spec"]["template"].clone();
+    template.as_object_mut()?.remove("$patch");
+    serde_json::from_value(template).ok()
+}
+
+pub fn name(revision: &ControllerRevision) -> &str {
+    revision.metadata.name.as_deref().unwrap_or("")
+}
+
+fn revision_name<O: Object>(owner: &O, hash: &str) -> String {
+    format!("{}-{hash}", owner.meta().name.as_deref().unwrap_or(""))
 }
 
 fn number(revision: &ControllerRevision) -> i64 {
@@ -88,7 +141,6 @@ fn revision<O: Object>(
     hash: &str,
     number: i64,
 ) -> ControllerRevision {
-    let name = owner.meta().name.as_deref().unwrap_or("");
     let mut labels = template.metadata.as_ref().and_then(|meta| meta.labels.clone()).unwrap_or_default();
     labels.insert(hash_label.to_owned(), hash.to_owned());
     // `kubectl rollout history` shows the change cause.
@@ -96,7 +148,7 @@ fn revision<O: Object>(
     annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     ControllerRevision {
         metadata: ObjectMeta {
-            name: Some(format!("{name}-{hash}")),
+            name: Some(revision_name(owner, hash)),
             namespace: owner.meta().namespace.clone(),
             labels: Some(labels),
             annotations: Some(annotations).filter(|a| !a.is_empty()),

@@ -5,23 +5,30 @@
 
 pub mod autoscale;
 mod catalog;
+pub mod certificate;
 mod claim;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
+pub mod disruption;
 pub mod endpoints;
 pub mod garbage;
 mod hash;
 mod history;
+pub mod job;
+pub mod load_balancer;
 pub mod namespace;
 pub mod node;
 pub mod node_range;
 mod orphans;
 pub mod pod_garbage;
 mod pods;
+pub mod quota;
 pub mod replicas;
 mod run;
 pub mod service_account;
 pub mod simulate;
+pub mod stateful_set;
 mod template;
 
 pub use catalog::Catalog;

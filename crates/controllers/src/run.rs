@@ -5,22 +5,30 @@ use std::sync::Arc;
 use ipnet::Ipv4Net;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use minik8s_runtime::{Caches, Manager, Settings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
+use crate::certificate::{Authority, Certificates};
+use crate::cron_job::CronJobs;
+use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
+use crate::disruption::DisruptionBudgets;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
+use crate::job::{Jobs, LostJobPods};
+use crate::load_balancer::LoadBalancers;
 use crate::namespace::Namespaces;
-use crate::node::NodeLifecycle;
+use crate::node::{DEFAULT_GRACE, NodeLifecycle};
 use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
+use crate::quota::Quotas;
 use crate::replicas::Replicas;
 use crate::service_account::{DefaultAccounts, RootCertificates};
+use crate::stateful_set::StatefulSets;
 
 /// What the controllers need to be told.
 pub struct Config {
@@ -33,6 +41,10 @@ pub struct Config {
     pub root_ca: Option<String>,
     /// Nodes without a range of pod addresses get one out of this.
     pub cluster_range: Option<Ipv4Net>,
+    /// Signs certificate requests.
+    pub authority: Option<Arc<dyn Authority>>,
+    /// After this long without a sign of life a node counts as unreachable.
+    pub node_grace: SignedDuration,
 }
 
 impl Default for Config {
@@ -44,31 +56,44 @@ impl Default for Config {
             caches: None,
             root_ca: None,
             cluster_range: None,
+            authority: None,
+            node_grace: DEFAULT_GRACE,
         }
     }
 }
 
 /// Runs every controller until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { stop, leads, caches, root_ca, cluster_range } = config;
+    let Config { stop, leads, caches, root_ca, cluster_range, authority, node_grace } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
     let settings = Settings { stop: stop.clone(), leads };
     let mut manager = Manager::new(client.clone(), caches.clone(), settings);
     manager.add(Replicas::<ReplicaSet>::default());
     manager.add(Replicas::<ReplicationController>::default());
     manager.add(Deployments);
+    manager.add(DaemonSets);
+    manager.add(StatefulSets);
+    manager.add(Jobs);
+    manager.add(LostJobPods);
+    manager.add(CronJobs);
+    manager.add(DisruptionBudgets);
     manager.add(ServiceEndpoints);
+    manager.add(LoadBalancers);
     manager.add(DefaultAccounts);
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });
     }
-    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now)));
+    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now), node_grace));
     if let Some(cluster) = cluster_range {
         manager.add(NodeRanges { cluster });
+    }
+    if let Some(authority) = authority {
+        manager.add(Certificates { authority });
     }
     manager.add(PodGarbage);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
+    manager.add(Quotas::new(catalog.clone()));
     manager.add(GarbageCollector::new(catalog.clone()));
     manager.add(Namespaces::new(catalog.clone()));
     tokio::join!(manager.run(), catalog.run(client, caches, stop));

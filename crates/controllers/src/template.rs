@@ -13,6 +13,13 @@ pub fn pod_for<O: Object>(owner: &O, template: &PodTemplateSpec) -> Pod {
     pod
 }
 
+/// The same with a name of our own.
+pub fn named_pod_for<O: Object>(owner: &O, template: &PodTemplateSpec, name: String) -> Pod {
+    let mut pod = pod_with(owner.meta(), template, owner_reference(owner));
+    pod.metadata.name = Some(name);
+    pod
+}
+
 fn pod_with(owner: &ObjectMeta, template: &PodTemplateSpec, reference: OwnerReference) -> Pod {
     let wanted = template.metadata.clone().unwrap_or_default();
     Pod {

@@ -21,7 +21,7 @@ use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
 use crate::services::Services;
-use crate::stats::Collector;
+use crate::stats::{Collector, Operations};
 use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
@@ -51,6 +51,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         services,
         cgroups: Hierarchy::detect(),
         stats: Collector::default(),
+        operations: Operations::default(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");

@@ -1,10 +1,11 @@
 //! A pod network for one node: a bridge, addresses from the node's pod CIDR, host ports.
 //!
-//! It reaches no other node. A network agent that does writes its own configuration instead and the node's
-//! [`Config::pod_cidr`](crate::Config) stays empty.
+//! The way to pods of other nodes is somebody else's business.
 
-use std::io;
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::Config;
 pub fn write(config: &Config, cidr: Ipv4Net) -> io::Result<()> {
     let dir = config.cni_dir().join("net.d");
     std::fs::create_dir_all(&dir)?;
-    let list = conflist(&config.instance(), cidr, &config.cni_dir().join("state"));
+    let list = conflist(&config.instance(), cidr, config.pod_mtu, &config.cni_dir().join("state"));
     let text = format!("{list:#}\n");
     let path = dir.join("10-minik8s.conflist");
     if std::fs::read_to_string(&path).ok().as_deref() == Some(&text) {
@@ -32,8 +33,8 @@ pub fn bridge_name(instance: &str) -> String {
     format!("mk-{instance}")
 }
 
-fn conflist(instance: &str, cidr: Ipv4Net, state: &Path) -> Value {
-    json!({
+fn conflist(instance: &str, cidr: Ipv4Net, mtu: Option<u32>, state: &Path) -> Value {
+    let mut list = json!({
         "cniVersion": "0.4.0",
         "name": format!("minik8s-{instance}"),
         "plugins": [
@@ -43,7 +44,8 @@ fn conflist(instance: &str, cidr: Ipv4Net, state: &Path) -> Value {
                 "isGateway": true,
                 "isDefaultGateway": true,
                 "hairpinMode": true,
-                "ipMasq": true,
+                // The network agent does it, for what leaves the cluster alone.
+                "ipMasq": false,
                 "ipam": {
                     "type": "host-local",
                     "dataDir": state,
@@ -52,7 +54,49 @@ fn conflist(instance: &str, cidr: Ipv4Net, state: &Path) -> Value {
             },
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ],
-    })
+    });
+    if let Some(mtu) = mtu {
+        list["plugins"][0]["mtu"] = mtu.into();
+    }
+    list
+}
+
+/// Removes what the plugins of this agent left in the host's NAT table, as after pods that were killed.
+pub fn remove_rules(instance: &str) -> io::Result<()> {
+    let saved = Command::new("iptables-save").args(["-t", "nat"]).stderr(Stdio::null()).output()?;
+    let script = removal(&String::from_utf8_lossy(&saved.stdout), instance);
+    if script.is_empty() {
+        return Ok(());
+    }
+    let mut restore = Command::new("iptables-restore").arg("--noflush").stdin(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = restore.stdin.take() {
+        stdin.write_all(script.as_bytes())?;
+    }
+    restore.wait().map(drop)
+}
+
+/// The rules that carry our network's name, taken back, and the chains they lead to. Pure.
+fn removal(saved: &str, instance: &str) -> String {
+    let name = format!("name: \\\"minik8s-{instance}\\\"");
+    let ours: Vec<&str> =
+        saved.lines().filter(|line| line.starts_with("-A ") && line.contains(&name)).collect();
+    let target = |line: &&str| {
+        let (_, target) = line.rsplit_once(" -j ")?;
+        let target = target.split(' ').next()?;
+        target.starts_with("CNI-").then(|| target.to_owned())
+    };
+    let chains: BTreeSet<String> = ours.iter().filter_map(target).collect();
+    if ours.is_empty() {
+        return String::new();
+    }
+    let mut script = String::from("*nat\n");
+    let chain_of = |line: &str| line.split(' ').nth(1).unwrap_or_default().to_owned();
+    for line in ours.iter().filter(|line| !chains.contains(&chain_of(line))) {
+        script += &format!("-D {}\n", &line[3..]);
+    }
+    chains.iter().for_each(|chain| script += &format!("-F {chain}\n"));
+    chains.iter().for_each(|chain| script += &format!("-X {chain}\n"));
+    script + "COMMIT\n"
 }
 
 #[cfg(test)]
@@ -60,8 +104,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_our_rules_go() {
+        let rule = |chain: &str, network: &str, rest: &str| {
+            format!(r#"-A {chain} -m comment --comment "name: \"{network}\" id: \"1\"" {rest}"#)
+        };
+        let ours = rule("POSTROUTING", "minik8s-0badcafe", "-j CNI-1");
+        let inner = rule("CNI-1", "minik8s-0badcafe", "-j MASQUERADE");
+        let other = rule("POSTROUTING", "minik8s-00000000", "-j CNI-2");
+        let saved = format!("*nat\n:CNI-1 - [0:0]\n{ours}\n{other}\n{inner}\nCOMMIT\n");
+        let want = format!("*nat\n-D {}\n-F CNI-1\n-X CNI-1\nCOMMIT\n", &ours[3..]);
+        assert_eq!(removal(&saved, "0badcafe"), want);
+        assert_eq!(removal(&saved, "ffffffff"), "");
+    }
+
+    #[test]
     fn the_bridge_belongs_to_the_instance() {
-        let list = conflist("0badcafe", "10.42.0.7/24".parse().unwrap(), Path::new("/d/cni/state"));
+        let list =
+            conflist("0badcafe", "10.42.0.7/24".parse().unwrap(), Some(1450), Path::new("/d/cni/state"));
+        assert_eq!(list["plugins"][0]["mtu"], 1450);
         assert_eq!(list["plugins"][0]["bridge"], "mk-0badcafe");
         assert_eq!(list["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.42.0.0/24");
         assert!(bridge_name("0badcafe").len() <= 15);

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::server::Serving;
+
+/// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
+pub type DrainRequest = (String, oneshot::Sender<()>);
 
 /// A unix socket's address has room for 107 bytes; containerd appends `.ttrpc` to ours.
 const LONGEST_SOCKET_PATH: usize = 100;
@@ -21,7 +26,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The address under which other nodes reach this one.
     pub node_ip: IpAddr,
-    /// Addresses of this node's pods. `None`: whoever runs the pod network writes the CNI configuration.
+    /// Addresses of this node's pods. `None`: those that the cluster gives to the Node object.
     pub pod_cidr: Option<Ipv4Net>,
     /// Name servers that pods with `dnsPolicy: ClusterFirst` use.
     pub cluster_dns: Vec<IpAddr>,
@@ -37,6 +42,12 @@ pub struct Config {
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
     pub capacity: BTreeMap<String, String>,
     pub max_pods: u32,
+    /// The largest packet of pods. `None`: as large as the bridge takes.
+    pub pod_mtu: Option<u32>,
+    /// Where the network is told which pods end. `None`: nobody has to be told.
+    pub drains: Option<mpsc::Sender<DrainRequest>>,
+    /// How often the node says that it lives.
+    pub heartbeat: Duration,
     /// Processes that a pod may have.
     pub pod_pids: Option<u32>,
 }
@@ -69,6 +80,9 @@ impl Config {
             taints: Vec::new(),
             capacity: BTreeMap::new(),
             max_pods: 110,
+            pod_mtu: None,
+            drains: None,
+            heartbeat: Duration::from_secs(10),
             pod_pids: None,
         }
     }
@@ -129,6 +143,11 @@ impl Config {
     /// Volumes, termination messages and hosts files, one directory per pod UID.
     pub fn pods_dir(&self) -> PathBuf {
         self.data_dir.join("pods")
+    }
+
+    /// Files of static pods.
+    pub fn manifests_dir(&self) -> PathBuf {
+        self.data_dir.join("manifests")
     }
 
     pub fn logs_dir(&self) -> PathBuf {

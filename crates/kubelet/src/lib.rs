@@ -28,13 +28,15 @@ mod quantity;
 mod sandbox;
 mod server;
 mod services;
+mod static_pods;
 mod stats;
 mod teardown;
 mod tls;
 mod volume;
 
 pub use agent::{RunError, run};
-pub use config::{Config, ConfigError};
+pub use cni::bridge_name;
+pub use config::{Config, ConfigError, DrainRequest};
 pub use prepare::{PrepareError, prepare};
 pub use server::Serving;
 pub use teardown::tear_down;

@@ -81,7 +81,7 @@ fn state(pod: &Value) -> &Value {
 }
 
 /// Ends when told to.
-const IDLE: &str = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+const IDLE: &str = "trap 'exit 0' TERM; sleep 1000 & wait";
 
 fn shell(name: &str, script: &str) -> Value {
     json!({"name": name, "command": ["sh", "-c", script]})
@@ -122,6 +122,27 @@ fn a_pod_runs_and_is_deleted() {
         for reason in ["Pulled", "Created", "Started", "Killing"] {
             assert!(reasons.contains(&reason.into()), "{reason} in {reasons:?}");
         }
+    });
+}
+
+/// The runtime may be somebody else's: here a containerd that the agent did not start.
+#[test]
+fn a_runtime_of_somebody_else() {
+    on_a_node(|node| async move {
+        let dir = tempfile::Builder::new().prefix("mk8s-other-").tempdir().unwrap();
+        let mut config = minik8s_kubelet::Config::new("test-node", dir.path(), node.config.node_ip);
+        config.cri_endpoint = Some(node.config.containerd_socket());
+        let api = FakeApi::new();
+        let (run_config, client) = (config.clone(), api.client());
+        let agent = tokio::spawn(async move { minik8s_kubelet::run(run_config, client).await.unwrap() });
+        let cluster = Cluster { api, agent };
+        let path = cluster.pod("web", json!({"containers": [shell("main", IDLE)]}));
+        cluster.phase(&path, "Running").await;
+        assert!(!config.containerd_dir().join("config.toml").exists(), "no containerd of its own");
+        cluster.api.delete_gracefully(&path, 5);
+        cluster.until(&path, "deleted", Value::is_null).await;
+        drop(cluster);
+        minik8s_kubelet::tear_down(&config).await;
     });
 }
 

@@ -1,82 +1,191 @@
-//! The node beside the control plane, and taking it apart.
+//! `minik8s agent`: this machine as a node of a cluster whose servers are elsewhere.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Context;
-use ipnet::Ipv4Net;
-use jiff::{SignedDuration, Timestamp};
-use minik8s_auth::pki::{AltNames, Pki, Subject};
-use minik8s_kubelet::{Config, Serving};
+use anyhow::{Context, bail};
+use clap::Args;
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use minik8s_auth::bootstrap_token::JoinToken;
+use minik8s_join::{Joining, Member, ServerAddress, join};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio_util::sync::CancellationToken;
 
-use crate::flags::ServerFlags;
-use crate::host;
+use crate::cluster_settings::ClusterSettings;
+use crate::node::{self, MachineFlags, Node};
+use crate::{host, output, server};
 
-/// Addresses per node: a /24 out of the cluster's range.
-const NODE_PREFIX: u8 = 24;
+/// How long a running agent may take to end when the machine leaves the cluster.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Issued anew at every start.
-const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
-
-/// The node's configuration out of the server's flags.
-pub fn config(flags: &ServerFlags, node_name: &str, pki: &Pki) -> anyhow::Result<Config> {
-    let address = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
-    let data_dir = std::path::absolute(&flags.data_dir).context("--data-dir")?;
-    let mut config = Config::new(node_name, &data_dir, address);
-    config.pod_cidr = Some(first_node_range(flags.cluster_cidr));
-    config.cluster_domain = flags.cluster_domain.clone();
-    config.cluster_dns = vec![dns_address(flags.service_cidr).into()];
-    config.port = flags.node_port;
-    config.serving = Some(serving(pki, node_name, address)?);
-    config.validate()?;
-    Ok(config)
+#[derive(Debug, Args)]
+pub struct AgentFlags {
+    /// Where the node's credentials and containers are kept
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/minik8s")]
+    pub data_dir: PathBuf,
+    /// Address of a server; give it several times if there are several. Needed the first time only
+    #[arg(long, value_name = "https://HOST:PORT")]
+    pub server: Vec<ServerAddress>,
+    /// The join token, or @FILE to read it from a file. Needed the first time only
+    #[arg(long, value_name = "TOKEN|@FILE", env = "MINIK8S_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    #[command(flatten)]
+    pub machine: MachineFlags,
+    /// Leave the cluster: end all pods, remove the Node, forget the credentials
+    #[arg(long)]
+    pub leave: bool,
 }
 
-/// The network of that node.
-pub fn network(flags: &ServerFlags, node: &Config, stop: CancellationToken) -> minik8s_network::Config {
-    // Pods have a loopback address of their own, so the node's would not lead them to the node.
-    let reachable = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if !ip.is_loopback());
-    let node_ip = match Some(node.node_ip).filter(reachable).unwrap_or_else(host::address) {
-        IpAddr::V4(address) => address,
-        IpAddr::V6(_) => first_node_range(flags.cluster_cidr).hosts().next().unwrap_or(Ipv4Addr::LOCALHOST),
+pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
+    let data_dir = std::path::absolute(&flags.data_dir).context("--data-dir")?;
+    std::fs::create_dir_all(&data_dir)
+        .with_context(|| format!("cannot make the data dir {}", data_dir.display()))?;
+    if flags.leave {
+        return leave(&flags, &data_dir).await;
+    }
+    let _lock = lock(&data_dir)?;
+    let description = flags.machine.description()?;
+    let member = Arc::new(member(&flags, &data_dir, description.name.as_deref()).await?);
+    let renewing = member.clone();
+    tokio::spawn(async move { renewing.keep_fresh().await });
+    let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
+    node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
+    let node = Node {
+        name: member.node_name.clone(),
+        address: address(&flags, &member.servers),
+        port: flags.machine.node_port,
+        cri_endpoint: flags.machine.cri_endpoint.clone(),
+        backend: flags.machine.network_backend,
+        description,
+        settings,
+        serving: node::serving(member.serving.clone(), member.ca_pem.clone()),
+        data_dir,
     };
-    let address = dns_address(flags.service_cidr);
-    minik8s_network::Config {
-        node_name: node.node_name.clone(),
-        node_ip,
-        cluster_cidr: flags.cluster_cidr,
-        dns: Some(minik8s_network::Dns { address, domain: flags.cluster_domain.clone() }),
-        instance: node.instance(),
-        stop,
+    let stop = CancellationToken::new();
+    tokio::select! {
+        ended = node.run(member.client(), member.client(), stop.clone()) => ended,
+        signal = server::wait_for_signal() => {
+            tracing::info!("stopping; pods go on");
+            stop.cancel();
+            Ok(signal?)
+        }
     }
 }
 
-/// By custom the tenth address of Services.
-fn dns_address(services: Ipv4Net) -> Ipv4Addr {
-    services.hosts().nth(9).unwrap_or(services.addr())
+/// Joins, or is what it was before.
+async fn member(flags: &AgentFlags, data_dir: &Path, described: Option<&str>) -> anyhow::Result<Member> {
+    let directory = credentials(data_dir);
+    let named = flags.machine.node_name.clone().or(described.map(str::to_owned));
+    let node_name = named.or_else(|| minik8s_join::known_name(&directory)).unwrap_or_else(host::name);
+    let servers = match flags.server.is_empty() {
+        true => minik8s_join::known_servers(&directory),
+        false => flags.server.clone(),
+    };
+    let address = address(flags, &servers);
+    // An address that a server has as well is for the server to show.
+    let shared = servers.iter().any(|server| server.host.parse() == Ok(address));
+    let address = Some(address).filter(|address| !shared && !address.is_loopback());
+    let token = flags.token.as_deref().map(read_token).transpose()?;
+    Ok(join(Joining { directory, node_name, address, servers, token }).await?)
 }
 
-/// The node's port shows a certificate of the cluster's authority and lets the API server in, nobody else.
-fn serving(pki: &Pki, node_name: &str, address: IpAddr) -> anyhow::Result<Serving> {
-    let subject = Subject::new(&format!("system:node:{node_name}"), &["system:nodes"]);
-    let names = AltNames { dns: [node_name.to_owned()].into(), ips: [address].into() };
-    let (certificate, key) = pki.issue_server(subject, names, CERTIFICATE_LIFETIME, Timestamp::now())?;
-    let client_name = "kube-apiserver-kubelet-client".to_owned();
-    Ok(Serving { certificate, key, client_ca: pki.ca_pem(), client_name })
+fn credentials(data_dir: &Path) -> PathBuf {
+    data_dir.join("credentials")
 }
 
-/// The range of the first node.
-fn first_node_range(cluster: Ipv4Net) -> Ipv4Net {
-    let prefix = cluster.prefix_len().max(NODE_PREFIX);
-    Ipv4Net::new(cluster.network(), prefix).unwrap_or(cluster)
+fn read_token(given: &str) -> anyhow::Result<JoinToken> {
+    let text = match given.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).with_context(|| format!("--token {given}"))?,
+        None => given.to_owned(),
+    };
+    text.parse().context("--token")
 }
 
-/// Ends all pods of a stopped node and removes what they left on this machine.
-pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
-    let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
-    let config = Config::new("gone", &data_dir, host::address());
-    minik8s_kubelet::tear_down(&config).await;
-    minik8s_network::tear_down(&config.instance()).await;
-    Ok(())
+/// The node's address: the one that packets to the server bear.
+fn address(flags: &AgentFlags, servers: &[ServerAddress]) -> IpAddr {
+    let towards = || servers.iter().find_map(|server| host::address_towards(&server.host, server.port));
+    flags.machine.node_ip.or_else(towards).unwrap_or_else(host::address)
+}
+
+fn lock_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("agent.lock")
+}
+
+/// Held as long as the agent runs; it names the process.
+fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
+    let path = lock_path(data_dir);
+    let open = OpenOptions::new().create(true).truncate(false).write(true).read(true).open(&path);
+    let file = open.with_context(|| format!("cannot open {}", path.display()))?;
+    let Ok(mut lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
+        bail!("another agent runs with the data dir {}", data_dir.display());
+    };
+    lock.set_len(0)?;
+    write!(lock, "{}", std::process::id())?;
+    Ok(lock)
+}
+
+async fn leave(flags: &AgentFlags, data_dir: &Path) -> anyhow::Result<()> {
+    let directory = credentials(data_dir);
+    let Some(name) = minik8s_join::known_name(&directory) else {
+        bail!("this machine is in no cluster: {} holds no credentials", directory.display());
+    };
+    let _lock = end_agent(data_dir).await?;
+    node::tear_down(data_dir).await?;
+    let client = member(flags, data_dir, Some(&name)).await?.client();
+    let told = tell_gone(client, &name).await;
+    minik8s_join::leave(&directory)?;
+    let text = match told {
+        Ok(()) => format!("{name} has left the cluster."),
+        Err(error) => format!(
+            "{name} has forgotten the cluster, but the cluster could not be told ({error:#}).\n\
+             Tell it: kubectl delete node {name}"
+        ),
+    };
+    Ok(output::line(text)?)
+}
+
+/// The containers are gone: so are the pods, without waiting, and the node.
+async fn tell_gone(client: kube::Client, name: &str) -> anyhow::Result<()> {
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    let at_once = DeleteParams::default().grace_period(0);
+    for pod in Api::<Pod>::all(client.clone()).list(&of_node).await? {
+        let namespace = pod.metadata.namespace.unwrap_or_default();
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+        ignore_missing(pods.delete(&pod.metadata.name.unwrap_or_default(), &at_once).await)?;
+    }
+    ignore_missing(Api::<NodeObject>::all(client).delete(name, &DeleteParams::default()).await)
+}
+
+fn ignore_missing<T>(deleted: Result<T, kube::Error>) -> anyhow::Result<()> {
+    match deleted {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => Ok(drop(other?)),
+    }
+}
+
+/// Ends the agent of this data dir, if one runs.
+async fn end_agent(data_dir: &Path) -> anyhow::Result<Flock<File>> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    if let Ok(held) = lock(data_dir) {
+        return Ok(held);
+    }
+    let pid = std::fs::read_to_string(lock_path(data_dir)).ok().and_then(|text| text.trim().parse().ok());
+    let pid = Pid::from_raw(pid.context("another agent runs here, but which one is not known")?);
+    kill(pid, Signal::SIGTERM).with_context(|| format!("cannot end the agent (pid {pid})"))?;
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        match lock(data_dir) {
+            Ok(held) => return Ok(held),
+            Err(error) if tokio::time::Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
+    }
 }

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
+use crate::agent::AgentFlags;
 use crate::cluster::ClusterCommand;
+use crate::node::MachineFlags;
 use crate::simulate::SimulateFlags;
+use crate::token::TokenCommand;
 use crate::why::WhyFlags;
 
 /// Kubernetes in one small binary.
@@ -22,6 +25,11 @@ pub struct Cli {
 pub enum Command {
     /// Run the control plane, and a node beside it
     Server(ServerFlags),
+    /// Run a node of a cluster whose servers are elsewhere
+    Agent(AgentFlags),
+    /// List, make and revoke the tokens with which machines join
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Handle the images of this machine's node
     #[command(subcommand)]
     Image(ImageCommand),
@@ -94,12 +102,11 @@ pub struct ServerFlags {
     /// Static tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "CSV")]
     pub token_auth_file: Option<PathBuf>,
-    /// Name of this machine's node; the host name by default
-    #[arg(long, value_name = "NAME")]
-    pub node_name: Option<String>,
-    /// Port on which the node answers the API server: logs, exec, figures
-    #[arg(long, value_name = "N", default_value_t = 10250)]
-    pub node_port: u16,
+    #[command(flatten)]
+    pub machine: MachineFlags,
+    /// After this many seconds without a sign of life a node counts as dead
+    #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u32).range(3..=3600))]
+    pub node_grace: u32,
     /// Run the control plane alone, without a node on this machine
     #[arg(long)]
     pub no_agent: bool,
@@ -124,6 +131,12 @@ impl StoreFlag {
     }
 }
 
+/// A path, also in the form `unix:///run/containerd/containerd.sock`.
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
+    if path.is_absolute() { Ok(path) } else { Err("give the absolute path of a unix socket".to_owned()) }
+}
+
 fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
@@ -136,6 +149,16 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sockets() {
+        let check =
+            |text: &str, want: Option<&str>| assert_eq!(socket_path(text).ok(), want.map(PathBuf::from));
+        check("/run/crio.sock", Some("/run/crio.sock"));
+        check("unix:///run/crio.sock", Some("/run/crio.sock"));
+        check("crio.sock", None);
+        check("tcp://10.0.0.1:1", None);
     }
 
     #[test]

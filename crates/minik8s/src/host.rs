@@ -1,6 +1,6 @@
 //! What this machine is called and how others reach it.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 /// The host name, as a node may be called: lower case, without what DNS does not allow.
 pub fn name() -> String {
@@ -27,6 +27,16 @@ pub fn address() -> IpAddr {
         Ok(address) if !address.ip().is_unspecified() => address.ip(),
         _ => first_interface().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
     }
+}
+
+/// The address of the interface that leads to that host; `None` if nothing does.
+pub fn address_towards(host: &str, port: u16) -> Option<IpAddr> {
+    let target = (host, port).to_socket_addrs().ok()?.next()?;
+    let from: IpAddr =
+        if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((from, 0)).ok()?;
+    socket.connect(target).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }
 
 /// Without a default route: the first address that is not loopback.

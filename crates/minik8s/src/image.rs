@@ -10,6 +10,7 @@ use minik8s_kubelet::Config;
 use minik8s_kubelet::image::ImageStore;
 
 use crate::flags::ImageCommand;
+use crate::output;
 
 pub async fn run(command: ImageCommand) -> anyhow::Result<()> {
     match command {
@@ -23,9 +24,9 @@ pub async fn run(command: ImageCommand) -> anyhow::Result<()> {
         ImageCommand::List { node } => {
             let images = store(&node.data_dir)?.list().await?;
             let width = images.iter().map(|image| image.name.len()).max().unwrap_or(0).max("IMAGE".len());
-            println!("{:width$}  DIGEST", "IMAGE");
+            output::line(format_args!("{:width$}  DIGEST", "IMAGE"))?;
             for image in images {
-                println!("{:width$}  {}", image.name, image.digest);
+                output::line(format_args!("{:width$}  {}", image.name, image.digest))?;
             }
             Ok(())
         }
@@ -33,7 +34,7 @@ pub async fn run(command: ImageCommand) -> anyhow::Result<()> {
             let store = store(&node.data_dir)?;
             for name in names {
                 store.remove(&name).await?;
-                println!("removed {name}");
+                output::line(format_args!("removed {name}"))?;
             }
             Ok(())
         }
@@ -69,6 +70,8 @@ async fn load(store: &ImageStore, file: &Path) -> anyhow::Result<()> {
     if loaded.is_empty() {
         bail!("the archive names no image");
     }
-    loaded.iter().for_each(|name| println!("loaded {name}"));
+    for name in loaded {
+        output::line(format_args!("loaded {name}"))?;
+    }
     Ok(())
 }

@@ -2,13 +2,20 @@
 //! together; everything else is in the libraries.
 
 mod agent;
+mod authority;
 mod cluster;
+mod cluster_settings;
 mod flags;
 mod host;
 mod image;
+mod join_token;
 mod kubeconfig;
+mod node;
+mod node_config;
+mod output;
 mod server;
 mod simulate;
+mod token;
 mod why;
 
 use std::process::ExitCode;
@@ -39,12 +46,8 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Version => {
             let version = minik8s_apiserver::version();
-            println!(
-                "minik8s {} (Kubernetes {})",
-                env!("CARGO_PKG_VERSION"),
-                version["gitVersion"].as_str().unwrap_or_default()
-            );
-            Ok(())
+            let kubernetes = version["gitVersion"].as_str().unwrap_or_default();
+            Ok(output::line(format_args!("minik8s {} (Kubernetes {kubernetes})", env!("CARGO_PKG_VERSION")))?)
         }
         Command::Server(flags) => {
             let runtime = runtime()?;
@@ -53,10 +56,17 @@ fn run(command: Command) -> anyhow::Result<()> {
             runtime.shutdown_background();
             ended
         }
+        Command::Agent(flags) => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(agent::run(flags));
+            runtime.shutdown_background();
+            ended
+        }
+        Command::Token(command) => runtime()?.block_on(token::run(command)),
         Command::Image(command) => runtime()?.block_on(image::run(command)),
         Command::Cluster(command) => runtime()?.block_on(cluster::run(command)),
         Command::Simulate(flags) => runtime()?.block_on(simulate::run(flags)),
         Command::Why(flags) => runtime()?.block_on(why::run(flags)),
-        Command::Teardown(flags) => runtime()?.block_on(agent::tear_down(&flags.data_dir)),
+        Command::Teardown(flags) => runtime()?.block_on(node::tear_down(&flags.data_dir)),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ipnet::Ipv4Net;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames, write_kubeconfig};
@@ -17,14 +17,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::authority::ClusterAuthority;
+use crate::cluster_settings::ClusterSettings;
 use crate::flags::{ServerFlags, StoreFlag};
-use crate::{agent, host};
+use crate::node::{self, Node};
+use crate::{host, join_token};
 
 /// How long controllers may take to finish what they are doing when the server stops.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let config = check(&flags)?;
+    if !flags.no_agent {
+        node::check_ranges(&flags.data_dir, flags.cluster_cidr, Some(flags.service_cidr)).await?;
+    }
+    let advertised = config.advertise;
     let data_dir = &flags.data_dir;
     let no_dir = || format!("cannot make the data dir {}", data_dir.display());
     std::fs::create_dir_all(data_dir).with_context(no_dir)?;
@@ -52,6 +59,8 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
             caches: Some(caches.clone()),
             root_ca: Some(pki.ca_pem()),
             cluster_range: Some(flags.cluster_cidr),
+            authority: Some(Arc::new(ClusterAuthority(pki.clone()))),
+            node_grace: SignedDuration::from_secs(flags.node_grace.into()),
             ..Default::default()
         },
     ));
@@ -59,24 +68,25 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         client(&server, "system:kube-scheduler"),
         minik8s_scheduler::Config { stop: stop.clone(), caches: Some(caches), ..Default::default() },
     ));
+    let settings = settings(&flags);
+    let publisher = client(&server, "system:apiserver");
+    settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
+    let token = join_token::ensure(publisher, &pki.ca_pin(), data_dir).await?;
+    let reached = format!("https://{}", SocketAddr::new(advertised, server.address().port()));
+    let join = join_token::command(&reached, &token);
     if !flags.no_agent {
-        let node_name = flags.node_name.clone().unwrap_or_else(host::name);
-        let node = agent::config(&flags, &node_name, &pki)?;
-        let node_client = client(&server, &format!("system:node:{node_name}"));
-        let network = agent::network(&flags, &node, stop.clone());
+        let node = node_here(&flags, settings, &pki)?;
+        let node_client = client(&server, &format!("system:node:{}", node.name));
         let network_client = client(&server, "system:kube-proxy");
+        let stop = stop.clone();
         tokio::spawn(async move {
-            if let Err(error) = minik8s_network::run(network_client, network).await {
-                tracing::error!("the node has no Services: {error:#}", error = anyhow::Error::from(error));
-            }
-        });
-        tokio::spawn(async move {
-            if let Err(error) = minik8s_kubelet::run(node, node_client).await {
-                tracing::error!("the node cannot run: {error:#}", error = anyhow::Error::from(error));
+            if let Err(error) = node.run(node_client, network_client, stop).await {
+                tracing::error!("{error:#}");
             }
         });
     }
     eprintln!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", kubeconfig.display());
+    eprintln!("To add a machine, run there: {join}");
     wait_for_signal().await?;
     tracing::info!("stopping");
     stop.cancel();
@@ -86,6 +96,37 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         tracing::warn!("controllers were still busy and were cut off");
     }
     Ok(())
+}
+
+/// This machine's node.
+fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyhow::Result<Node> {
+    let machine = &flags.machine;
+    let description = machine.description()?;
+    let name = machine.node_name.clone().or(description.name.clone()).unwrap_or_else(host::name);
+    let bound = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
+    let address = machine.node_ip.unwrap_or(bound);
+    Ok(Node {
+        serving: node::serving_here(pki, &name, address)?,
+        data_dir: std::path::absolute(&flags.data_dir).context("--data-dir")?,
+        name,
+        address,
+        port: machine.node_port,
+        cri_endpoint: machine.cri_endpoint.clone(),
+        backend: machine.network_backend,
+        description,
+        settings,
+    })
+}
+
+fn settings(flags: &ServerFlags) -> ClusterSettings {
+    let services = flags.service_cidr;
+    ClusterSettings {
+        cluster_cidr: flags.cluster_cidr,
+        // By custom the tenth address of Services.
+        dns_address: services.hosts().nth(9).unwrap_or(services.addr()),
+        domain: flags.cluster_domain.clone(),
+        node_grace: Duration::from_secs(flags.node_grace.into()),
+    }
 }
 
 /// The API without a socket, as one of the cluster's own components.

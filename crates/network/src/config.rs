@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use crate::pod_network::Backend;
 use ipnet::Ipv4Net;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +13,8 @@ pub struct Config {
     pub node_ip: Ipv4Addr,
     /// Addresses of all pods of the cluster: what comes from elsewhere comes from outside.
     pub cluster_cidr: Ipv4Net,
+    /// How packets reach pods of other nodes.
+    pub backend: Backend,
     /// `None`: somebody else answers for the cluster's domain.
     pub dns: Option<Dns>,
     /// Tells this agent's table from those of other agents on the host.

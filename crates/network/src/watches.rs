@@ -47,12 +47,20 @@ impl<K: ResourceExt> Objects<K> {
         self.complete
     }
 
+    pub fn get(&self, key: &(String, String)) -> Option<&K> {
+        self.known.get(key)
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &(String, String)> {
+        self.known.keys()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &K> {
         self.known.values()
     }
 }
 
-fn key<K: ResourceExt>(object: &K) -> (String, String) {
+pub fn key<K: ResourceExt>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 

@@ -189,7 +189,12 @@ fn extensions(json: &Map<String, Value>, schema: &mut Schema) {
     }
     if let Some(strategy) = text(json, "x-kubernetes-patch-strategy") {
         let has = |wanted: &str| strategy.split(',').any(|part| part == wanted);
-        schema.merge = StrategicMerge { merge: has("merge"), retain_keys: has("retainKeys"), key: None };
+        schema.merge = StrategicMerge {
+            merge: has("merge"),
+            replace: has("replace"),
+            retain_keys: has("retainKeys"),
+            key: None,
+        };
     }
     if let Some(key) = text(json, "x-kubernetes-patch-merge-key") {
         schema.merge.key = Some(key.into());

@@ -63,6 +63,8 @@ pub enum ListType {
 pub struct StrategicMerge {
     /// Merge lists element by element (by `key` for objects, by value for primitives).
     pub merge: bool,
+    /// Take an object of the patch as it is instead of merging it into the old one.
+    pub replace: bool,
     /// Drop the fields of the old object that the patch's `$retainKeys` does not name.
     pub retain_keys: bool,
     pub key: Option<Box<str>>,

@@ -18,6 +18,7 @@ mod discovery;
 mod events;
 mod fill;
 mod flowcontrol;
+pub(crate) mod minik8s;
 mod networking;
 mod node;
 mod pod_spec;
@@ -83,6 +84,7 @@ pub fn all() -> Vec<Resource> {
         events::event::resource(),
         flowcontrol::flow_schema::resource(),
         flowcontrol::priority_level_configuration::resource(),
+        minik8s::dns::resource(),
         networking::ingress::resource(),
         networking::ingress_class::resource(),
         networking::ip_address::resource(),

@@ -4,8 +4,11 @@
 //! commit, so that what it counts (quota, addresses) changes atomically with the object; `release` gives
 //! back what a vanishing object held. Webhooks and policies will be further entries of the chain.
 
+mod creation;
+mod definition_lifecycle;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod node_restriction;
 mod priority;
 mod quota;
 mod rbac_escalation;
@@ -82,7 +85,10 @@ pub struct Chain(Vec<Box<dyn Admission>>);
 impl Chain {
     pub fn standard(authorizer: std::sync::Arc<Authorizer>, addresses: AddressRanges) -> Self {
         Chain(vec![
+            Box::new(creation::Creation { authorizer: authorizer.clone() }),
             Box::new(namespace_lifecycle::NamespaceLifecycle),
+            Box::new(node_restriction::NodeRestriction),
+            Box::new(definition_lifecycle::DefinitionLifecycle),
             Box::new(rbac_escalation::RbacEscalation { authorizer }),
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),

@@ -47,6 +47,8 @@ fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
         verbs: VERBS.to_vec(),
         subresources: subresources(&version["subresources"]),
         generation: true,
+        created_by_put: false,
+        versioned_puts: true,
         definition: Definition::Custom(Arc::new(schema)),
         strategy: Arc::new(CustomKind::new(version)),
         kind,

@@ -1,19 +1,23 @@
-//! How a custom kind looks in `kubectl get`.
+//! How a custom kind looks in `kubectl get`, and by which fields it can be selected.
 
 use jiff::Timestamp;
 use minik8s_api::{Cell, Column, JsonPath, Strategy, human_duration};
 use serde_json::Value;
 
-/// The printer columns of one version.
+/// The printer columns and selectable fields of one version.
 pub struct CustomKind {
     columns: Vec<(Column, JsonPath)>,
+    /// By the name in field selectors: `spec.color`.
+    fields: Vec<(String, JsonPath)>,
 }
 
 impl CustomKind {
     pub fn new(version: &Value) -> Self {
         let declared = version["additionalPrinterColumns"].as_array().into_iter().flatten();
         let columns = declared.filter_map(column).collect();
-        CustomKind { columns }
+        let declared = version["selectableFields"].as_array().into_iter().flatten();
+        let fields = declared.filter_map(selectable_field).collect();
+        CustomKind { columns, fields }
     }
 }
 
@@ -30,7 +34,21 @@ fn column(declared: &Value) -> Option<(Column, JsonPath)> {
     Some((column, JsonPath::parse(declared["jsonPath"].as_str()?).ok()?))
 }
 
+fn selectable_field(declared: &Value) -> Option<(String, JsonPath)> {
+    let path = declared["jsonPath"].as_str()?;
+    Some((path.trim_start_matches('.').to_owned(), JsonPath::parse(path).ok()?))
+}
+
 impl Strategy for CustomKind {
+    fn selectable(&self, object: &Value) -> Vec<(&str, String)> {
+        let value = |path: &JsonPath| path.first(object).map(plain).unwrap_or_default();
+        self.fields.iter().map(|(name, path)| (name.as_str(), value(path))).collect()
+    }
+
+    fn is_selectable(&self, field: &str) -> bool {
+        self.fields.iter().any(|(name, _)| name == field)
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         if self.columns.is_empty() {
             return None;

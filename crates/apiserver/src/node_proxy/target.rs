@@ -15,7 +15,8 @@ const KUBELET_PORT: u16 = 10250;
 pub struct Target {
     pub host: String,
     pub port: u16,
-    pub tls: bool,
+    /// The name that the other side must prove to have; `None` for plain HTTP.
+    pub tls: Option<String>,
     pub path: String,
 }
 
@@ -93,7 +94,8 @@ fn kubelet(node: &Value, path: String) -> Result<Target> {
     };
     let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
     let port = port.and_then(|port| u16::try_from(port).ok()).unwrap_or(KUBELET_PORT);
-    Ok(Target { host: host.to_owned(), port, tls: true, path })
+    // A node proves its name: an address may be another machine's tomorrow.
+    Ok(Target { host: host.to_owned(), port, tls: Some(node.name().to_owned()), path })
 }
 
 /// `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
@@ -131,7 +133,7 @@ async fn pod(api: &Arc<Api>, call: &Call, rest: &str) -> Result<Target> {
     };
     let port = found.and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or_else(|| ApiError::bad_request(format!("pod {name} has no such port")))?;
-    Ok(Target { host: host.to_owned(), port, tls: false, path: format!("/{rest}") })
+    Ok(Target { host: host.to_owned(), port, tls: None, path: format!("/{rest}") })
 }
 
 /// One of the service's ready endpoints, at random.
@@ -172,5 +174,5 @@ async fn service(api: &Arc<Api>, call: &Call, rest: &str) -> Result<Target> {
     }
     let (host, port) = candidates.swap_remove(rand::random_range(0..candidates.len()));
     let port = u16::try_from(port).map_err(ApiError::internal)?;
-    Ok(Target { host, port, tls: false, path: format!("/{rest}") })
+    Ok(Target { host, port, tls: None, path: format!("/{rest}") })
 }

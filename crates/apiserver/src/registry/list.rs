@@ -55,6 +55,9 @@ struct ContinueToken {
 
 const TOKEN_FORMAT: &str = "minik8s/1";
 
+/// In a token: go on with what is there when it is used.
+const NEWEST: Revision = 0;
+
 /// Keys read from the store at a time while a selector leaves some out.
 const READ_AHEAD: usize = 500;
 
@@ -72,7 +75,12 @@ impl Registry {
                 limit => limit.max(READ_AHEAD),
             };
             let range = Range { prefix: prefix.clone(), after: after.take(), limit, revision };
-            let page = self.store.range(range).await?;
+            let page = match self.store.range(range).await {
+                Err(minik8s_store::Error::Compacted { .. }) if !options.continue_token.is_empty() => {
+                    return Err(ApiError::expired_page(without_version(&options.continue_token)?));
+                }
+                page => page?,
+            };
             revision = Some(page.revision);
             let last_key = page.entries.last().map(|entry| entry.key.to_string());
             let mut full = false;
@@ -107,7 +115,7 @@ impl Registry {
     async fn start_of(&self, options: &ListOptions) -> Result<(Option<String>, Option<Revision>)> {
         if !options.continue_token.is_empty() {
             let token = decode_token(&options.continue_token)?;
-            return Ok((Some(token.after), Some(token.revision)));
+            return Ok((Some(token.after), (token.revision != NEWEST).then_some(token.revision)));
         }
         let Some(version) = parse_version(&options.resource_version)? else { return Ok((None, None)) };
         if options.resource_version_match == "Exact" {
@@ -125,8 +133,16 @@ impl Registry {
 
 fn encode_token(revision: Revision, last: Option<&Entry>) -> String {
     let after = last.map(|entry| entry.key.to_string()).unwrap_or_default();
-    let token = ContinueToken { format: TOKEN_FORMAT.to_owned(), revision, after };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+    encode(&ContinueToken { format: TOKEN_FORMAT.to_owned(), revision, after })
+}
+
+/// The token for the same place in what is there now.
+fn without_version(token: &str) -> Result<String> {
+    Ok(encode(&ContinueToken { revision: NEWEST, ..decode_token(token)? }))
+}
+
+fn encode(token: &ContinueToken) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).unwrap_or_default())
 }
 
 fn decode_token(text: &str) -> Result<ContinueToken> {

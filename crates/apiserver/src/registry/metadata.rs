@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use minik8s_api::{FieldErrors, Path};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Call;
 use crate::catalog::Served;
@@ -49,7 +49,23 @@ pub fn begin(call: &Call, object: &mut Value) -> Result<()> {
     if served.generation {
         metadata.insert("generation".into(), 1.into());
     }
+    drop_empty(metadata);
     Ok(())
+}
+
+/// Nothing is said by not being there, not by being empty: the same object always looks the same.
+fn drop_empty(metadata: &mut Map<String, Value>) {
+    for field in ["labels", "annotations", "ownerReferences", "finalizers", "managedFields"] {
+        let empty = match metadata.get(field) {
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Null) => true,
+            _ => false,
+        };
+        if empty {
+            metadata.shift_remove(field);
+        }
+    }
 }
 
 /// Carries over what an update may not change or need not repeat.
@@ -84,6 +100,7 @@ pub fn carry_over(call: &Call, object: &mut Value, old: &Value) {
             }
         }
     }
+    drop_empty(metadata);
 }
 
 /// Counts a change of anything but metadata and status.

@@ -13,7 +13,7 @@ use crate::error::{ApiError, Result};
 use crate::object::Object;
 
 impl Registry {
-    /// PUT of a whole object that exists.
+    /// PUT of a whole object: a change, or for some kinds a creation.
     pub async fn update(&self, call: &Call, object: Value) -> Result<Written> {
         if object.name() != call.name {
             return Err(ApiError::bad_request(format!(
@@ -22,8 +22,13 @@ impl Registry {
                 call.name
             )));
         }
-        if call.served.is_custom() && object.resource_version().is_empty() {
-            // As upstream: what built-in kinds allow for old clients' sake, custom ones never did.
+        if call.served.created_by_put && call.subresource.is_empty() && object.resource_version().is_empty() {
+            match self.put_new(call, &object).await {
+                Err(e) if e.reason == "AlreadyExists" => {}
+                done => return done.map(|object| Written { object, created: true }),
+            }
+        }
+        if call.served.versioned_puts && object.resource_version().is_empty() {
             let mut errors = FieldErrors::default();
             let path = Path::new("metadata").field("resourceVersion");
             errors.invalid(path, 0, "must be specified for an update");
@@ -31,6 +36,14 @@ impl Registry {
         }
         let object = self.change(call, |_| Ok(object.clone())).await?;
         Ok(Written { object, created: false })
+    }
+
+    /// What a PUT makes must be allowed to the user as if they had created it.
+    async fn put_new(&self, call: &Call, object: &Value) -> Result<Value> {
+        if self.store.get(&call.key()).await?.is_some() {
+            return Err(ApiError::already_exists(call.served.resource(), &call.name));
+        }
+        self.create(call, object.clone()).await
     }
 
     /// Reads the object, lets `change` make the new one of it, and stores that if nothing else was faster;

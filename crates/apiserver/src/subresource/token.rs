@@ -33,6 +33,7 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
         ..TokenSpec::default()
     };
     bind(api, call, &request["spec"]["boundObjectRef"], &mut spec).await?;
+    check_node(call, &spec)?;
     let for_api_server =
         spec.audiences.is_empty() || spec.audiences == api.authenticator.issuer.api_audiences();
     let lifetime = if seconds == POD_TOKEN && spec.pod.is_some() && for_api_server {
@@ -59,6 +60,16 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
     let end = call.now + SignedDuration::from_secs(seconds);
     request["status"] = json!({"token": token, "expirationTimestamp": timestamp(end)});
     Ok(answer::json(201, &request))
+}
+
+/// A node asks for the tokens of its own pods only.
+fn check_node(call: &Call, spec: &TokenSpec) -> Result<()> {
+    let Some(node) = call.user.node_name() else { return Ok(()) };
+    if spec.pod.is_some() && spec.node.as_ref().is_some_and(|bound| bound.name == node) {
+        return Ok(());
+    }
+    let why = format!("node {node:?} may request tokens bound to pods on itself only");
+    Err(ApiError::forbidden(Some(call.served.resource()), &call.name, why))
 }
 
 fn check_seconds(call: &Call, given: &Value) -> Result<i64> {

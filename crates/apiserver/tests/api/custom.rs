@@ -219,6 +219,20 @@ async fn definitions_that_cannot_be() {
         ("kind", change(&|d| d["spec"]["names"]["kind"] = json!(""))),
         ("versions", change(&|d| d["spec"]["versions"] = json!([]))),
         (
+            "selectable field of another type",
+            change(&|d| d["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.any"}])),
+        ),
+        (
+            "selectable field in the metadata",
+            change(&|d| {
+                d["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".metadata.labels"}])
+            }),
+        ),
+        (
+            "selectable field that is not there",
+            change(&|d| d["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.none"}])),
+        ),
+        (
             "path",
             change(&|d| d["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!("{{")),
         ),
@@ -226,5 +240,79 @@ async fn definitions_that_cannot_be() {
         let answer = admin.post(DEFINITIONS, wrong).await;
         assert_eq!(answer.code, 422, "{what}: {}", answer.text());
         answer.assert_status();
+    }
+}
+
+#[tokio::test]
+async fn selectable_fields() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let mut definition = definition();
+    let fields = [".spec.color", ".spec.size"].map(|path| json!({"jsonPath": path}));
+    definition["spec"]["versions"][0]["selectableFields"] = json!(fields);
+    admin.post(DEFINITIONS, definition).await.ok();
+    until(&admin, WIDGETS, 200).await;
+    for (name, color, size) in [("a", "red", 1), ("b", "blue", 1), ("c", "blue", 2)] {
+        let spec = json!({"color": color, "size": size});
+        admin.post(WIDGETS, json!({"metadata": {"name": name}, "spec": spec})).await.ok();
+    }
+    for (selector, expected) in [
+        ("spec.color%3Dblue", &["b", "c"][..]),
+        ("spec.color%3Dblue,spec.size%3D1", &["b"]),
+        ("spec.color!%3Dblue", &["a"]),
+        ("metadata.name%3Dc,spec.size%3D2", &["c"]),
+    ] {
+        let list = admin.get(&format!("{WIDGETS}?fieldSelector={selector}")).await.ok();
+        assert_eq!(names(&list), expected, "{selector}");
+    }
+    let mut watch = admin.watch(&format!("{WIDGETS}?watch=1&fieldSelector=spec.color%3Dred")).await;
+    assert_eq!(watch.expect_name("ADDED").await, "a");
+    admin.patch(MERGE, &format!("{WIDGETS}/b"), json!({"spec": {"color": "red"}})).await.ok();
+    assert_eq!(watch.expect_name("ADDED").await, "b");
+    admin.patch(MERGE, &format!("{WIDGETS}/a"), json!({"spec": {"color": "blue"}})).await.ok();
+    assert_eq!(watch.expect_name("DELETED").await, "a");
+    admin.delete_with(&format!("{WIDGETS}?fieldSelector=spec.color%3Dblue"), json!({})).await.ok();
+    assert_eq!(names(&admin.get(WIDGETS).await.ok()), ["b"]);
+    // Not declared in this version, and not declared at all.
+    let beta = "/apis/example.com/v1beta1/namespaces/default/widgets?fieldSelector=spec.color%3Dblue";
+    admin.get(beta).await.refused(400, "BadRequest");
+    admin.get(&format!("{WIDGETS}?fieldSelector=spec.replicas%3D1")).await.refused(400, "BadRequest");
+}
+
+/// Objects that are created while their definition goes either go with it or are refused: a definition of
+/// the same name finds none of them.
+#[tokio::test]
+async fn nothing_outlives_its_definition() {
+    let (_cluster, admin) = with_widgets().await;
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    for round in 0..3 {
+        let creating = (0..8).map(|writer| {
+            let admin = admin.clone();
+            tokio::spawn(async move {
+                let mut made = 0;
+                for n in 0..1000 {
+                    let name = format!("w-{round}-{writer}-{n}");
+                    let object = json!({"metadata": {"name": name}, "spec": {"size": 1}});
+                    match admin.post(WIDGETS, object).await.code {
+                        201 => made += 1,
+                        404 | 405 => break,
+                        code => panic!("{code}"),
+                    }
+                }
+                made
+            })
+        });
+        let creating: Vec<_> = creating.collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        admin.delete(&path).await.ok();
+        let mut made = 0;
+        for writer in creating {
+            made += writer.await.unwrap();
+        }
+        assert!(made > 0, "the definition went too early to show anything");
+        until(&admin, &path, 404).await;
+        admin.post(DEFINITIONS, definition()).await.ok();
+        until(&admin, WIDGETS, 200).await;
+        assert_eq!(names(&admin.get(WIDGETS).await.ok()), [""; 0]);
     }
 }

@@ -49,12 +49,14 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
         .watch(&format!("{all}?watch=1&fieldSelector=metadata.name%3D{}", name.replace(':', "%3A")))
         .await;
     watch.expect("ADDED").await;
+    listed_in_discovery(admin, resource).await?;
     let same = expect(admin.put(&one, read.clone()).await, 200)?;
     if version(&same) != version(&read) {
         return Err(format!("writing what was read changes it: {}", differences(&read, &same)));
     }
     let label = |value: &str| json!({"metadata": {"labels": {"l": value}}});
     let labelled = expect(admin.patch(MERGE, &one, label("1")).await, 200)?;
+    while watch.expect("MODIFIED").await["metadata"]["labels"]["l"] != "1" {}
     expect(admin.patch(STRATEGIC, &one, label("2")).await, 200)?;
     expect(
         admin
@@ -88,14 +90,41 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
     if resource.kind == "Namespace" {
         expect(admin.put(&format!("{one}/finalize"), json!({"metadata": {"name": name}})).await, 200)?;
     }
-    for finalizer_of in
-        ["PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition", "ServiceCIDR"]
-    {
-        if resource.kind == finalizer_of {
-            admin.patch(MERGE, &one, json!({"metadata": {"finalizers": null}})).await;
-        }
+    let held = ["PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition", "ServiceCIDR"];
+    let is_held = held.contains(&resource.kind.as_str());
+    if is_held {
+        admin.patch(MERGE, &one, json!({"metadata": {"finalizers": null}})).await;
     }
-    expect(admin.get(&one).await, 404).map(drop)
+    expect(admin.get(&one).await, 404)?;
+    while watch.next().await.0 != "DELETED" {}
+    if is_held || !resource.verbs.contains(&"deletecollection") {
+        return Ok(());
+    }
+    let mut again = object;
+    again["metadata"]["labels"] = json!({"l": "5"});
+    expect(admin.post(&all, again).await, 201)?;
+    for (selector, code) in [("l%3D6", 200), ("l%3D5", 404)] {
+        let options = json!({"gracePeriodSeconds": 0});
+        expect(admin.delete_with(&format!("{all}?labelSelector={selector}"), options).await, 200)?;
+        expect(admin.get(&one).await, code)?;
+    }
+    Ok(())
+}
+
+/// The resource and its subresources stand in the group's list.
+async fn listed_in_discovery(admin: &Client, resource: &Resource) -> Result<(), String> {
+    let prefix = if resource.group.is_empty() { "/api" } else { "/apis" };
+    let list = admin.get(&format!("{prefix}/{}", resource.api_version())).await.ok();
+    let entries = list["resources"].as_array().cloned().unwrap_or_default();
+    let verbs = |name: &str| entries.iter().find(|entry| entry["name"] == name).map(|entry| &entry["verbs"]);
+    let wanted = json!(resource.verbs);
+    if verbs(&resource.plural) != Some(&wanted) {
+        return Err(format!("{} is not in discovery with {wanted}", resource.plural));
+    }
+    match resource.has_status() && verbs(&format!("{}/status", resource.plural)).is_none() {
+        true => Err(format!("{}/status is not in discovery", resource.plural)),
+        false => Ok(()),
+    }
 }
 
 #[tokio::test]

@@ -415,6 +415,8 @@ async fn methods_that_make_no_sense() {
         (Method::POST, format!("{PODS}/p/status")),
         (Method::DELETE, "/api/v1/componentstatuses".to_owned()),
         (Method::DELETE, "/api/v1/namespaces".to_owned()),
+        (Method::POST, "/api/v1/configmaps".to_owned()),
+        (Method::DELETE, "/api/v1/configmaps".to_owned()),
     ] {
         let answer = admin.send(method, &path, MERGE, "{}").await;
         answer.refused(405, "MethodNotAllowed");
@@ -430,6 +432,7 @@ async fn methods_that_make_no_sense() {
         "/api/v1/namespaces/default/pods/p/status/more",
         "/api/v1/namespaces/default/nodes",
         "/openapi/v3/apis/none/v1",
+        "/api/v1/configmaps/m",
     ] {
         admin.get(path).await.refused(404, "NotFound");
     }

@@ -209,10 +209,15 @@ fn autoscaler(version: &str) -> Value {
     json!({"spec": spec})
 }
 
+/// PKCS#10 for O=devs, CN=carl.
+pub const SIGNING_REQUEST: &str = "-----BEGIN CERTIFICATE REQUEST-----\n\
+    MIGdMFECAQAwHjENMAsGA1UECgwEZGV2czENMAsGA1UEAwwEY2FybDAqMAUGAytlcAMhAJA0QRvmZhpUee2QgBkKI5VnJYqRkf3fgUsIxosJZwykoAAwBQYDK2VwA0EAXEn3B/CmC9D8AsnnIZMinoQEytFFGe67vjrN6LPv33xIJesTxu78K/9xwEcZ40hiR+2ODGSDxX0xtBXc10VLCA==\n\
+    -----END CERTIFICATE REQUEST-----\n";
+
 fn certificates(name: &str) -> Value {
     use base64::Engine;
     let pem = |block: &str| format!("-----BEGIN {block}-----\nAAECAw==\n-----END {block}-----\n");
-    let request = base64::engine::general_purpose::STANDARD.encode(pem("CERTIFICATE REQUEST"));
+    let request = base64::engine::general_purpose::STANDARD.encode(SIGNING_REQUEST);
     match name.split('.').next().unwrap_or_default() {
         "certificatesigningrequests" => json!({"spec": {
             "request": request, "signerName": "example.com/s", "usages": ["client auth"], "expirationSeconds": 3600,
@@ -310,6 +315,9 @@ fn other(name: &str) -> Value {
                 {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}},
             ]}}],
         }}),
+        "dns.minik8s.io" => json!({"spec": {"rules": [{"host": "a.example.com", "paths": [
+            {"path": "/a", "backend": {"service": {"name": "s", "port": 80}}},
+        ]}]}}),
         "ingressclasses.networking.k8s.io" => json!({"spec": {"controller": "example.com/c"}}),
         "ipaddresses.networking.k8s.io" => json!({
             "metadata": {"name": "10.96.77.77"}, "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "s"}},

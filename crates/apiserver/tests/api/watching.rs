@@ -238,3 +238,57 @@ async fn a_watcher_that_does_not_read_is_cut_off() {
     assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")), "clients list again");
     watch.expect_end().await;
 }
+
+/// Every watcher sees the same changes in the same order, wherever it begins.
+#[tokio::test]
+async fn watchers_agree() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let begun = admin.get(CONFIG_MAPS).await.ok();
+    let writer = tokio::spawn({
+        let admin = admin.clone();
+        async move {
+            for i in 0..20 {
+                let name = format!("m{}", i % 4);
+                admin.post(CONFIG_MAPS, config_map(&name)).await;
+                relabel(&admin, &name, json!(if i % 3 == 0 { "x" } else { "y" })).await;
+                if i % 5 == 4 {
+                    admin.delete(&format!("{CONFIG_MAPS}/{name}")).await.ok();
+                }
+            }
+            admin.post(CONFIG_MAPS, config_map("end")).await.ok();
+        }
+    });
+    let follow = async |from: &str| {
+        let mut watch = admin.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}")).await;
+        let mut seen = Vec::new();
+        loop {
+            let (ty, object) = watch.next().await;
+            seen.push((ty, version(&object).to_owned()));
+            if object["metadata"]["name"] == "end" {
+                return seen;
+            }
+        }
+    };
+    let all = follow(version(&begun)).await;
+    writer.await.unwrap();
+    for (index, (_, from)) in all.iter().enumerate() {
+        assert_eq!(follow(from).await, all[index + 1..].to_vec().as_slice(), "from {from}");
+        if index + 2 == all.len() {
+            break;
+        }
+    }
+    // With a selector: what the others see of the objects it is about, and nothing else.
+    let selected = |label: &str| {
+        format!("{CONFIG_MAPS}?watch=1&labelSelector=l%3D{label}&resourceVersion={}", version(&begun))
+    };
+    for label in ["x", "y"] {
+        let mut watches = [admin.watch(&selected(label)).await, admin.watch(&selected(label)).await];
+        for _ in 0..5 {
+            let [first, second] = &mut watches;
+            let (a, b) = (first.next().await, second.next().await);
+            assert_eq!(a, b);
+            assert_eq!(a.1["metadata"]["labels"]["l"], label);
+        }
+    }
+}

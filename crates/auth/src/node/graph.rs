@@ -16,6 +16,7 @@ pub enum WatchedKind {
     PersistentVolume,
     VolumeAttachment,
     ResourceSlice,
+    Ingress,
 }
 
 /// What a node can be related to.
@@ -44,6 +45,8 @@ pub struct NodeGraph {
     /// Objects that name their node themselves.
     attachments: HashMap<String, String>,
     slices: HashMap<String, String>,
+    /// Certificates by Ingress: every node's router answers for every host.
+    certificates: HashMap<Name, BTreeSet<String>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,6 +71,7 @@ impl NodeGraph {
             WatchedKind::PersistentVolume => self.upsert_volume(name, object),
             WatchedKind::VolumeAttachment => named_node(&mut self.attachments, name, object),
             WatchedKind::ResourceSlice => named_node(&mut self.slices, name, object),
+            WatchedKind::Ingress => self.upsert_ingress(namespace, name, object),
         }
     }
 
@@ -78,6 +82,9 @@ impl NodeGraph {
             WatchedKind::PersistentVolume => self.remove_volume(name),
             WatchedKind::VolumeAttachment => drop(self.attachments.remove(name)),
             WatchedKind::ResourceSlice => drop(self.slices.remove(name)),
+            WatchedKind::Ingress => {
+                self.certificates.remove(&(namespace.to_owned(), name.to_owned()));
+            }
         }
     }
 
@@ -88,7 +95,11 @@ impl NodeGraph {
             Kind::Volume => self.volumes.get(name).is_some_and(|volume| self.uses_claim(node, volume)),
             Kind::Attachment => self.attachments.get(name).is_some_and(|n| n == node),
             Kind::Slice => self.slices.get(name).is_some_and(|n| n == node),
-            Kind::Secret => self.uses(node, kind, key()) || self.mounts_with(node, &key()),
+            Kind::Secret => {
+                self.uses(node, kind, key())
+                    || self.mounts_with(node, &key())
+                    || self.is_certificate(namespace, name)
+            }
             _ => self.uses(node, kind, key()),
         }
     }
@@ -104,6 +115,18 @@ impl NodeGraph {
     fn mounts_with(&self, node: &str, secret: &Name) -> bool {
         let volumes = self.volumes_of_secret.get(secret).into_iter().flatten();
         volumes.filter_map(|name| self.volumes.get(name)).any(|volume| self.uses_claim(node, volume))
+    }
+
+    fn is_certificate(&self, namespace: &str, secret: &str) -> bool {
+        self.certificates.iter().any(|(ingress, secrets)| ingress.0 == namespace && secrets.contains(secret))
+    }
+
+    fn upsert_ingress(&mut self, namespace: &str, name: &str, object: &Value) {
+        let key = (namespace.to_owned(), name.to_owned());
+        match references::secrets_of_ingress(object) {
+            none if none.is_empty() => drop(self.certificates.remove(&key)),
+            secrets => drop(self.certificates.insert(key, secrets)),
+        }
     }
 
     fn upsert_pod(&mut self, namespace: &str, name: &str, object: &Value) {
@@ -177,6 +200,7 @@ impl NodeGraph {
             && self.volumes_of_secret.is_empty()
             && self.attachments.is_empty()
             && self.slices.is_empty()
+            && self.certificates.is_empty()
     }
 }
 

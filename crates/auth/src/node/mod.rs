@@ -1,6 +1,7 @@
 //! What a node may do: read only what its own pods use, and write only about itself.
 //!
-//! A stolen node must not open the whole cluster. Secrets, ConfigMaps, claims, volumes, service accounts and
+//! A stolen node must not open the whole cluster. (The certificates of Ingresses are open to every node, whose
+//! router must show them.) Secrets, ConfigMaps, claims, volumes, service accounts and
 //! pods are checked one by one against a [`NodeGraph`] of who uses what; everything else against the rules of
 //! the role `system:node`. The request's body is not seen here: that a node writes only its own Node, Lease
 //! and mirror pods on create is for admission.
@@ -15,6 +16,11 @@ pub use graph::{NodeGraph, WatchedKind};
 use self::graph::Kind;
 use crate::rbac::{Rule, bootstrap};
 use crate::{Attributes, Decision, User};
+
+/// Whether a pod names secrets, configuration or claims.
+pub fn names_others(pod: &serde_json::Value) -> bool {
+    !references::named_by_pod(pod).is_empty()
+}
 
 /// Answers only for users that are nodes; has no opinion on others.
 pub struct NodeAuthorizer {
@@ -160,6 +166,8 @@ fn own_node(node: &str, wanted: &Attributes<'_>) -> Answer {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => {
             allow_if(wanted.name.is_empty() || wanted.name == node, "can only write its own Node object")
         }
+        // Beyond upstream: a machine that leaves takes its Node with it.
+        ("", "delete") => allow_if(wanted.name == node, "can only delete its own Node object"),
         _ => Err(String::new()),
     }
 }

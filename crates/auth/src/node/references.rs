@@ -1,5 +1,7 @@
 //! What pods and volumes refer to by name.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::graph::{Kind, text};
@@ -8,10 +10,15 @@ use super::graph::{Kind, text};
 ///
 /// A mirror pod refers to nothing: nodes create those, and could otherwise grant themselves any secret.
 pub fn of_pod(pod: &Value) -> Vec<(Kind, String)> {
-    let mut found = Vec::new();
-    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return found;
+    match pod["metadata"]["annotations"].get("kubernetes.io/config.mirror") {
+        Some(_) => Vec::new(),
+        None => named_by_pod(pod),
     }
+}
+
+/// Every object in its namespace that the pod names, whoever made the pod.
+pub fn named_by_pod(pod: &Value) -> Vec<(Kind, String)> {
+    let mut found = Vec::new();
     let spec = &pod["spec"];
     let mut add = |kind, name: &Value| {
         if let Some(name) = name.as_str().filter(|n| !n.is_empty()) {
@@ -87,6 +94,12 @@ pub fn secrets_of_volume(volume: &Value, claim_namespace: &str) -> Vec<(String, 
         add(&secret["namespace"], &secret["name"]);
     }
     found
+}
+
+/// The secrets with the certificates of an Ingress, in its own namespace.
+pub fn secrets_of_ingress(ingress: &Value) -> BTreeSet<String> {
+    let names = list(&ingress["spec"]["tls"]).filter_map(|tls| tls["secretName"].as_str());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -52,10 +52,15 @@ fn volume() -> serde_json::Value {
     })
 }
 
+fn ingress() -> serde_json::Value {
+    json!({"metadata": {"namespace": "ns", "name": "i"}, "spec": {"tls": [{"secretName": "tls"}, {}]}})
+}
+
 fn authorizer() -> NodeAuthorizer {
     let mut authorizer = NodeAuthorizer::default();
     authorizer.graph.upsert(WatchedKind::Pod, &pod("a"));
     authorizer.graph.upsert(WatchedKind::PersistentVolume, &volume());
+    authorizer.graph.upsert(WatchedKind::Ingress, &ingress());
     let on_a = |name: &str| json!({"metadata": {"name": name}, "spec": {"nodeName": "a"}});
     authorizer.graph.upsert(WatchedKind::VolumeAttachment, &on_a("va-1"));
     authorizer.graph.upsert(WatchedKind::ResourceSlice, &on_a("slice-1"));
@@ -95,6 +100,7 @@ fn nodes_reach_what_their_pods_use() {
             assert!(!other, "another node: {text}");
         }
     };
+    check("get /secrets other/tls", false);
     check("get /configmaps ns/env-map", true);
     check("watch /configmaps ns/kube-root-ca.crt", true);
     check("get /persistentvolumeclaims ns/data", true);
@@ -131,7 +137,8 @@ fn nodes_reach_what_their_pods_use() {
     check("update /pods ns/web", false);
     check("get /nodes b", false);
     check("list /nodes", false);
-    check("delete /nodes a", false);
+    check("delete /nodes a", true);
+    check("delete /nodes b", false);
     check("update /nodes b", false);
     check("get coordination.k8s.io/leases kube-node-lease/b", false);
     check("get coordination.k8s.io/leases kube-system/a", false);
@@ -148,6 +155,8 @@ fn what_every_node_may() {
         assert!(authorizer.allows(&node("b"), &wanted(text)).is_allowed(), "{text}");
     };
     check("list /services");
+    // The certificate of an Ingress, for every node's router to show.
+    check("watch /secrets ns/tls");
     check("create /events ns/");
     check("create /nodes");
     check("create /pods ns/");
@@ -213,6 +222,7 @@ fn rights_end_with_the_pod() {
     authorizer.graph.remove(WatchedKind::PersistentVolume, "", "pv-1");
     authorizer.graph.remove(WatchedKind::VolumeAttachment, "", "va-1");
     authorizer.graph.remove(WatchedKind::ResourceSlice, "", "slice-1");
+    authorizer.graph.remove(WatchedKind::Ingress, "ns", "i");
     assert!(authorizer.graph.is_empty(), "nothing is left behind: {:?}", authorizer.graph);
 }
 
@@ -234,6 +244,7 @@ fn nonsense_relates_to_nothing() {
         WatchedKind::PersistentVolume,
         WatchedKind::VolumeAttachment,
         WatchedKind::ResourceSlice,
+        WatchedKind::Ingress,
     ];
     for kind in kinds {
         for object in

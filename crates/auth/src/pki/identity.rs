@@ -18,7 +18,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn new(certificate: Vec<u8>, key: &KeyPair) -> Self {
+    pub(super) fn new(certificate: Vec<u8>, key: &KeyPair) -> Self {
         Identity { certificate, key: key.serialize_der() }
     }
 
@@ -67,16 +67,21 @@ impl Identity {
         Subject::read(certificate.subject()).ok()
     }
 
+    /// From when until when the certificate is valid, in seconds since 1970.
+    pub fn validity(&self) -> Option<(i64, i64)> {
+        let (_, certificate) = X509Certificate::from_der(&self.certificate).ok()?;
+        let validity = certificate.validity();
+        Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+    }
+
     /// Less than a third of the lifetime is left, or the clock says that it has not begun.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        let Ok((_, certificate)) = X509Certificate::from_der(&self.certificate) else { return true };
-        let validity = certificate.validity();
-        let (from, until) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+        let Some((from, until)) = self.validity() else { return true };
         now.as_second() < from || (until - now.as_second()) < (until - from) / 3
     }
 
     /// Why this certificate must be issued anew, if it must.
-    pub fn reason_to_reissue(
+    pub(super) fn reason_to_reissue(
         &self,
         wanted: &Profile,
         authority: &[u8],

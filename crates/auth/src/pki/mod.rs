@@ -19,11 +19,12 @@ mod csr;
 #[cfg(test)]
 mod csr_tests;
 mod error;
-mod file;
+pub mod file;
 mod identity;
 mod kubeconfig;
 mod names;
 mod pem;
+mod pin;
 mod serving;
 mod subject;
 #[cfg(test)]
@@ -37,14 +38,15 @@ use jiff::{SignedDuration, Timestamp};
 pub use authority::Usage;
 pub use csr::{Csr, CsrError, Signer};
 pub use error::PkiError;
+pub use identity::Identity;
 pub use kubeconfig::{Kubeconfig, write_kubeconfig};
 pub use names::{AltNames, ServingNames};
-pub(crate) use pem::encode as encode_pem;
-pub use serving::{ServingCert, kubelet_client_config, server_config};
+pub use pem::encode as encode_pem;
+pub use pin::public_key_pin;
+pub use serving::{LiveIdentity, kubelet_client_config, server_config};
 pub use subject::Subject;
 
 use self::authority::{Authority, Profile};
-use self::identity::Identity;
 use crate::service_account_token::SigningKeys;
 use crate::user::MASTERS;
 
@@ -59,7 +61,7 @@ const RESTORE_TOKEN_KEY: &str = "Restore it from a backup, or delete it and star
 pub struct Pki {
     directory: PathBuf,
     current: RwLock<Arc<Credentials>>,
-    serving: Arc<ServingCert>,
+    serving: Arc<LiveIdentity>,
     /// Held while files are written, so that two renewals cannot mix.
     renewal: Mutex<ServingNames>,
 }
@@ -78,7 +80,8 @@ impl Pki {
     pub fn load_or_create(directory: &Path, names: &ServingNames, now: Timestamp) -> Result<Self, PkiError> {
         file::create_directory(directory)?;
         let (credentials, _) = Credentials::load(directory, names, now)?;
-        let serving = Arc::new(ServingCert::new(&credentials.serving)?);
+        let serving =
+            Arc::new(LiveIdentity::below(&credentials.serving, credentials.authority.certificate_der())?);
         Ok(Pki {
             directory: directory.to_owned(),
             current: RwLock::new(Arc::new(credentials)),
@@ -105,7 +108,7 @@ impl Pki {
             *names = new_names.clone();
         }
         if changed {
-            self.serving.swap(&credentials.serving)?;
+            self.serving.swap_below(&credentials.serving, credentials.authority.certificate_der())?;
             *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
         }
         Ok(changed)
@@ -129,8 +132,18 @@ impl Pki {
         self.current().authority.certificate_der().to_vec()
     }
 
+    /// What a join token says of the authority; see [`public_key_pin`].
+    pub fn ca_pin(&self) -> String {
+        public_key_pin(self.current().authority.certificate_der()).unwrap_or_default()
+    }
+
+    /// The names and addresses that only an API server may show.
+    pub fn serving_names(&self) -> AltNames {
+        self.renewal.lock().unwrap_or_else(PoisonError::into_inner).alt_names()
+    }
+
     /// What the TLS listener shows; it follows renewals.
-    pub fn serving_cert(&self) -> Arc<ServingCert> {
+    pub fn serving_cert(&self) -> Arc<LiveIdentity> {
         self.serving.clone()
     }
 
@@ -155,7 +168,7 @@ impl Pki {
         let next = SigningKeys::generate().map_err(token_key_failed)?;
         file::write_atomically(&self.directory.join("service-account.pem"), &next.private_key_pem(), 0o600)?;
         let (credentials, _) = Credentials::load(&self.directory, &names, now)?;
-        self.serving.swap(&credentials.serving)?;
+        self.serving.swap_below(&credentials.serving, credentials.authority.certificate_der())?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
         Ok(())
     }
@@ -173,17 +186,16 @@ impl Pki {
         Ok((identity.certificate_pem(), identity.key_pem()))
     }
 
-    /// A new serving certificate, e.g. for a kubelet on this host: `(certificate, key)` in PEM.
+    /// A new serving certificate with its key, e.g. for a kubelet on this host.
     pub fn issue_server(
         &self,
         subject: Subject,
         alt_names: AltNames,
         lifetime: SignedDuration,
         now: Timestamp,
-    ) -> Result<(String, String), PkiError> {
+    ) -> Result<Identity, PkiError> {
         let profile = Profile { subject, alt_names, usage: Usage::Server, lifetime };
-        let identity = self.current().authority.issue(&profile, now)?;
-        Ok((identity.certificate_pem(), identity.key_pem()))
+        self.current().authority.issue(&profile, now)
     }
 
     /// The administrator's kubeconfig, all inline.

@@ -6,27 +6,37 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::client::ResolvesClientCert;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use rustls_pki_types::CertificateDer;
 
 use super::identity::Identity;
 use super::{Pki, PkiError};
 
-/// The certificate for new connections; renewal swaps it while the listener runs.
-pub struct ServingCert {
+/// What is shown on new connections; renewal swaps it while listeners and clients run.
+pub struct LiveIdentity {
     current: RwLock<Arc<CertifiedKey>>,
 }
 
-impl ServingCert {
-    pub(super) fn new(identity: &Identity) -> Result<Self, PkiError> {
-        Ok(ServingCert { current: RwLock::new(certified(identity)?) })
+impl LiveIdentity {
+    pub fn new(identity: &Identity) -> Result<Self, PkiError> {
+        LiveIdentity::below(identity, &[])
     }
 
-    pub(super) fn swap(&self, identity: &Identity) -> Result<(), PkiError> {
-        let next = certified(identity)?;
+    /// Also shows the authority's certificate, so that someone who knows only its hash can find it.
+    pub(super) fn below(identity: &Identity, authority: &[u8]) -> Result<Self, PkiError> {
+        Ok(LiveIdentity { current: RwLock::new(certified(identity, authority)?) })
+    }
+
+    pub fn swap(&self, identity: &Identity) -> Result<(), PkiError> {
+        self.swap_below(identity, &[])
+    }
+
+    pub(super) fn swap_below(&self, identity: &Identity, authority: &[u8]) -> Result<(), PkiError> {
+        let next = certified(identity, authority)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
@@ -36,15 +46,25 @@ impl ServingCert {
     }
 }
 
-impl fmt::Debug for ServingCert {
+impl fmt::Debug for LiveIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ServingCert")
+        f.write_str("LiveIdentity")
     }
 }
 
-impl ResolvesServerCert for ServingCert {
+impl ResolvesServerCert for LiveIdentity {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current())
+    }
+}
+
+impl ResolvesClientCert for LiveIdentity {
+    fn resolve(&self, _hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 
@@ -82,8 +102,11 @@ fn roots(pki: &Pki) -> Result<RootCertStore, PkiError> {
     Ok(roots)
 }
 
-fn certified(identity: &Identity) -> Result<Arc<CertifiedKey>, PkiError> {
+fn certified(identity: &Identity, authority: &[u8]) -> Result<Arc<CertifiedKey>, PkiError> {
     let provider: CryptoProvider = ring::default_provider();
-    let chain = vec![CertificateDer::from(identity.certificate_der().to_vec())];
+    let mut chain = vec![CertificateDer::from(identity.certificate_der().to_vec())];
+    if !authority.is_empty() {
+        chain.push(CertificateDer::from(authority.to_vec()));
+    }
     Ok(Arc::new(CertifiedKey::from_der(chain, identity.key_der(), &provider)?))
 }

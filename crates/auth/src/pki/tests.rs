@@ -285,6 +285,7 @@ fn client_certificates_are_optional_but_must_be_ours() {
     let server = pki
         .issue_server(Subject::new("system:node:a", &["system:nodes"]), AltNames::default(), YEAR, now())
         .unwrap();
+    let server = (server.certificate_pem(), server.key_pem());
     assert!(shake_hands(&pki, Some(server)).is_err(), "a serving certificate is no client's");
 }
 

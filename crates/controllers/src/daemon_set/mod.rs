@@ -13,6 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches, key_of};
 
 use crate::claim::Candidates;
+use crate::history::Revisions;
 use crate::orphans::wake_owners_of_orphans;
 
 pub struct DaemonSets;
@@ -20,7 +21,7 @@ pub struct DaemonSets;
 pub struct Observed {
     set: Arc<DaemonSet>,
     pods: Candidates<Pod>,
-    revisions: Vec<Arc<ControllerRevision>>,
+    revisions: Revisions,
     nodes: Vec<Arc<Node>>,
 }
 
@@ -37,6 +38,7 @@ impl Controller for DaemonSets {
         watches.owned::<Pod, DaemonSet>();
         watches.owned::<ControllerRevision, DaemonSet>();
         wake_owners_of_orphans::<Pod, DaemonSet>(watches, selector);
+        wake_owners_of_orphans::<ControllerRevision, DaemonSet>(watches, selector);
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Node>(move |old, new| {
             // Heartbeats make no difference.
@@ -50,8 +52,7 @@ impl Controller for DaemonSets {
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
         let set = caches.of::<DaemonSet>().get(key)?;
-        let uid = set.metadata.uid.as_deref().unwrap_or("");
-        let revisions = caches.of::<ControllerRevision>().controlled_by(uid);
+        let revisions = Revisions::of(caches, &*set, &selector(&set), &set.spec.template, collisions(&set));
         let pods = Candidates::of(&caches.of::<Pod>(), &*set, &selector(&set));
         Some(Observed { revisions, pods, nodes: caches.of::<Node>().list(), set })
     }
@@ -63,6 +64,11 @@ impl Controller for DaemonSets {
 
 fn selector(set: &DaemonSet) -> Selector {
     Selector::new(Some(&set.spec.selector))
+}
+
+/// How often the name of a revision was taken by another.
+fn collisions(set: &DaemonSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0)
 }
 
 #[cfg(test)]

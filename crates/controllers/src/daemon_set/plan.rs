@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_runtime::{Action, Notice, Plan, key_of};
 
-use super::{Observed, placement, selector, status, update};
+use super::{Observed, collisions, placement, selector, status, update};
 use crate::claim::claim;
 use crate::history::{History, REVISION_LABEL};
 use crate::pods;
 use crate::template::{creation_told, deletion_told, pod_for};
 
-/// A failed daemon is replaced after this long.
+/// At most one daemon in this time is made on a node: one that fails at once is not replaced at once.
 const FAILED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A node with the pods of the set that are on it.
@@ -40,9 +40,21 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let claimed = claim(set, &selector(set), &seen.pods);
     plan.actions = claimed.actions;
-    let collisions = set.status.as_ref().and_then(|s| s.collision_count).unwrap_or(0);
-    let history =
-        History::new(set, &set.spec.template, REVISION_LABEL, collisions, seen.revisions.clone(), &mut plan);
+    let history = History::new(
+        set,
+        &selector(set),
+        &set.spec.template,
+        REVISION_LABEL,
+        collisions(set),
+        &seen.revisions,
+        &mut plan,
+    );
+    if history.has_collided {
+        let mut status = set.status.clone().unwrap_or_default();
+        status.collision_count = Some(collisions(set) + 1);
+        plan.status(set, DaemonSet { status: Some(status), ..set.clone() });
+        return plan;
+    }
     let labels = history.current().and_then(|revision| revision.metadata.labels.clone());
     let Some(hash) = labels.and_then(|labels| labels.get(REVISION_LABEL).cloned()) else { return plan };
     let places = places(seen, &claimed.mine);
@@ -136,8 +148,7 @@ fn manage(round: &mut Round<'_>) {
 
 fn replace_failed(round: &mut Round<'_>, place: &Place, failed: &[Arc<Pod>]) {
     for pod in failed {
-        let ended = pods::condition(pod, "Ready").and_then(|c| c.last_transition_time.as_ref());
-        let due = ended.map_or(round.now, |time| time.0 + FAILED_PAUSE);
+        let due = pods::created(pod).map_or(round.now, |made| made + FAILED_PAUSE);
         if due > round.now {
             round.plan.again_at(due, round.now);
             continue;

@@ -35,7 +35,7 @@ pub(super) fn evicted_at(pod: &Pod, taints: &[Taint], now: Timestamp) -> Option<
 pub(super) fn failover_at(pod: &Pod, heard: Timestamp, lease: Option<SignedDuration>) -> Option<Timestamp> {
     let seconds = SignedDuration::from_secs(failover_seconds(pod)?);
     // A lease is renewed every quarter of its time: half of it is two signs of life missed.
-    let least = lease.unwrap_or(super::GRACE) / 2;
+    let least = lease.unwrap_or(super::DEFAULT_GRACE) / 2;
     heard.checked_add(seconds.max(least)).ok()
 }
 

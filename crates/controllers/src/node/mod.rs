@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 
 use crate::pods::node_name;
 
-/// After this long without a sign of life a node counts as unreachable.
-const GRACE: SignedDuration = SignedDuration::from_secs(40);
+/// After this long without a sign of life a node counts as unreachable, unless told otherwise.
+pub const DEFAULT_GRACE: SignedDuration = SignedDuration::from_secs(40);
 const LEASES: &str = "kube-node-lease";
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -31,17 +31,20 @@ pub struct NodeLifecycle {
     /// When each node was last heard.
     heard: Arc<Mutex<HashMap<String, Timestamp>>>,
     clock: Clock,
+    grace: SignedDuration,
 }
 
 impl NodeLifecycle {
-    pub fn new(clock: Clock) -> Self {
-        NodeLifecycle { heard: Arc::default(), clock }
+    pub fn new(clock: Clock, grace: SignedDuration) -> Self {
+        NodeLifecycle { heard: Arc::default(), clock, grace }
     }
 }
 
 pub struct Observed {
     node: Arc<Node>,
     heard: Timestamp,
+    /// How long it may be silent.
+    grace: SignedDuration,
     /// How long the node's lease lasts, if it has one.
     lease: Option<SignedDuration>,
     /// Somebody in the cluster was heard lately.
@@ -93,8 +96,11 @@ impl Controller for NodeLifecycle {
         let now = (self.clock)();
         let heard = self.heard.lock();
         let heard_at = heard.get(&key.name).copied().unwrap_or(now);
-        let is_silent = now.duration_since(heard_at) >= GRACE;
-        let anybody_heard = heard.values().any(|at| now.duration_since(*at) < GRACE);
+        let lease = lasts.map(|seconds| SignedDuration::from_secs(i64::from(seconds)));
+        // A node that has not heard of a shorter grace yet says so by its lease.
+        let grace = lease.unwrap_or_default().min(DEFAULT_GRACE).max(self.grace);
+        let is_silent = now.duration_since(heard_at) >= grace;
+        let anybody_heard = heard.values().any(|at| now.duration_since(*at) < self.grace);
         drop(heard);
         let is_fine = conditions::is_ready(&node) && !is_silent && !taints::has_no_execute(&node);
         let on_node = |pod: &Arc<Pod>| node_name(pod) == Some(&key.name);
@@ -102,8 +108,7 @@ impl Controller for NodeLifecycle {
             true => Vec::new(),
             false => caches.of::<Pod>().list().into_iter().filter(on_node).collect(),
         };
-        let lease = lasts.map(|seconds| SignedDuration::from_secs(i64::from(seconds)));
-        Some(Observed { node, heard: heard_at, lease, anybody_heard, pods })
+        Some(Observed { node, heard: heard_at, grace, lease, anybody_heard, pods })
     }
 
     fn plan(&self, seen: &Observed, now: Timestamp) -> Plan {

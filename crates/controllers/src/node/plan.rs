@@ -6,13 +6,13 @@ use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Action, Notice, Plan, Target};
 use serde_json::json;
 
-use super::{GRACE, Observed, conditions, eviction, taints};
+use super::{Observed, conditions, eviction, taints};
 use crate::pods;
 
 pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let node = &*seen.node;
-    let given_up_at = seen.heard + GRACE;
+    let given_up_at = seen.heard + seen.grace;
     if given_up_at > now {
         plan.again_at(given_up_at, now);
     } else {
@@ -47,7 +47,7 @@ fn tell_not_ready(node: &Node, plan: &mut Plan) {
 }
 
 fn evict(seen: &Observed, taints: &[Taint], now: Timestamp, plan: &mut Plan) {
-    let in_trouble = !conditions::is_ready(&seen.node) || now >= seen.heard + GRACE / 2;
+    let in_trouble = !conditions::is_ready(&seen.node) || now >= seen.heard + seen.grace / 2;
     for pod in seen.pods.iter().filter(|pod| !pods::is_terminating(pod)) {
         let by_taint = eviction::evicted_at(pod, taints, now);
         let early =

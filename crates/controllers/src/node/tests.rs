@@ -63,7 +63,7 @@ fn failing(pods: &[Pod]) -> Simulation {
         let key = key_of(&world.insert(pod));
         set_pod_phase(&mut world, &key, "Running");
     }
-    let lifecycle = NodeLifecycle::new(world.clock());
+    let lifecycle = NodeLifecycle::new(world.clock(), DEFAULT_GRACE);
     let heard = lifecycle.heard.clone();
     Simulation::new(world).with(lifecycle).with_actor(Box::new(move |world| {
         heard.lock().insert("alive".to_owned(), world.now());
@@ -121,7 +121,7 @@ fn if_nobody_is_heard_nobody_is_evicted() {
         world.insert(&node("dead", "True", json!({})));
         world.insert(&pod("p", "dead", tolerating(0), json!({})));
         let clock = world.clock();
-        Simulation::new(world).with(NodeLifecycle::new(clock))
+        Simulation::new(world).with(NodeLifecycle::new(clock, DEFAULT_GRACE))
     };
     check_convergence(build, |simulation| {
         let dead: Node = simulation.world.get(&Key::new("", "dead")).unwrap();
@@ -135,7 +135,7 @@ fn a_node_that_says_it_is_not_ready_is_believed_and_comes_back() {
     let mut world = World::default();
     world.insert(&node("n", "False", json!({})));
     let clock = world.clock();
-    let mut simulation = Simulation::new(world).with(NodeLifecycle::new(clock));
+    let mut simulation = Simulation::new(world).with(NodeLifecycle::new(clock, DEFAULT_GRACE));
     simulation.stop_at(SignedDuration::from_secs(1));
     simulation.settle().unwrap();
     let key = Key::new("", "n");
@@ -145,4 +145,30 @@ fn a_node_that_says_it_is_not_ready_is_believed_and_comes_back() {
     });
     simulation.settle().unwrap();
     assert_eq!(shown(&simulation.world.get(&key).unwrap()), [""; 0]);
+}
+
+#[test]
+fn a_node_that_promised_less_gets_more_time() {
+    let check = |lease: Option<i32>, after: i64, ready: &str| {
+        let mut world = World::default();
+        world.insert(&node("alive", "True", json!({})));
+        world.insert(&node("dead", "True", json!({})));
+        if let Some(seconds) = lease {
+            let lease = json!({"metadata": {"name": "dead", "namespace": LEASES}, "spec": {"leaseDurationSeconds": seconds}});
+            world.insert(&serde_json::from_value::<Lease>(lease).unwrap());
+        }
+        let lifecycle = NodeLifecycle::new(world.clock(), SignedDuration::from_secs(3));
+        let mut simulation = Simulation::new(world).with(lifecycle);
+        simulation.stop_at(SignedDuration::from_secs(after));
+        simulation.settle().unwrap();
+        let dead: Node = simulation.world.get(&Key::new("", "dead")).unwrap();
+        assert_eq!(conditions::get(&dead, "Ready").unwrap().status, ready, "{lease:?} after {after} s");
+    };
+    check(None, 2, "True");
+    check(None, 4, "Unknown");
+    check(Some(3), 4, "Unknown");
+    check(Some(40), 39, "True");
+    check(Some(40), 41, "Unknown");
+    // Nobody is waited for for ever.
+    check(Some(100_000), 41, "Unknown");
 }

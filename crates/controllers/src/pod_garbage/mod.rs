@@ -93,7 +93,13 @@ impl Controller for PodGarbage {
             Observed::Pod { pod, has_node: false } => lost_its_node(pod, &mut plan),
             // Deleted before it went anywhere: no kubelet will ever confirm it.
             Observed::Pod { pod, .. } if pods::is_terminating(pod) && pods::node_name(pod).is_none() => {
-                plan.act(Action::delete(&**pod).with_grace(0));
+                // Whoever holds it by a finalizer waits for its end.
+                if pod.metadata.finalizers.is_some() && !pods::is_finished(pod) {
+                    plan.act(Action::patch_status(&**pod, json!({"phase": "Failed"})));
+                }
+                if pod.metadata.deletion_grace_period_seconds != Some(0) {
+                    plan.act(Action::delete(&**pod).with_grace(0));
+                }
             }
             Observed::Pod { .. } => {}
         }

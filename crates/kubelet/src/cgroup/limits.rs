@@ -25,6 +25,26 @@ pub fn apply(hierarchy: &Hierarchy, cgroup: &str, limits: &PodLimits) -> io::Res
     Ok(())
 }
 
+/// Raises limits to at least these; lowers none.
+pub fn grow(hierarchy: &Hierarchy, cgroup: &str, limits: &PodLimits) -> io::Result<()> {
+    for (controller, file, value) in settings(hierarchy, limits) {
+        let path = hierarchy.dir(controller, cgroup).join(file);
+        if is_more(&value, &fs::read_to_string(&path)?) {
+            fs::write(path, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares two contents of a limit file, where `max` and negative numbers are no limit at all.
+fn is_more(new: &str, old: &str) -> bool {
+    let amount = |text: &str| match text.split_whitespace().next().map(str::parse::<i64>) {
+        Some(Ok(number)) if number >= 0 => number,
+        _ => i64::MAX,
+    };
+    amount(new) > amount(old)
+}
+
 /// Sets the weight of a whole class of pods.
 pub fn set_cpu_shares(hierarchy: &Hierarchy, cgroup: &str, shares: i64) -> io::Result<()> {
     hierarchy.create(&["cpu"], cgroup)?;
@@ -49,19 +69,18 @@ fn settings(hierarchy: &Hierarchy, limits: &PodLimits) -> Vec<(&'static str, &'s
     let (file, shares) = cpu_shares(hierarchy, limits.cpu_shares);
     let mut all = vec![("cpu", file, shares)];
     let v2 = matches!(hierarchy, Hierarchy::V2(_));
-    if let Some(quota) = limits.cpu_quota {
-        match v2 {
-            true => all.push(("cpu", "cpu.max", format!("{quota} {PERIOD}"))),
-            false => {
-                all.push(("cpu", "cpu.cfs_period_us", PERIOD.to_string()));
-                all.push(("cpu", "cpu.cfs_quota_us", quota.to_string()));
-            }
+    // No limit is written down too: there may have been one before.
+    let none = if v2 { "max" } else { "-1" };
+    let written = |limit: Option<i64>| limit.map_or(none.to_owned(), |limit| limit.to_string());
+    match v2 {
+        true => all.push(("cpu", "cpu.max", format!("{} {PERIOD}", written(limits.cpu_quota)))),
+        false => {
+            all.push(("cpu", "cpu.cfs_period_us", PERIOD.to_string()));
+            all.push(("cpu", "cpu.cfs_quota_us", written(limits.cpu_quota)));
         }
     }
-    if let Some(bytes) = limits.memory {
-        let file = if v2 { "memory.max" } else { "memory.limit_in_bytes" };
-        all.push(("memory", file, bytes.to_string()));
-    }
+    let file = if v2 { "memory.max" } else { "memory.limit_in_bytes" };
+    all.push(("memory", file, written(limits.memory)));
     if let Some(pids) = limits.pids {
         all.push(("pids", "pids.max", pids.to_string()));
     }
@@ -97,6 +116,16 @@ mod tests {
             Hierarchy::V2("/c".into()),
             &["cpu.weight=39", "cpu.max=50000 100000", "memory.max=4096", "pids.max=9"],
         );
+    }
+
+    #[test]
+    fn limits_that_grow() {
+        let check = |new: &str, old: &str, want: bool| assert_eq!(is_more(new, old), want, "{new} {old}");
+        check("2", "1\n", true);
+        check("1", "2\n", false);
+        check("max", "7\n", true);
+        check("-1", "max\n", false);
+        check("200 100000", "100 100000\n", true);
     }
 
     #[test]

@@ -8,5 +8,5 @@ mod limits;
 mod usage;
 
 pub use hierarchy::{Hierarchy, remove_tree};
-pub use limits::{PodLimits, apply, set_cpu_shares};
+pub use limits::{PodLimits, apply, grow, set_cpu_shares};
 pub use usage::{Usage, machine_usage, usage};

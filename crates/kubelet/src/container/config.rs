@@ -50,6 +50,7 @@ pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
         annotations: HashMap::from([
             (CONTAINER_HASH.to_owned(), container.hash.clone()),
             (RESTART_DELAY.to_owned(), request.restart_delay.as_secs().to_string()),
+            (RESOURCES.to_owned(), container.resources.clone()),
             (TERMINATION_MESSAGE.to_owned(), request.termination_message),
         ]),
         log_path: format!("{}/{}.log", spec.name, request.attempt),

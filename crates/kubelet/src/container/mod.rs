@@ -11,5 +11,5 @@ pub use config::{Request, container_config};
 pub use env::environment;
 pub use expand::expand;
 pub use field_ref::{FieldError, Placement, field, resource};
-pub use resources::{cpu_quota, cpu_shares};
+pub use resources::{cpu_quota, cpu_shares, linux_resources};
 pub use security::{container_security, sandbox_security};

@@ -111,6 +111,7 @@ fn record(sandbox_id: String, status: cri::ContainerStatus) -> ContainerRecord {
         hash: annotation(CONTAINER_HASH),
         restart_delay: Duration::from_secs(annotation(RESTART_DELAY).parse().unwrap_or_default()),
         termination_message: annotation(TERMINATION_MESSAGE),
+        resources: annotation(RESOURCES),
         log_path: status.log_path,
         id: status.id,
     }
@@ -239,6 +240,19 @@ impl Runtime for Cri {
         let mut stop = Request::new(cri::StopContainerRequest { container_id: id.to_owned(), timeout });
         stop.set_timeout(grace + CALL_TIMEOUT);
         if_there(self.runtime.clone().stop_container(stop).await.map(drop))
+    }
+
+    async fn update_resources(
+        &self,
+        id: &str,
+        resources: cri::LinuxContainerResources,
+    ) -> Result<(), RuntimeError> {
+        let update = call(cri::UpdateContainerResourcesRequest {
+            container_id: id.to_owned(),
+            linux: Some(resources),
+            ..Default::default()
+        });
+        Ok(self.runtime.clone().update_container_resources(update).await.map(drop)?)
     }
 
     async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError> {

@@ -9,5 +9,7 @@ pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 pub const CONTAINER_HASH: &str = "io.kubernetes.container.hash";
 /// Seconds to wait before the next start should this container end: the back-off survives the agent.
 pub const RESTART_DELAY: &str = "minik8s.io/restart-delay";
+/// Requests and limits that the container was made with.
+pub const RESOURCES: &str = "minik8s.io/resources";
 /// File on the node that the container sees as its termination message.
 pub const TERMINATION_MESSAGE: &str = "minik8s.io/termination-message";

@@ -13,7 +13,7 @@ pub use record::{ContainerRecord, ContainerState, PodRecord, SandboxRecord};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_cri::v1::{AuthConfig, ContainerConfig, PodSandboxConfig};
+use k8s_cri::v1::{AuthConfig, ContainerConfig, LinuxContainerResources, PodSandboxConfig};
 use thiserror::Error;
 
 #[derive(Debug, Clone, Error)]
@@ -96,6 +96,12 @@ pub trait Runtime: Send + Sync + 'static {
     async fn start_container(&self, id: &str) -> Result<(), RuntimeError>;
     /// Sends the stop signal, then kills after `grace`.
     async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError>;
+    /// Changes the limits of a running container.
+    async fn update_resources(
+        &self,
+        id: &str,
+        resources: LinuxContainerResources,
+    ) -> Result<(), RuntimeError>;
     /// Makes the runtime write on in a new log file.
     async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError>;
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError>;

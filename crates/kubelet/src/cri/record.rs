@@ -36,6 +36,8 @@ pub struct ContainerRecord {
     pub image_id: String,
     pub hash: String,
     pub restart_delay: Duration,
+    /// Requests and limits it was made with, as the agent wrote them down.
+    pub resources: String,
     pub log_path: String,
     /// File on the node that holds what the container left as its last words.
     pub termination_message: String,

@@ -5,12 +5,14 @@ mod manifest;
 mod name;
 mod pause;
 mod recipe;
+mod samples;
 mod store;
 
 pub use archive::{Archive, ArchiveError};
 pub use name::normalize;
 pub use pause::{PAUSE_IMAGE, pause_archive};
 pub use recipe::Recipe;
+pub use samples::{BUSYBOX, WEB, busybox, load, web};
 pub use store::{ImageStore, Progress, StoreError, StoredImage};
 
 /// containerd's namespace for everything that CRI sees.

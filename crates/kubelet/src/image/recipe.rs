@@ -30,6 +30,12 @@ impl Recipe {
         Recipe { name: name.to_owned(), ..Recipe::default() }
     }
 
+    /// The same image under another name.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.to_owned();
+        self
+    }
+
     pub fn file(mut self, path: &str, mode: u32, content: Vec<u8>) -> Self {
         self.entries.push((path.to_owned(), Entry::File { mode, content }));
         self

@@ -4,25 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::lease::renew_lease;
 use super::status::{Observation, default_labels, node_status};
+use crate::cni;
 use crate::context::Context;
 use crate::cri::{Cri, Runtime};
 use crate::pressure::Pressure;
 
-/// How often the lease is renewed and the status looked at.
-const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How often an unchanged status is sent.
 const STATUS: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_millis(20);
 
 pub struct NodeActor {
     context: Arc<Context>,
@@ -45,8 +47,9 @@ impl NodeActor {
             tokio::time::sleep(RETRY).await;
         };
         info!(node = self.context.config.node_name, "registered");
+        self.open_network().await;
         let mut sent: Option<(Value, Instant)> = None;
-        let mut ticks = tokio::time::interval(HEARTBEAT);
+        let mut ticks = tokio::time::interval(self.context.config.heartbeat);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -68,6 +71,40 @@ impl NodeActor {
         Api::all(self.context.client.clone())
     }
 
+    /// Waits for the pods' range of addresses and tells the runtime. Until then the node is not ready.
+    async fn open_network(&self) {
+        let config = &self.context.config;
+        if config.pod_cidr.is_some() || config.cri_endpoint.is_some() {
+            return;
+        }
+        let range = loop {
+            let given = await_condition(self.api(), &config.node_name, |node: Option<&core::Node>| {
+                node.and_then(pod_range).is_some()
+            });
+            match given.await {
+                Ok(Some(node)) => match pod_range(&node) {
+                    Some(range) => break range,
+                    None => continue,
+                },
+                Ok(None) => continue,
+                Err(error) => warn!(%error, "waiting for the node's pod addresses"),
+            }
+            tokio::time::sleep(RETRY).await;
+        };
+        info!(%range, "the node's pod addresses");
+        while let Err(error) = cni::write(config, range) {
+            warn!(%error, "cannot write the pod network's configuration");
+            tokio::time::sleep(RETRY).await;
+        }
+        // containerd reads it in a moment; then the first report can already say that the node is ready.
+        for _ in 0..100 {
+            if matches!(self.cri.not_ready().await, Ok(None)) {
+                break;
+            }
+            tokio::time::sleep(SHORT).await;
+        }
+    }
+
     /// Makes the node object or brings its labels up to date; returns its UID.
     async fn register(&self) -> Result<String, kube::Error> {
         let config = &self.context.config;
@@ -80,8 +117,6 @@ impl NodeActor {
             },
             spec: Some(core::NodeSpec {
                 taints: Some(config.taints.clone()).filter(|taints| !taints.is_empty()),
-                pod_cidr: config.pod_cidr.map(|cidr| cidr.to_string()),
-                pod_cidrs: config.pod_cidr.map(|cidr| vec![cidr.to_string()]),
                 ..Default::default()
             }),
             status: None,
@@ -138,6 +173,11 @@ impl NodeActor {
             images: self.cri.images().await.unwrap_or_default(),
         }
     }
+}
+
+/// The range of addresses that the cluster has given to the node.
+fn pod_range(node: &core::Node) -> Option<Ipv4Net> {
+    node.spec.as_ref()?.pod_cidr.as_deref()?.parse().ok()
 }
 
 fn without_heartbeats(mut status: Value) -> Value {

@@ -9,13 +9,17 @@ use serde_json::json;
 use crate::context::Context;
 
 const NAMESPACE: &str = "kube-node-lease";
-const SECONDS: i32 = 40;
+/// A lease outlives this many missed heartbeats.
+const HEARTBEATS: u32 = 4;
 
 pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::Error> {
     let api: Api<Lease> = Api::namespaced(context.client.clone(), NAMESPACE);
     let name = &context.config.node_name;
     let now = MicroTime(Timestamp::now());
-    let patch = json!({"spec": {"holderIdentity": name, "renewTime": now}});
+    let seconds = (context.config.heartbeat * HEARTBEATS).as_secs().max(1);
+    let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
+    let spec = json!({"holderIdentity": name, "renewTime": now, "leaseDurationSeconds": seconds});
+    let patch = json!({ "spec": spec });
     match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Err(kube::Error::Api(error)) if error.code == 404 => {}
         other => return other.map(drop),
@@ -35,7 +39,7 @@ pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::
         },
         spec: Some(LeaseSpec {
             holder_identity: Some(name.clone()),
-            lease_duration_seconds: Some(SECONDS),
+            lease_duration_seconds: Some(seconds),
             renew_time: Some(now),
             ..Default::default()
         }),

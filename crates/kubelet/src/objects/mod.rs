@@ -1,7 +1,9 @@
 //! ConfigMaps and Secrets that a pod refers to, fetched before they are used.
 
+mod claims;
 mod watches;
 
+pub use claims::{ClaimError, Claims, claim_name, fetch_claims};
 pub use watches::{ObjectWatches, Subscription};
 
 use std::collections::{BTreeMap, BTreeSet};

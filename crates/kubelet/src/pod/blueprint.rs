@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use sha2::{Digest, Sha256};
 
+use super::resize::amounts;
+use crate::static_pods::{SOURCE, mirrored};
+
 /// Upstream's default for pods that say nothing.
 const DEFAULT_GRACE: i64 = 30;
 
@@ -32,6 +35,8 @@ pub struct ContainerSpec {
     pub spec: core::Container,
     pub restart: RestartPolicy,
     pub hash: String,
+    /// Requests and limits that can change while it runs, in a form to compare.
+    pub resources: String,
     /// The container whose processes an ephemeral container wants to see.
     pub target: Option<String>,
 }
@@ -122,7 +127,7 @@ impl Blueprint {
     /// Comes from a file of this node, not from the API server.
     pub fn is_static(&self) -> bool {
         let annotations = self.pod.metadata.annotations.as_ref();
-        annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"))
+        annotations.and_then(|all| all.get(SOURCE)).is_some_and(|source| source == "file")
     }
 
     /// Whether the API server was told that this very container is ready.
@@ -150,8 +155,7 @@ impl Blueprint {
 
 /// The UID under which the runtime knows a pod. A mirror pod's own UID differs from its static pod's.
 pub fn identity(pod: &core::Pod) -> String {
-    let annotation = |key: &str| pod.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
-    annotation("kubernetes.io/config.mirror").or_else(|| pod.metadata.uid.clone()).unwrap_or_default()
+    mirrored(pod).or(pod.metadata.uid.as_ref()).cloned().unwrap_or_default()
 }
 
 fn init(spec: core::Container, policy: RestartPolicy) -> ContainerSpec {
@@ -163,12 +167,13 @@ fn init(spec: core::Container, policy: RestartPolicy) -> ContainerSpec {
         }
         (own, policy) => (Kind::Init, RestartPolicy::parse(own).unwrap_or(policy)),
     };
-    ContainerSpec { kind, hash: hash(&spec), spec, restart, target: None }
+    ContainerSpec { kind, hash: hash(&spec), resources: amounts(&spec), spec, restart, target: None }
 }
 
 fn main(spec: core::Container, policy: RestartPolicy) -> ContainerSpec {
     let restart = RestartPolicy::parse(spec.restart_policy.as_deref()).unwrap_or(policy);
-    ContainerSpec { kind: Kind::Main, hash: hash(&spec), spec, restart, target: None }
+    let (hash, resources) = (hash(&spec), amounts(&spec));
+    ContainerSpec { kind: Kind::Main, hash, resources, spec, restart, target: None }
 }
 
 /// An ephemeral container has a container's fields under the same names.
@@ -176,7 +181,8 @@ fn ephemeral(container: core::EphemeralContainer) -> Option<ContainerSpec> {
     let target = container.target_container_name.clone();
     let spec: core::Container = serde_json::to_value(container).and_then(serde_json::from_value).ok()?;
     let restart = RestartPolicy::Never;
-    Some(ContainerSpec { kind: Kind::Ephemeral, hash: hash(&spec), spec, restart, target })
+    let (hash, resources) = (hash(&spec), amounts(&spec));
+    Some(ContainerSpec { kind: Kind::Ephemeral, hash, resources, spec, restart, target })
 }
 
 /// Changes when the container must be replaced. The image is all that may change in a running pod.

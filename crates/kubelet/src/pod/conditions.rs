@@ -5,7 +5,12 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::blueprint::{Blueprint, Kind};
+use super::notes::Notes;
+use super::resize;
 use crate::cri::{ContainerRecord, PodRecord};
+
+const PENDING: &str = "PodResizePending";
+const IN_PROGRESS: &str = "PodResizeInProgress";
 
 struct Verdict {
     is_true: bool,
@@ -26,6 +31,7 @@ impl Verdict {
 pub fn conditions(
     blueprint: &Blueprint,
     record: &PodRecord,
+    notes: &Notes,
     old: &core::PodStatus,
     status: &core::PodStatus,
     now: Timestamp,
@@ -48,13 +54,34 @@ pub fn conditions(
         ("PodScheduled", Verdict::yes()),
     ];
     let before = old.conditions.clone().unwrap_or_default();
-    let others = before.iter().filter(|c| own.iter().all(|(kind, _)| *kind != c.type_)).cloned();
+    let is_own =
+        |kind: &str| own.iter().any(|(own, _)| *own == kind) || [PENDING, IN_PROGRESS].contains(&kind);
+    let others = before.iter().filter(|c| !is_own(&c.type_)).cloned();
     let mut all: Vec<_> = others.collect();
-    for (kind, verdict) in own {
+    for (kind, verdict) in own.into_iter().chain(resize(blueprint, record, notes)) {
         let previous = before.iter().find(|c| c.type_ == kind);
         all.push(condition(kind, verdict, previous, blueprint.pod.metadata.generation, now));
     }
     all
+}
+
+/// Only while a resize is under way, or cannot be.
+fn resize(blueprint: &Blueprint, record: &PodRecord, notes: &Notes) -> Option<(&'static str, Verdict)> {
+    if blueprint.terminal || !resize::pod_differs(blueprint, record, notes) {
+        return None;
+    }
+    let pending = |reason, message: &String| {
+        Some((PENDING, Verdict { is_true: true, reason: Some(reason), message: Some(message.clone()) }))
+    };
+    match &notes.resize {
+        resize::Verdict::Deferred(message) => pending("Deferred", message),
+        resize::Verdict::Infeasible(message) => pending("Infeasible", message),
+        resize::Verdict::Allowed => {
+            let failure = notes.failures.values().find(|failure| failure.reason == "ResizeError");
+            let message = failure.map(|failure| failure.message.clone());
+            Some((IN_PROGRESS, Verdict { is_true: true, reason: message.as_ref().map(|_| "Error"), message }))
+        }
+    }
 }
 
 fn condition(

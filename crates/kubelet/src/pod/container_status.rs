@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::blueprint::{Blueprint, ContainerSpec, Kind};
 use super::notes::{Notes, Target};
 use super::plan::must_stop;
-use super::restart;
+use super::{resize, restart};
 use crate::cri::{ContainerRecord, ContainerState, PodRecord};
 
 pub fn container_status(
@@ -35,6 +35,7 @@ pub fn container_status(
     };
     let health = notes.health.get(&current.id);
     let running = matches!(current.state, ContainerState::Running { .. });
+    let given = resize::parse(resize::applied(current, notes)).filter(|_| running);
     let done = matches!(spec.kind, Kind::Init) && current.exit_code() == Some(0);
     core::ContainerStatus {
         name: name.clone(),
@@ -46,8 +47,19 @@ pub fn container_status(
         image: display_image(spec, current),
         image_id: current.image_id.clone(),
         container_id: Some(format!("containerd://{}", current.id)),
+        allocated_resources: given
+            .as_ref()
+            .and_then(|given| given.requests.clone())
+            .filter(|r| !r.is_empty()),
+        resources: given.map(without_empty),
         ..Default::default()
     }
+}
+
+fn without_empty(mut resources: core::ResourceRequirements) -> core::ResourceRequirements {
+    resources.requests = resources.requests.filter(|list| !list.is_empty());
+    resources.limits = resources.limits.filter(|list| !list.is_empty());
+    resources
 }
 
 /// A container that was never made, or that the runtime forgot.

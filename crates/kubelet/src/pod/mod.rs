@@ -15,6 +15,7 @@ mod operation;
 mod plan;
 mod qos;
 mod report;
+mod resize;
 mod restart;
 mod start;
 mod status;

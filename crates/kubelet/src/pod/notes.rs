@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::resize::Verdict;
+
 /// How long a failed pull is shown as such before it is shown as waiting.
 const PULL_ERROR_SHOWN: SignedDuration = SignedDuration::from_secs(1);
 
@@ -22,6 +24,10 @@ pub struct Notes {
     /// When the agent first saw that the pod must end.
     pub stopping_since: Option<Timestamp>,
     pub volumes: VolumeNotes,
+    /// Resources that this agent gave to running containers, by container id.
+    pub resized: BTreeMap<String, String>,
+    /// Whether the node can give what the pod asks for now.
+    pub resize: Verdict,
     /// Volumes and cgroups of a pod that ended are gone.
     pub released: bool,
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_cri::v1 as cri;
+use tokio::sync::oneshot;
 
 use super::blueprint::{Blueprint, Kind};
 use super::hook;
@@ -12,16 +13,18 @@ use super::limits::{cpu_request, pod_limits};
 use super::plan::Action;
 use super::qos::{self, QosClass};
 use crate::cgroup;
-use crate::container::{Placement, cpu_shares};
+use crate::container::{Placement, cpu_shares, linux_resources};
 use crate::context::Context;
 use crate::cri::{PodRecord, RuntimeError};
 use crate::events::{Severity, Subject};
-use crate::objects::Objects;
+use crate::objects::{Objects, fetch_claims};
 use crate::sandbox::{self, Surroundings};
 use crate::volume::{PodVolumes, Sources};
 
 /// What is left of the grace after a preStop hook is never less.
 const GRACE_AFTER_HOOK: Duration = Duration::from_secs(2);
+/// Nodes that do not answer must not keep a pod from ending.
+const DRAIN_BOUND: Duration = Duration::from_secs(3);
 
 /// Why an operation failed, in Kubernetes' terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +68,7 @@ impl Operation {
                 self.start_container(spec, &sandbox_id, attempt, restart_delay).await?;
             }
             Action::KillContainer { name, id, grace, why } => self.kill(&name, &id, grace, &why).await?,
+            Action::ResizeContainer { name, id, .. } => self.resize(&name, &id).await?,
             Action::RemoveContainer { id, .. } => {
                 self.runtime(self.context.runtime.remove_container(&id).await, "FailedRemoveContainer")?;
             }
@@ -115,6 +119,24 @@ impl Operation {
         cgroup::set_cpu_shares(cgroups, &cgroup, cpu_shares(milli)).map_err(failed)
     }
 
+    /// The pod's cgroup must never be smaller than its containers': it grows before and shrinks after them.
+    async fn resize(&self, name: &str, id: &str) -> Result<()> {
+        let Some(spec) = self.blueprint.container(name) else { return Ok(()) };
+        let failed = |e: String| OperationError::new("ResizeError", e);
+        let Context { config, cgroups, machine, .. } = self.context.as_ref();
+        let cgroup = sandbox::pod_cgroup(config, &self.blueprint);
+        let limits = pod_limits(&self.blueprint, config.pod_pids);
+        cgroup::grow(cgroups, &cgroup, &limits).map_err(|e| failed(format!("cgroup: {e}")))?;
+        let wanted = spec.spec.resources.clone().unwrap_or_default();
+        let resources = linux_resources(&wanted, qos::class(&self.blueprint), machine.memory as i64);
+        let updated = self.context.runtime.update_resources(id, resources).await;
+        updated.map_err(|e| failed(e.to_string()))?;
+        self.limit_pod().map_err(|e| failed(e.message))?;
+        let message = format!("Pod resize completed: container {name}: {}", spec.resources);
+        self.event(None, Severity::Normal, "ResizeCompleted", &message);
+        Ok(())
+    }
+
     async fn prepare_volumes(&self) -> Result<Done> {
         let failed = |error: String| {
             self.event(None, Severity::Warning, "FailedMount", &error);
@@ -122,6 +144,7 @@ impl Operation {
         };
         let client = &self.context.client;
         let objects = Objects::fetch(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
+        let claims = fetch_claims(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
         let (tokens, renew_at) = self
             .context
             .tokens
@@ -131,8 +154,13 @@ impl Operation {
         let (blueprint, placement) = (self.blueprint.clone(), self.placement());
         let context = self.context.clone();
         let prepared = tokio::task::spawn_blocking(move || {
-            let sources =
-                Sources { blueprint: &blueprint, placement: &placement, objects: &objects, tokens: &tokens };
+            let sources = Sources {
+                blueprint: &blueprint,
+                placement: &placement,
+                objects: &objects,
+                claims: &claims,
+                tokens: &tokens,
+            };
             PodVolumes::new(&context.config, &blueprint).prepare(&sources)
         });
         prepared.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
@@ -142,6 +170,7 @@ impl Operation {
     async fn kill(&self, name: &str, id: &str, grace: Duration, why: &str) -> Result<()> {
         let message = if why.is_empty() { format!("Stopping container {name}") } else { why.to_owned() };
         self.event(Some(name), Severity::Normal, "Killing", &message);
+        let grace = grace.saturating_sub(self.drain(grace).await).max(GRACE_AFTER_HOOK.min(grace));
         let spec = self.blueprint.container(name);
         let hook = spec.and_then(|s| s.spec.lifecycle.as_ref()?.pre_stop.clone());
         let mut left = grace;
@@ -161,6 +190,20 @@ impl Operation {
             left = grace.saturating_sub(started.elapsed()).max(GRACE_AFTER_HOOK.min(grace));
         }
         self.runtime(self.context.runtime.stop_container(id, left).await, "FailedKillPod")
+    }
+
+    /// Before a deleted pod's containers see a signal, new connections go elsewhere on all nodes. Returns how
+    /// long that took, which has a bound.
+    async fn drain(&self, grace: Duration) -> Duration {
+        let started = Instant::now();
+        let wanted = self.blueprint.deleted.is_some() && !self.blueprint.host_network();
+        if let Some(drains) = self.context.config.drains.as_ref().filter(|_| wanted) {
+            let (done, drained) = oneshot::channel();
+            if drains.send((self.blueprint.uid.clone(), done)).await.is_ok() {
+                let _ = tokio::time::timeout(DRAIN_BOUND.min(grace / 2), drained).await;
+            }
+        }
+        started.elapsed()
     }
 
     async fn release(&self) -> Result<()> {

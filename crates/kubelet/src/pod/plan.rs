@@ -9,11 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::blueprint::{Blueprint, ContainerSpec, Kind};
 use super::notes::{End, Notes, Target};
+use super::resize::{self, Verdict};
 use super::restart;
 use crate::cri::{ContainerRecord, ContainerState, PodRecord};
 
 /// The newest incarnation and the one before it, for `kubectl logs --previous`.
 const INCARNATIONS_KEPT: usize = 2;
+/// How often a resize that found no room is tried again.
+const DEFERRED_RESIZE: SignedDuration = SignedDuration::from_secs(3);
 /// Even without grace a container gets the chance to see its signal.
 const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
@@ -39,6 +42,12 @@ pub enum Action {
         grace: Duration,
         why: String,
     },
+    /// Gives a running container the resources of its spec.
+    ResizeContainer {
+        name: String,
+        id: String,
+        resources: String,
+    },
     RemoveContainer {
         name: String,
         id: String,
@@ -59,11 +68,29 @@ impl Action {
         match self {
             Action::StartContainer { name, .. }
             | Action::KillContainer { name, .. }
+            | Action::ResizeContainer { name, .. }
             | Action::RemoveContainer { name, .. } => Target::Container(name.clone()),
             Action::SyncVolumes => Target::Volumes,
             Action::RunSandbox { .. } | Action::StopSandbox { .. } | Action::Release | Action::Remove => {
                 Target::Pod
             }
+        }
+    }
+}
+
+impl Action {
+    /// Its name in the agent's figures.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Action::RunSandbox { .. } => "run_podsandbox",
+            Action::StartContainer { .. } => "start_container",
+            Action::KillContainer { .. } => "stop_container",
+            Action::ResizeContainer { .. } => "update_container_resources",
+            Action::RemoveContainer { .. } => "remove_container",
+            Action::StopSandbox { .. } => "stop_podsandbox",
+            Action::SyncVolumes => "sync_volumes",
+            Action::Release => "release",
+            Action::Remove => "remove_podsandbox",
         }
     }
 }
@@ -265,6 +292,8 @@ impl Planner<'_> {
                         self.blueprint.grace,
                         &format!("Container {} definition changed, will be restarted", current.name),
                     );
+                } else if resize::differs(spec, current, self.notes) {
+                    self.resize(spec, current);
                 }
             }
             ContainerState::Exited { code, .. } => {
@@ -277,6 +306,22 @@ impl Planner<'_> {
                     return self.wake_at(Some(at));
                 }
                 self.start(spec, sandbox_id, current.attempt + 1, restart::next_delay(current), None);
+            }
+        }
+    }
+
+    /// What the node cannot give is looked at again when pods went, and once in a while.
+    fn resize(&mut self, spec: &ContainerSpec, current: &ContainerRecord) {
+        let (name, id) = (current.name.clone(), current.id.clone());
+        match &self.notes.resize {
+            Verdict::Infeasible(_) => {}
+            Verdict::Deferred(_) => self.wake_at(self.now.checked_add(DEFERRED_RESIZE).ok()),
+            Verdict::Allowed if resize::wants_restart(spec, resize::applied(current, self.notes)) => {
+                let why = format!("Container {name} resize requires restart");
+                self.kill(current, self.blueprint.grace, &why);
+            }
+            Verdict::Allowed => {
+                self.push(Action::ResizeContainer { name, id, resources: spec.resources.clone() });
             }
         }
     }

@@ -69,6 +69,7 @@ fn container(text: &str) -> ContainerRecord {
         restart_delay: Duration::from_secs(number('+') as u64),
         log_path: String::new(),
         termination_message: String::new(),
+        resources: String::new(),
     }
 }
 
@@ -94,6 +95,7 @@ fn show(plan: &Plan) -> String {
                 format!("start {name}/{attempt} +{}{discard}", restart_delay.as_secs())
             }
             Action::KillContainer { id, grace, .. } => format!("kill {id} {}", grace.as_secs()),
+            Action::ResizeContainer { id, .. } => format!("resize {id}"),
             Action::RemoveContainer { id, .. } => format!("remove {id}"),
             Action::StopSandbox { id } => format!("stop {id}"),
             Action::SyncVolumes => "volumes".into(),

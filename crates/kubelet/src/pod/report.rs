@@ -136,7 +136,7 @@ async fn patch_status(client: kube::Client, pod: &core::Pod, status: Value) -> O
     let (api, name) = api(client, pod);
     // The UID keeps a late report of a deleted pod away from its successor of the same name.
     let mut wanted = status.clone();
-    clear_missing(&mut wanted, pod.status.as_ref());
+    name_what_goes(&mut wanted, pod.status.as_ref());
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": wanted});
     match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(patch)).await {
         Ok(_) => Outcome::Reported(status),
@@ -149,13 +149,22 @@ async fn patch_status(client: kube::Client, pod: &core::Pod, status: Value) -> O
 }
 
 /// A patch leaves alone what it does not mention: what should go must be named.
-fn clear_missing(wanted: &mut Value, old: Option<&core::PodStatus>) {
-    let old = serde_json::to_value(old).unwrap_or_default();
-    let (Some(wanted), Some(old)) = (wanted.as_object_mut(), old.as_object()) else { return };
+fn name_what_goes(wanted: &mut Value, old: Option<&core::PodStatus>) {
+    let Some(wanted) = wanted.as_object_mut() else { return };
     for key in ["reason", "message"] {
-        if old.contains_key(key) && !wanted.contains_key(key) {
-            wanted.insert(key.to_owned(), Value::Null);
+        wanted.entry(key).or_insert(Value::Null);
+    }
+    // Lists that a patch would merge: addresses of an earlier sandbox must not stay.
+    for key in ["podIPs", "hostIPs"] {
+        if let Some(list) = wanted.get_mut(key).and_then(Value::as_array_mut) {
+            list.insert(0, json!({"$patch": "replace"}));
         }
+    }
+    let Some(conditions) = wanted.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let kept: Vec<String> = conditions.iter().filter_map(|c| c["type"].as_str().map(str::to_owned)).collect();
+    let old = old.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    for gone in old.filter(|condition| !kept.contains(&condition.type_)) {
+        conditions.push(json!({"$patch": "delete", "type": gone.type_}));
     }
 }
 

@@ -66,6 +66,7 @@ mod tests {
             restart_delay: Duration::from_secs(delay),
             log_path: String::new(),
             termination_message: String::new(),
+            resources: String::new(),
         }
     }
 

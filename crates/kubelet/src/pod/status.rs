@@ -25,6 +25,11 @@ pub fn status(
 ) -> core::PodStatus {
     let old = blueprint.pod.status.clone().unwrap_or_default();
     let end = end(blueprint, notes, now);
+    // Why a pod ended stays true; what kept it from starting does not.
+    let (old_reason, old_message) = match blueprint.terminal {
+        true => (old.reason.clone(), old.message.clone()),
+        false => (None, None),
+    };
     let list = |kinds: &[Kind]| {
         let specs = blueprint.containers.iter().filter(|spec| kinds.contains(&spec.kind));
         let list: Vec<_> = specs
@@ -40,8 +45,8 @@ pub fn status(
         host_ips: Some(vec![core::HostIP { ip: node.host_ip.clone() }]),
         start_time: old.start_time.clone().or(Some(Time(now))),
         qos_class: old.qos_class.clone().or_else(|| Some(qos::class(blueprint).to_string())),
-        reason: end.as_ref().map(|end| end.reason.clone()).or(old.reason.clone()),
-        message: end.as_ref().map(|end| end.message.clone()).or(old.message.clone()),
+        reason: end.as_ref().map(|end| end.reason.clone()).or(old_reason),
+        message: end.as_ref().map(|end| end.message.clone()).or(old_message),
         observed_generation: blueprint.pod.metadata.generation,
         ..core::PodStatus::default()
     };
@@ -52,7 +57,7 @@ pub fn status(
         status.message = Some(failure.message.clone());
         status.reason = Some(failure.reason.to_owned());
     }
-    status.conditions = Some(conditions::conditions(blueprint, record, &old, &status, now));
+    status.conditions = Some(conditions::conditions(blueprint, record, notes, &old, &status, now));
     status
 }
 

@@ -43,6 +43,7 @@ fn record(state: Option<ContainerState>, restart_delay: u64) -> PodRecord {
         restart_delay: Duration::from_secs(restart_delay),
         log_path: String::new(),
         termination_message: String::new(),
+        resources: String::new(),
     });
     PodRecord {
         sandboxes: vec![sandbox],

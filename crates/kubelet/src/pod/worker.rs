@@ -4,7 +4,7 @@
 //! something changes. Operations run beside it, so a long pull or a slow end never makes it deaf.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
@@ -18,6 +18,7 @@ use super::notes::{End, Failure, Health, Notes, Target, VolumeNotes};
 use super::operation::{Done, Operation, OperationError, subject};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
+use super::resize::{self, Verdict};
 use super::status::{NodeAddress, status};
 use super::termination::read_messages;
 use crate::context::Context;
@@ -25,6 +26,7 @@ use crate::cri::{ContainerState, PodRecord};
 use crate::events::Severity;
 use crate::objects::{References, Subscription};
 use crate::probe::{ProbeBoard, ProbeResult, ProbeTarget};
+use crate::quantity;
 
 /// The runtime may be away; ask again soon.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -34,7 +36,9 @@ const MAILBOX: usize = 64;
 pub enum Message {
     /// A new version of the API object.
     Pod(Arc<core::Pod>),
-    /// The API object is gone, or there never was one.
+    /// The object that mirrors a pod from a file.
+    Mirror(Arc<core::Pod>),
+    /// The API object is gone, or there never was one; or the file of a static pod is.
     Gone,
     /// The pod must end although nobody deleted it.
     End(End),
@@ -42,6 +46,13 @@ pub enum Message {
     RuntimeChanged,
     /// A container's main process ended. CRI may take a moment longer to know.
     Exited(String),
+}
+
+/// Where a pod comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    Api,
+    File,
 }
 
 /// Sends to a worker. Messages carry no state that could be stale, so a full mailbox loses nothing.
@@ -62,6 +73,9 @@ pub struct Worker {
     notes: Notes,
     operations: JoinSet<Finished>,
     reporter: Reporter,
+    origin: Origin,
+    /// The object to report to, for a pod from a file.
+    mirror: Option<Arc<core::Pod>>,
     exits: ExpectedExits,
     objects: Subscription,
     probes: ProbeBoard,
@@ -81,6 +95,7 @@ impl Worker {
     pub fn spawn(
         context: Arc<Context>,
         pod: Arc<core::Pod>,
+        origin: Origin,
         done: impl FnOnce() + Send + 'static,
     ) -> Mailbox {
         let (sender, messages) = mpsc::channel(MAILBOX);
@@ -93,6 +108,8 @@ impl Worker {
             blueprint,
             notes: Notes::default(),
             operations: JoinSet::new(),
+            origin,
+            mirror: None,
             exits: ExpectedExits::default(),
             objects: Subscription::default(),
             probes: ProbeBoard::default(),
@@ -148,6 +165,7 @@ impl Worker {
                 // Labels and annotations may be files in a volume.
                 self.notes.volumes.fresh &= !relabelled;
             }
+            Message::Mirror(mirror) => self.see_mirror(mirror),
             Message::Gone => {
                 self.gone = true;
                 if self.blueprint.deleted.is_none() {
@@ -163,6 +181,30 @@ impl Worker {
         }
     }
 
+    /// What the mirror says of the past is all that is known of it; what it says of the pod does not count.
+    fn see_mirror(&mut self, mirror: Arc<core::Pod>) {
+        if self.gone {
+            return;
+        }
+        let known = self.mirror.as_ref().and_then(|known| known.metadata.uid.clone());
+        if known != mirror.metadata.uid {
+            self.reporter = Reporter::new(self.context.client.clone());
+        }
+        let mut pod = core::Pod::clone(&self.blueprint.pod);
+        pod.status = mirror.status.clone();
+        pod.metadata.generation = mirror.metadata.generation;
+        self.blueprint = Blueprint::new(Arc::new(pod));
+        self.mirror = Some(mirror);
+    }
+
+    /// The API object that is told the status.
+    fn reports_to(&self) -> Option<Arc<core::Pod>> {
+        match self.origin {
+            Origin::Api => Some(self.blueprint.pod.clone()),
+            Origin::File => self.mirror.clone(),
+        }
+    }
+
     /// One round: plan, act, report. Returns when to look again.
     fn step(&mut self) -> Option<Timestamp> {
         let now = Timestamp::now();
@@ -172,6 +214,7 @@ impl Worker {
             self.notes.failures.clear();
         }
         self.update_health();
+        self.judge_resize();
         self.subscribe(self.notes.stopping_since.is_some());
         let mut wake = None;
         if !self.removed {
@@ -183,15 +226,37 @@ impl Worker {
             return wake;
         }
         // While the last traces are removed the status stays what it was before.
-        if !self.removed && !self.being_removed() {
+        if !self.removed
+            && !self.being_removed()
+            && let Some(pod) = self.reports_to()
+        {
             let node = NodeAddress { host_ip: self.context.config.node_ip.to_string() };
             let status = status(&self.blueprint, &self.record, &self.notes, &node, now);
-            self.reporter.want(Report { pod: self.blueprint.pod.clone(), status });
+            self.reporter.want(Report { pod, status });
         }
         if self.removed {
             self.reporter.delete(self.blueprint.pod.clone());
         }
         wake
+    }
+
+    /// Looks at the whole node only if the pod wants something else than it has.
+    fn judge_resize(&mut self) {
+        self.notes.resize = match resize::pod_differs(&self.blueprint, &self.record, &self.notes) {
+            false => Verdict::Allowed,
+            true => {
+                let pods: Vec<_> = self.context.pods.all().into_iter().map(Blueprint::new).collect();
+                let Context { config, machine, .. } = self.context.as_ref();
+                let own = |name: &str, read: fn(&str) -> Option<i64>| {
+                    config.capacity.get(name).and_then(|n| read(n))
+                };
+                let node = resize::Capacity {
+                    cpu: own("cpu", quantity::milli).unwrap_or(machine.cpus as i64 * 1000),
+                    memory: own("memory", quantity::value).unwrap_or(machine.memory as i64),
+                };
+                resize::verdict(&self.blueprint, pods.iter(), node)
+            }
+        };
     }
 
     /// Watches what the pod refers to, as long as it may run.
@@ -227,8 +292,11 @@ impl Worker {
             blueprint: self.blueprint.clone(),
             record: self.record.clone(),
         };
+        let context = self.context.clone();
         self.operations.spawn(async move {
+            let begun = Instant::now();
             let result = operation.carry_out(action.clone()).await;
+            context.operations.note(action.name(), begun.elapsed(), result.is_err());
             Finished { action, result }
         });
     }
@@ -243,6 +311,9 @@ impl Worker {
                     self.notes.volumes = VolumeNotes { fresh: true, renew_at };
                 }
                 match finished.action {
+                    Action::ResizeContainer { id, resources, .. } => {
+                        self.notes.resized.insert(id, resources);
+                    }
                     Action::Release => self.notes.released = true,
                     Action::Remove => self.removed = true,
                     _ => {}

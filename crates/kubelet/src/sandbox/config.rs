@@ -30,7 +30,11 @@ pub fn sandbox_config(blueprint: &Blueprint, node: &Surroundings<'_>, attempt: u
             namespace: blueprint.namespace.clone(),
             attempt,
         }),
-        hostname: hostname(blueprint, &node.config.node_name),
+        // A pod in the node's network shares the node's name: there is nothing to set.
+        hostname: match blueprint.host_network() {
+            true => String::new(),
+            false => hostname(blueprint, &node.config.node_name),
+        },
         log_directory: pod_log_dir(node.config, blueprint).to_string_lossy().into_owned(),
         dns_config: Some(dns_config(blueprint, node.config, node.host_dns)),
         port_mappings: port_mappings(blueprint),

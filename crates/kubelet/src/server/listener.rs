@@ -8,9 +8,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -22,12 +22,12 @@ use crate::context::Context;
 
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How the agent proves who it is, and whom it lets in. All in PEM.
+/// How the agent proves who it is, and whom it lets in.
 #[derive(Clone)]
 pub struct Serving {
-    pub certificate: String,
-    pub key: String,
-    /// Authority of the clients' certificates.
+    /// Asked on every connection, so that a renewed certificate is shown at once.
+    pub identity: Arc<dyn ResolvesServerCert>,
+    /// Authority of the clients' certificates, in PEM.
     pub client_ca: String,
     /// Common name that a client's certificate must have.
     pub client_name: String,
@@ -41,9 +41,9 @@ impl std::fmt::Debug for Serving {
 
 #[derive(Debug, Error)]
 pub enum ServingError {
-    #[error("bad certificate or key")]
+    #[error("bad client authority")]
     Pem(#[from] rustls::pki_types::pem::Error),
-    #[error("unusable certificate or key")]
+    #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
     #[error("unusable client authority")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
@@ -80,13 +80,10 @@ fn tls_config(serving: &Serving) -> Result<ServerConfig, ServingError> {
         roots.add(certificate?)?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
-    let chain =
-        CertificateDer::pem_slice_iter(serving.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(serving.identity.clone());
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

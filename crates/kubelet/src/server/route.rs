@@ -62,6 +62,10 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
         ["healthz"] => Ok(answer::text("ok")),
         ["pods"] => Ok(pods(context)),
         ["stats", "summary"] => Ok(answer::json(&stats::summary(&sample(context).await?))),
+        ["metrics"] => {
+            let page = stats::own(&sample(context).await?, &context.operations, stats::Process::measure());
+            Ok(answer::metrics(page))
+        }
         ["metrics", "resource"] => Ok(answer::metrics(stats::resource(&sample(context).await?))),
         ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
         ["containerLogs", namespace, pod, container] => {

@@ -25,6 +25,7 @@ use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
 use crate::Config;
+use crate::objects::{ClaimError, claim_name};
 use crate::pod::Blueprint;
 use payload::{Payload, PayloadError};
 
@@ -42,6 +43,8 @@ pub enum SetUpError {
     HostPath(#[from] host_path::HostPathError),
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     #[error("this node cannot mount volumes of this type")]
     Unsupported,
 }
@@ -86,10 +89,19 @@ impl<'a> PodVolumes<'a> {
     /// Where a volume lies on the node.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let volume = self.volumes().iter().find(|volume| volume.name == name)?;
+        let dir = self.dir.join("volumes").join(name);
         Some(match &volume.host_path {
             Some(host_path) => PathBuf::from(&host_path.path),
-            None => self.dir.join("volumes").join(name),
+            // A claim's directory is somebody else's: only a link to it is ours.
+            None if claim_name(self.blueprint, volume).is_some() => fs::read_link(&dir).unwrap_or(dir),
+            None => dir,
         })
+    }
+
+    /// Containers may only read it, whatever their mounts say.
+    pub fn is_read_only(&self, name: &str) -> bool {
+        let claim = |volume: &core::Volume| volume.persistent_volume_claim.as_ref().and_then(|c| c.read_only);
+        self.volumes().iter().find(|volume| volume.name == name).and_then(claim).unwrap_or(false)
     }
 
     fn set_up(&self, volume: &core::Volume, sources: &Sources<'_>) -> Result<(), SetUpError> {
@@ -99,6 +111,11 @@ impl<'a> PodVolumes<'a> {
         }
         if let Some(empty_dir) = &volume.empty_dir {
             return Ok(empty_dir::prepare(&dir, empty_dir, self.group())?);
+        }
+        if let Some(name) = claim_name(self.blueprint, volume) {
+            let claimed = sources.claims.get(&name).cloned().unwrap_or(Err(ClaimError::Missing(name)))?;
+            host_path::check(&claimed.path, &claimed.kind)?;
+            return Ok(link(&dir, Path::new(&claimed.path))?);
         }
         let payload: Payload = if let Some(source) = &volume.config_map {
             sources.config_map(source)?
@@ -120,4 +137,16 @@ impl<'a> PodVolumes<'a> {
         let context = self.blueprint.spec().and_then(|spec| spec.security_context.as_ref());
         context.and_then(|c| c.fs_group).and_then(|group| u32::try_from(group).ok())
     }
+}
+
+/// Makes or renews a link.
+fn link(at: &Path, target: &Path) -> io::Result<()> {
+    if fs::read_link(at).is_ok_and(|old| old == target) {
+        return Ok(());
+    }
+    if let Some(parent) = at.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let _ = fs::remove_file(at);
+    std::os::unix::fs::symlink(target, at)
 }

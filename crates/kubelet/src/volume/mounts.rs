@@ -83,7 +83,7 @@ impl ContainerFiles<'_> {
         Ok(cri::Mount {
             container_path: format!("{absolute}{}", mount.mount_path),
             host_path: host_path.to_string_lossy().into_owned(),
-            readonly: mount.read_only.unwrap_or(false),
+            readonly: mount.read_only.unwrap_or(false) || self.volumes.is_read_only(&mount.name),
             propagation: propagation as i32,
             ..Default::default()
         })

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
 use crate::container::{FieldError, Placement, field, resource};
-use crate::objects::{Data, Objects};
+use crate::objects::{Claims, Data, Objects};
 use crate::pod::Blueprint;
 
 pub const DEFAULT_MODE: i32 = 0o644;
@@ -39,6 +39,7 @@ pub struct Sources<'a> {
     pub blueprint: &'a Blueprint,
     pub placement: &'a Placement,
     pub objects: &'a Objects,
+    pub claims: &'a Claims,
     /// Service account tokens by audience and lifetime.
     pub tokens: &'a BTreeMap<TokenKey, String>,
 }

@@ -17,8 +17,13 @@ fn files(volume: Value) -> Result<Vec<String>, String> {
     };
     let tokens = BTreeMap::from([((String::new(), 3600), "jwt".to_owned())]);
     let placement = Placement::default();
-    let sources =
-        Sources { blueprint: &blueprint, placement: &placement, objects: &objects, tokens: &tokens };
+    let sources = Sources {
+        blueprint: &blueprint,
+        placement: &placement,
+        objects: &objects,
+        claims: &Claims::new(),
+        tokens: &tokens,
+    };
     let volume: core::Volume = {
         let mut volume = volume;
         volume["name"] = "v".into();

@@ -7,14 +7,13 @@ pub mod fake_api;
 use std::future::Future;
 use std::io::Cursor;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use minik8s_kubelet::containerd::Containerd;
-use minik8s_kubelet::image::{ImageStore, Recipe};
+use minik8s_kubelet::image::ImageStore;
 use minik8s_kubelet::{Config, prepare, tear_down};
 
-pub const BUSYBOX: &str = "minik8s.io/busybox:1";
+pub use minik8s_kubelet::image::BUSYBOX;
 
 static NEXT_NETWORK: AtomicU8 = AtomicU8::new(0);
 
@@ -61,22 +60,9 @@ fn config(dir: &Path) -> Config {
     config
 }
 
-/// An image with Debian's static busybox and a link for each of its tools.
 pub fn busybox_archive() -> Vec<u8> {
-    let program = std::fs::read("/bin/busybox").expect("busybox-static is installed");
-    let tools = Command::new("/bin/busybox").arg("--list").output().unwrap().stdout;
-    let mut recipe = Recipe::new(BUSYBOX)
-        .directory("tmp", 0o1777)
-        .file("bin/busybox", 0o755, program)
-        .file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nweb:x:1000:1000::/:/bin/sh\n".to_vec())
-        .file("etc/group", 0o644, b"root:x:0:\nweb:x:1000:\nextra:x:2000:web\n".to_vec())
-        .env("PATH", "/bin")
-        .command(&["sh"]);
-    for tool in String::from_utf8(tools).unwrap().lines().filter(|&tool| tool != "busybox") {
-        recipe = recipe.link(&format!("bin/{tool}"), "busybox");
-    }
     let mut archive = Vec::new();
-    recipe.write(&mut archive).unwrap();
+    minik8s_kubelet::image::busybox().unwrap().write(&mut archive).unwrap();
     archive
 }
 

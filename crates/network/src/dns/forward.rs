@@ -11,8 +11,12 @@ use tokio::time::timeout;
 /// Clients give up after five seconds: a second server must get its chance before.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The node's name servers and its search path.
 #[derive(Debug, Clone, Default)]
-pub struct Upstreams(Vec<SocketAddr>);
+pub struct Upstreams {
+    pub servers: Vec<SocketAddr>,
+    pub searches: Vec<String>,
+}
 
 impl Upstreams {
     /// Out of the text of a resolv.conf, without the cluster's own address: that way lies a circle.
@@ -23,12 +27,21 @@ impl Upstreams {
             words.next()?.parse::<IpAddr>().ok()
         };
         let servers = text.lines().filter_map(server).filter(|address| *address != own);
-        Upstreams(servers.map(|address| SocketAddr::new(address, 53)).collect())
+        let search = |line: &str| {
+            let mut words = line.split_whitespace();
+            words.next().filter(|word| matches!(*word, "search" | "domain"))?;
+            Some(words.map(|word| word.trim_end_matches('.').to_ascii_lowercase()).collect())
+        };
+        Upstreams {
+            servers: servers.map(|address| SocketAddr::new(address, 53)).collect(),
+            // The last line wins.
+            searches: text.lines().filter_map(search).last().unwrap_or_default(),
+        }
     }
 
     /// The first answer of a server; `None` if none answers.
     pub async fn ask(&self, question: &[u8], udp: bool) -> Option<Vec<u8>> {
-        for &server in &self.0 {
+        for &server in &self.servers {
             let answer = if udp {
                 timeout(PATIENCE, ask_udp(server, question)).await
             } else {

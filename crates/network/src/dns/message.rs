@@ -9,8 +9,8 @@ const HEADER: usize = 12;
 const IN: u16 = 1;
 const OPT: u16 = 41;
 const ANY: u16 = 255;
-const SOA: u16 = 6;
-const CNAME: u16 = 5;
+pub(super) const SOA: u16 = 6;
+pub(super) const CNAME: u16 = 5;
 /// How long others may keep our answers, positive or negative: seconds.
 const TTL: u32 = 5;
 /// What fits into a UDP packet of a client that says nothing about it, and what we send at most.
@@ -43,6 +43,16 @@ pub struct Reply {
     pub records: Vec<Record>,
     /// The domain that we answer for with authority.
     pub authority: Option<String>,
+}
+
+/// A question of our own.
+pub fn question(id: u16, name: &str, kind: u16) -> Vec<u8> {
+    let mut out = id.to_be_bytes().to_vec();
+    out.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    write_name(&mut out, name);
+    out.extend(kind.to_be_bytes());
+    out.extend(IN.to_be_bytes());
+    out
 }
 
 /// `None` for what is not a single plain question: it gets no answer.
@@ -102,6 +112,11 @@ fn edns_room(record: &[u8]) -> Option<usize> {
 }
 
 impl Query {
+    /// Whether it asks for addresses.
+    pub fn wants_addresses(&self) -> bool {
+        matches!(self.kind, 1 | 28)
+    }
+
     /// Whether records of that type answer the question.
     pub fn wants(&self, data: &Data) -> bool {
         self.kind == ANY || self.kind == data.kind() || data.kind() == CNAME

@@ -1,17 +1,25 @@
 //! Names of Services: a resolver in every agent, answering from what the agent watches anyway.
 //!
-//! `(services, slices)` → [`Zone`] is pure, and so is the wire format; [`Resolver`] does the talking. Names
-//! outside the cluster's domain go to the node's own name servers as they are.
+//! A Service's [`records`] and the wire format are pure; [`Zone`] holds the records of all Services;
+//! [`Resolver`] does the talking. Names outside the cluster's domain go to the node's own name servers as they
+//! are, and their answers are kept as long as they may be.
 
+mod answer;
+mod cache;
 mod forward;
 mod message;
+mod names;
+mod search;
 mod server;
 mod zone;
 
 #[cfg(test)]
 mod tests;
 
+pub use answer::Answer;
+pub use cache::Cache;
 pub use forward::Upstreams;
-pub use message::{Query, Reply, Status, parse};
+pub use message::{Query, Reply, Status, parse, question};
+pub use names::records;
 pub use server::Resolver;
-pub use zone::{Data, Record, Zone, zone};
+pub use zone::{Data, Record, Zone};

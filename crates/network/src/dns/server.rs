@@ -6,16 +6,19 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use ipnet::Ipv4Net;
+use parking_lot::RwLock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket, lookup_host};
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::{Data, Query, Record, Reply, Status, Upstreams, Zone, parse};
+use super::search::further_names;
+use super::{Answer, Cache, Data, Query, Record, Reply, Status, Upstreams, Zone, parse, question};
 
 /// Questions to others, and TCP connections, at one time. More wait, and their clients ask again.
 const MOST_AT_ONCE: usize = 512;
@@ -23,6 +26,7 @@ const TCP_PATIENCE: Duration = Duration::from_secs(10);
 /// CNAMEs may lead in circles.
 const LONGEST_CHAIN: usize = 8;
 const NOT_A_PORT_OF_BOTH: usize = 16;
+const FAILURE: Reply = Reply { status: Status::ServerFailure, records: Vec::new(), authority: None };
 
 pub struct Resolver {
     udp: UdpSocket,
@@ -31,24 +35,34 @@ pub struct Resolver {
 }
 
 struct Shared {
-    zone: watch::Receiver<Arc<Zone>>,
+    zone: Arc<RwLock<Zone>>,
     upstreams: Upstreams,
+    cache: Cache,
+    next_id: AtomicU16,
     pods: Ipv4Net,
     node: Ipv4Addr,
     at_once: Arc<Semaphore>,
 }
 
 impl Resolver {
-    /// On one free port for both protocols.
+    /// On one port for both protocols: the given one, or if that is taken any free one.
     pub async fn bind(
-        node: Ipv4Addr,
+        (node, port): (Ipv4Addr, u16),
         pods: Ipv4Net,
-        zone: watch::Receiver<Arc<Zone>>,
+        zone: Arc<RwLock<Zone>>,
         upstreams: Upstreams,
     ) -> io::Result<Self> {
         let mut tries = 0;
         let (udp, tcp) = loop {
-            let udp = UdpSocket::bind((node, 0)).await?;
+            let port = if tries == 0 { port } else { 0 };
+            let udp = match UdpSocket::bind((node, port)).await {
+                Ok(udp) => udp,
+                Err(error) if port == 0 => return Err(error),
+                Err(_) => {
+                    tries += 1;
+                    continue;
+                }
+            };
             match TcpListener::bind(udp.local_addr()?).await {
                 Ok(tcp) => break (udp, tcp),
                 Err(error) if tries == NOT_A_PORT_OF_BOTH => return Err(error),
@@ -56,7 +70,9 @@ impl Resolver {
             }
         };
         let at_once = Arc::new(Semaphore::new(MOST_AT_ONCE));
-        Ok(Resolver { udp, tcp, shared: Arc::new(Shared { zone, upstreams, pods, node, at_once }) })
+        let (cache, next_id) = (Cache::default(), AtomicU16::new(1));
+        let shared = Shared { zone, upstreams, cache, next_id, pods, node, at_once };
+        Ok(Resolver { udp, tcp, shared: Arc::new(shared) })
     }
 
     pub fn port(&self) -> io::Result<u16> {
@@ -135,68 +151,128 @@ impl Shared {
         }
     }
 
+    /// The answer that needs nobody else's word.
+    fn own_answer(&self, query: &Query) -> Option<Reply> {
+        let zone = self.zone.read();
+        if !zone.owns(&query.name) {
+            return None;
+        }
+        if !zone.is_complete() {
+            return Some(FAILURE);
+        }
+        let mut records = Vec::new();
+        let status = match follow(&zone, query, &query.name, &mut records) {
+            Step::End(status) => status,
+            Step::Elsewhere(_) => return None,
+        };
+        let asks_on = status == Status::NoSuchName
+            && query.wants_addresses()
+            && !further_names(&query.name, &zone, &self.upstreams.searches).is_empty();
+        if asks_on {
+            return None;
+        }
+        let authority = (status != Status::ServerFailure).then(|| zone.domain().to_owned());
+        Some(Reply { status, records, authority })
+    }
+
     async fn answer(&self, query: &Query, message: &[u8], udp: bool) -> Vec<u8> {
         if let Some(reply) = self.own_answer(query) {
             return query.encode(&reply, udp);
         }
-        let failure = Reply { status: Status::ServerFailure, records: Vec::new(), authority: None };
-        if !self.zone.borrow().owns(&query.name) {
-            let answer = self.upstreams.ask(message, udp).await;
-            return answer.unwrap_or_else(|| query.encode(&failure, udp));
+        if !self.zone.read().owns(&query.name) {
+            let answer = self.ask_others(message, udp).await;
+            return answer.unwrap_or_else(|| query.encode(&FAILURE, udp));
         }
-        query.encode(&self.follow_outside(query).await.unwrap_or(failure), udp)
+        query.encode(&self.search(query).await, udp)
     }
 
-    /// What can be answered without asking anybody.
-    fn own_answer(&self, query: &Query) -> Option<Reply> {
-        let zone = self.zone.borrow().clone();
-        if !zone.owns(&query.name) {
-            return None;
-        }
-        let authority = Some(zone.domain().to_owned());
-        let mut name = query.name.clone();
+    /// For names of ours whose answer depends on others.
+    async fn search(&self, query: &Query) -> Reply {
         let mut records = Vec::new();
-        for _ in 0..LONGEST_CHAIN {
-            let Some(found) = zone.records(&name) else {
-                let status = if records.is_empty() { Status::NoSuchName } else { Status::Ok };
-                return Some(Reply { status, records, authority });
-            };
-            let wanted: Vec<Record> = found.into_iter().filter(|record| query.wants(&record.data)).collect();
-            let next = wanted.iter().find_map(|record| match &record.data {
-                Data::Cname(target) => Some(target.clone()),
-                _ => None,
-            });
-            records.extend(wanted);
-            match next {
-                None => return Some(Reply { status: Status::Ok, records, authority }),
-                Some(target) if !zone.owns(&target) => return None,
-                Some(target) => name = target,
+        match self.look_up(query, &query.name, &mut records).await {
+            Status::NoSuchName => {}
+            status => return Reply { status, records, authority: None },
+        }
+        let (names, domain) = {
+            let zone = self.zone.read();
+            let names = further_names(&query.name, &zone, &self.upstreams.searches);
+            (names, zone.domain().to_owned())
+        };
+        for name in names {
+            let alias = Record { name: query.name.clone(), data: Data::Cname(name.clone()) };
+            let mut records = vec![alias];
+            if self.look_up(query, &name, &mut records).await == Status::Ok {
+                return Reply { status: Status::Ok, records, authority: None };
             }
         }
-        Some(Reply { status: Status::ServerFailure, records: Vec::new(), authority: None })
+        Reply { status: Status::NoSuchName, records: Vec::new(), authority: Some(domain) }
     }
 
-    /// An ExternalName's target is looked up as the node itself would: clients expect the whole chain.
-    async fn follow_outside(&self, query: &Query) -> Option<Reply> {
-        let zone = self.zone.borrow().clone();
-        let mut records = Vec::new();
-        let mut name = query.name.clone();
-        for _ in 0..LONGEST_CHAIN {
-            if !zone.owns(&name) {
-                let found = lookup_host((name.as_str(), 0)).await;
-                let addresses: std::collections::BTreeSet<IpAddr> =
-                    found.ok().into_iter().flatten().map(|address| address.ip()).collect();
-                let record = |ip: IpAddr| Record { name: name.clone(), data: ip.into() };
-                records.extend(addresses.into_iter().map(record).filter(|record| query.wants(&record.data)));
-                return Some(Reply { status: Status::Ok, records, authority: None });
+    /// Adds the records of a name, be it ours or others', with those that its aliases lead to.
+    async fn look_up(&self, query: &Query, name: &str, records: &mut Vec<Record>) -> Status {
+        let step = {
+            let zone = self.zone.read();
+            match zone.owns(name) {
+                true => follow(&zone, query, name, records),
+                false => Step::Elsewhere(name.to_owned()),
             }
-            let cname = zone.records(&name)?.into_iter().find_map(|record| match record.data {
-                Data::Cname(target) => Some(target),
-                _ => None,
-            })?;
-            records.push(Record { name, data: Data::Cname(cname.clone()) });
-            name = cname;
+        };
+        let outside = match step {
+            Step::End(status) => return status,
+            Step::Elsewhere(name) => name,
+        };
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let question = question(id, &outside, query.kind);
+        let mut answer = self.ask_others(&question, true).await.and_then(|message| Answer::read(&message));
+        if answer.as_ref().is_some_and(|answer| answer.is_truncated) {
+            answer = self.ask_others(&question, false).await.and_then(|message| Answer::read(&message));
         }
-        None
+        match answer {
+            Some(answer) if answer.code == 0 => {
+                records.extend(answer.records);
+                Status::Ok
+            }
+            Some(answer) if answer.code == 3 => Status::NoSuchName,
+            _ => Status::ServerFailure,
+        }
     }
+
+    async fn ask_others(&self, question: &[u8], udp: bool) -> Option<Vec<u8>> {
+        if let Some(kept) = self.cache.get(question, udp, Instant::now()) {
+            return Some(kept);
+        }
+        let answer = self.upstreams.ask(question, udp).await?;
+        self.cache.put(question, udp, &answer, Instant::now());
+        Some(answer)
+    }
+}
+
+enum Step {
+    End(Status),
+    /// An alias leads out of the zone.
+    Elsewhere(String),
+}
+
+/// Adds what the zone knows about a name and its aliases.
+fn follow(zone: &Zone, query: &Query, name: &str, records: &mut Vec<Record>) -> Step {
+    let mut name = name.to_owned();
+    let before = records.len();
+    for _ in 0..LONGEST_CHAIN {
+        let Some(found) = zone.records(&name) else {
+            return Step::End(if records.len() == before { Status::NoSuchName } else { Status::Ok });
+        };
+        let wanted: Vec<Record> = found.into_iter().filter(|record| query.wants(&record.data)).collect();
+        let next = wanted.iter().find_map(|record| match &record.data {
+            Data::Cname(target) => Some(target.clone()),
+            _ => None,
+        });
+        records.extend(wanted);
+        match next {
+            None => return Step::End(Status::Ok),
+            Some(target) if !zone.owns(&target) => return Step::Elsewhere(target),
+            Some(target) => name = target,
+        }
+    }
+    records.truncate(before);
+    Step::End(Status::ServerFailure)
 }

@@ -2,14 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use parking_lot::RwLock;
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::watch;
 
 use super::*;
 
@@ -37,7 +38,7 @@ fn example() -> Zone {
             "circle",
             json!({"type": "ExternalName", "externalName": "circle.default.svc.cluster.local"}),
         ),
-        service("home", json!({"type": "ExternalName", "externalName": "localhost"})),
+        service("home", json!({"type": "ExternalName", "externalName": "example.org"})),
     ];
     let slice: EndpointSlice = serde_json::from_value(json!({
         "metadata": {
@@ -52,7 +53,15 @@ fn example() -> Zone {
         ],
     }))
     .unwrap();
-    zone(&services, [&slice], "cluster.local")
+    let mut zone = Zone::new("Cluster.Local.");
+    for service in &services {
+        let name = service.metadata.name.clone().unwrap();
+        let slices = [&slice].into_iter().filter(|_| name == "db");
+        let records = records(service, slices, zone.domain());
+        zone.put(&("default".to_owned(), name), records);
+    }
+    zone.set_complete();
+    zone
 }
 
 #[test]
@@ -169,6 +178,13 @@ fn long_answers_are_cut_for_udp_only() {
 
 proptest! {
     #[test]
+    fn no_answer_does_harm(answer in prop::collection::vec(any::<u8>(), 12..120), count in 0..4u8) {
+        let mut answer = answer;
+        answer[4..12].copy_from_slice(&[0, 1, 0, count, 0, 1, 0, 0]);
+        Answer::read(&answer);
+    }
+
+    #[test]
     fn no_message_does_harm(message in prop::collection::vec(any::<u8>(), 0..80)) {
         let mut message = message;
         parse(&message);
@@ -181,18 +197,18 @@ proptest! {
     }
 }
 
-struct Answer {
+struct Reading {
     code: u8,
     count: u8,
     text: Vec<u8>,
 }
 
-fn read(answer: &[u8]) -> Answer {
+fn read(answer: &[u8]) -> Reading {
     assert_eq!(answer[..2], [0xab, 0xcd]);
-    Answer { code: answer[3] & 15, count: answer[7], text: answer.to_vec() }
+    Reading { code: answer[3] & 15, count: answer[7], text: answer.to_vec() }
 }
 
-async fn ask(server: SocketAddr, name: &str, kind: u16) -> Answer {
+async fn ask(server: SocketAddr, name: &str, kind: u16) -> Reading {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.send_to(&question(name, kind, None), server).await.unwrap();
     let mut buffer = [0; 512];
@@ -209,10 +225,12 @@ async fn ask(server: SocketAddr, name: &str, kind: u16) -> Answer {
 
 #[tokio::test]
 async fn the_resolver_answers() {
-    let (_sender, zone) = watch::channel(Arc::new(example()));
     let localhost = Ipv4Addr::LOCALHOST;
     let pods = "10.244.0.0/16".parse().unwrap();
-    let resolver = Resolver::bind(localhost, pods, zone, Upstreams::default()).await.unwrap();
+    let zone = Arc::new(RwLock::new(example()));
+    let others = name_server().await;
+    let upstreams = Upstreams { servers: vec![others.address], searches: vec!["node.example".to_owned()] };
+    let resolver = Resolver::bind((localhost, 0), pods, zone, upstreams).await.unwrap();
     let server = SocketAddr::from((localhost, resolver.port().unwrap()));
     let task = tokio::spawn(resolver.serve());
     for (name, kind, code, count, ending) in [
@@ -225,21 +243,120 @@ async fn the_resolver_answers() {
         ("nothing.default.svc.cluster.local", A, 3, 0, &[]),
         ("away.default.svc.cluster.local", A, 0, 2, &[10, 96, 0, 7]),
         ("circle.default.svc.cluster.local", A, 2, 0, &[]),
-        ("home.default.svc.cluster.local", A, 0, 2, &[127, 0, 0, 1]),
-        // There is nobody to ask.
-        ("example.org", A, 2, 0, &[]),
+        // Names of others, and ours that lead there.
+        ("example.org", A, 0, 2, &[192, 0, 2, 5]),
+        ("example.org", AAAA, 0, 1, &[]),
+        ("nowhere.example", A, 3, 0, &[]),
+        ("home.default.svc.cluster.local", A, 0, 3, &[192, 0, 2, 5]),
+        // The first name of a search path, with the answer to the one that exists.
+        ("example.org.default.svc.cluster.local", A, 0, 3, &[192, 0, 2, 5]),
+        ("example.org.default.svc.cluster.local", AAAA, 0, 2, &[]),
+        ("web.default.other.svc.cluster.local", A, 0, 2, &[10, 96, 0, 7]),
+        ("host.db.default.svc.cluster.local", A, 3, 0, &[]),
+        ("no.where.default.svc.cluster.local", A, 3, 0, &[]),
+        ("example.org.default.svc.cluster.local", SRV, 3, 0, &[]),
     ] {
         let answer = ask(server, name, kind).await;
         assert_eq!((answer.code, answer.count), (code, count), "{name}");
         assert!(answer.text.ends_with(ending), "{name}: {:?}", answer.text);
     }
+    // Everything was asked for over UDP and TCP, and then once more: each was answered by others only once.
+    let asked = others.asked.lock().clone();
+    ask(server, "example.org", A).await;
+    assert_eq!(*others.asked.lock(), asked, "answers are kept");
+    assert_eq!(asked.iter().filter(|name| *name == "nowhere.example").count(), 2, "{asked:?}");
     task.abort();
+}
+
+/// Knows `example.org`, an alias of `www.example.org`, for a minute.
+struct NameServer {
+    address: SocketAddr,
+    asked: Arc<parking_lot::Mutex<Vec<String>>>,
+}
+
+async fn name_server() -> NameServer {
+    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = udp.local_addr().unwrap();
+    let tcp = tokio::net::TcpListener::bind(address).await.unwrap();
+    let asked = Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let noted = asked.clone();
+    tokio::spawn(async move {
+        let mut buffer = [0; 512];
+        loop {
+            tokio::select! {
+                received = udp.recv_from(&mut buffer) => {
+                    let (length, peer) = received.unwrap();
+                    udp.send_to(&outside_answer(&buffer[..length], &noted), peer).await.unwrap();
+                }
+                accepted = tcp.accept() => {
+                    let (mut stream, _) = accepted.unwrap();
+                    let mut question = vec![0; usize::from(stream.read_u16().await.unwrap())];
+                    stream.read_exact(&mut question).await.unwrap();
+                    let answer = outside_answer(&question, &noted);
+                    stream.write_u16(answer.len() as u16).await.unwrap();
+                    stream.write_all(&answer).await.unwrap();
+                }
+            }
+        }
+    });
+    NameServer { address, asked }
+}
+
+fn outside_answer(question: &[u8], noted: &parking_lot::Mutex<Vec<String>>) -> Vec<u8> {
+    let query = parse(question).unwrap();
+    noted.lock().push(query.name.clone());
+    let record = |name: &str, data| Record { name: name.to_owned(), data };
+    let alias = record("example.org", Data::Cname("www.example.org".to_owned()));
+    let address = record("www.example.org", Data::A([192, 0, 2, 5].into()));
+    let mut records = vec![alias, address];
+    records.retain(|record| query.wants(&record.data));
+    let (status, records) = match query.name.as_str() {
+        "example.org" => (Status::Ok, records),
+        _ => (Status::NoSuchName, Vec::new()),
+    };
+    query.encode(&Reply { status, records, authority: Some("example".to_owned()) }, true)
+}
+
+#[test]
+fn answers_are_kept_as_long_as_they_say() {
+    let noted = parking_lot::Mutex::default();
+    let asked = question("example.org", A, None);
+    let answer = outside_answer(&asked, &noted);
+    let read = Answer::read(&answer).unwrap();
+    assert_eq!((read.code, read.lifetime, read.records.len()), (0, Some(5), 2));
+    let (cache, now) = (Cache::default(), Instant::now());
+    cache.put(&asked, true, &answer, now);
+    let again = [&[9, 9], &asked[2..]].concat();
+    let kept = cache.get(&again, true, now + Duration::from_secs(2)).unwrap();
+    assert_eq!(kept[..2], [9, 9], "with the number of the new question");
+    assert_eq!(Answer::read(&kept).unwrap().lifetime, Some(3));
+    assert_eq!(cache.get(&again, true, now + Duration::from_secs(5)), None);
+    assert_eq!(cache.get(&again, false, now), None, "a cut answer is not for TCP");
+    let denied = outside_answer(&question("nowhere", A, None), &noted);
+    assert_eq!(Answer::read(&denied).unwrap().lifetime, Some(5));
+}
+
+#[test]
+fn a_zone_forgets_what_is_gone() {
+    let mut zone = example();
+    let service = |name: &str| ("default".to_owned(), name.to_owned());
+    zone.put(&service("web"), Vec::new());
+    assert_eq!(zone.records("web.default.svc.cluster.local"), None);
+    assert_eq!(zone.records("_tcp.web.default.svc.cluster.local"), None);
+    assert_eq!(zone.records("7.0.96.10.in-addr.arpa"), None);
+    assert!(zone.records("default.svc.cluster.local").is_some());
+    for name in ["db", "away", "circle", "home"] {
+        zone.put(&service(name), Vec::new());
+    }
+    assert_eq!(zone.records("svc.cluster.local"), None);
+    assert!(zone.records("cluster.local").is_some());
 }
 
 #[test]
 fn name_servers_of_the_node() {
     let text =
         "# nameserver 9.9.9.9\nnameserver 192.0.2.1\nsearch x\nnameserver 10.96.0.10\nnameserver nonsense\n";
-    let found = format!("{:?}", Upstreams::parse(text, [10, 96, 0, 10].into()));
-    assert_eq!(found, "Upstreams([192.0.2.1:53])");
+    let found = Upstreams::parse(text, [10, 96, 0, 10].into());
+    assert_eq!(found.servers, ["192.0.2.1:53".parse().unwrap()]);
+    assert_eq!(found.searches, ["x"]);
 }

@@ -1,20 +1,27 @@
-//! The cluster's domain as a value, after the specification "Kubernetes DNS-Based Service Discovery".
+//! The cluster's domain as a value, changed Service by Service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::discovery::v1 as discovery;
-
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Of the specification.
+/// Of the specification "Kubernetes DNS-Based Service Discovery".
 const VERSION: &str = "1.1.0";
 
-/// Names in lower case, without the dot at their end. A name without records exists nevertheless.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Names in lower case, without the dot at their end. A name without records exists if there are names below.
+#[derive(Debug, Clone, Default)]
 pub struct Zone {
     domain: String,
-    names: BTreeMap<String, BTreeSet<Data>>,
+    names: HashMap<String, Name>,
+    services: BTreeMap<(String, String), Vec<Record>>,
+    /// Whether all Services were seen: before, nobody can say that a name does not exist.
+    complete: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Name {
+    /// How often each was added.
+    data: BTreeMap<Data, usize>,
+    /// How many names there are one label below.
+    below: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,11 +41,44 @@ pub struct Record {
 }
 
 impl Zone {
+    pub fn new(domain: &str) -> Zone {
+        let domain = domain.trim_end_matches('.').to_ascii_lowercase();
+        let mut zone = Zone { domain, ..Zone::default() };
+        zone.names.insert(zone.domain.clone(), Name { below: 1, ..Name::default() });
+        zone.add(&Record {
+            name: format!("dns-version.{}", zone.domain),
+            data: Data::Txt(VERSION.to_owned()),
+        });
+        zone
+    }
+
+    /// The records of a Service take the place of those it had. One that is gone has none.
+    pub fn put(&mut self, service: &(String, String), records: Vec<Record>) {
+        for record in &records {
+            self.add(record);
+        }
+        let old = match records.is_empty() {
+            true => self.services.remove(service),
+            false => self.services.insert(service.clone(), records),
+        };
+        for record in old.into_iter().flatten() {
+            self.remove(&record);
+        }
+    }
+
+    pub fn set_complete(&mut self) {
+        self.complete = true;
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// All records of a name; `None` if there is no such name.
     pub fn records(&self, name: &str) -> Option<Vec<Record>> {
         if let Some(found) = self.names.get(name) {
             let record = |data: &Data| Record { name: name.to_owned(), data: data.clone() };
-            return Some(found.iter().map(record).collect());
+            return Some(found.data.keys().map(record).collect());
         }
         let data = Data::from(self.pod_address(name)?);
         Some(vec![Record { name: name.to_owned(), data }])
@@ -64,15 +104,44 @@ impl Zone {
         address.ok().filter(|_| plain)
     }
 
-    fn add(&mut self, name: &str, data: Data) {
-        self.names.entry(name.to_owned()).or_default().insert(data);
+    fn add(&mut self, record: &Record) {
+        let mut name = record.name.as_str();
+        let mut is_new = !self.names.contains_key(name);
+        let entry = self.names.entry(name.to_owned()).or_default();
+        *entry.data.entry(record.data.clone()).or_default() += 1;
         // The names above it exist, too, down to the domain.
-        let mut name = name;
-        while let Some((_, above)) = name.split_once('.').filter(|(_, above)| above.ends_with(&self.domain)) {
-            self.names.entry(above.to_owned()).or_default();
+        while is_new && let Some(above) = above(name, &self.domain) {
+            is_new = !self.names.contains_key(above);
+            self.names.entry(above.to_owned()).or_default().below += 1;
             name = above;
         }
     }
+
+    fn remove(&mut self, record: &Record) {
+        let Some(entry) = self.names.get_mut(&record.name) else { return };
+        if let Some(count) = entry.data.get_mut(&record.data) {
+            *count -= 1;
+            if *count == 0 {
+                entry.data.remove(&record.data);
+            }
+        }
+        let mut name = record.name.as_str();
+        while self.names.get(name).is_some_and(|entry| entry.data.is_empty() && entry.below == 0) {
+            self.names.remove(name);
+            let Some(above) = above(name, &self.domain) else { return };
+            if let Some(entry) = self.names.get_mut(above) {
+                entry.below -= 1;
+            }
+            name = above;
+        }
+    }
+}
+
+/// Names outside the domain (those of addresses) stand alone.
+fn above<'a>(name: &'a str, domain: &str) -> Option<&'a str> {
+    let (_, above) = name.split_once('.')?;
+    let inside = above.strip_suffix(domain)?;
+    (inside.is_empty() || inside.ends_with('.')).then_some(above)
 }
 
 impl From<IpAddr> for Data {
@@ -80,106 +149,6 @@ impl From<IpAddr> for Data {
         match address {
             IpAddr::V4(address) => Data::A(address),
             IpAddr::V6(address) => Data::Aaaa(address),
-        }
-    }
-}
-
-pub fn zone<'a>(
-    services: impl IntoIterator<Item = &'a core::Service>,
-    slices: impl IntoIterator<Item = &'a discovery::EndpointSlice>,
-    domain: &str,
-) -> Zone {
-    let domain = domain.trim_end_matches('.').to_ascii_lowercase();
-    let mut zone = Zone { names: BTreeMap::from([(domain.clone(), BTreeSet::new())]), domain };
-    zone.add(&format!("dns-version.{}", zone.domain), Data::Txt(VERSION.to_owned()));
-    let mut headless = BTreeSet::new();
-    for service in services {
-        let (Some(namespace), Some(name)) = (&service.metadata.namespace, &service.metadata.name) else {
-            continue;
-        };
-        let full_name = format!("{name}.{namespace}.svc.{}", zone.domain);
-        let Some(spec) = &service.spec else { continue };
-        if spec.type_.as_deref() == Some("ExternalName") {
-            let target = spec.external_name.as_deref().unwrap_or_default().trim_end_matches('.');
-            zone.add(&full_name, Data::Cname(target.to_ascii_lowercase()));
-        } else if spec.cluster_ip.as_deref() == Some("None") {
-            headless.insert((namespace.as_str(), name.as_str()));
-        } else {
-            add_service(&mut zone, &full_name, spec);
-        }
-    }
-    for slice in slices {
-        let service = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
-        let (Some(namespace), Some(service)) = (&slice.metadata.namespace, service) else { continue };
-        if headless.contains(&(namespace.as_str(), service.as_str())) {
-            let full_name = format!("{service}.{namespace}.svc.{}", zone.domain);
-            add_endpoints(&mut zone, &full_name, slice);
-        }
-    }
-    zone
-}
-
-fn add_service(zone: &mut Zone, name: &str, spec: &core::ServiceSpec) {
-    let addresses = spec.cluster_ip.iter().chain(spec.cluster_ips.iter().flatten());
-    for address in addresses.filter_map(|text| text.parse::<IpAddr>().ok()) {
-        zone.add(name, address.into());
-        zone.add(&reverse(address), Data::Ptr(name.to_owned()));
-    }
-    for port in spec.ports.iter().flatten() {
-        let name_and_protocol = (port.name.as_deref(), port.protocol.as_deref());
-        add_srv(zone, name, name_and_protocol, Some(port.port), name);
-    }
-}
-
-/// A headless Service is the names and addresses of its ready endpoints.
-fn add_endpoints(zone: &mut Zone, name: &str, slice: &discovery::EndpointSlice) {
-    for endpoint in slice.endpoints.iter().flatten() {
-        if endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) == Some(false) {
-            continue;
-        }
-        for address in endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok()) {
-            let host =
-                endpoint.hostname.clone().unwrap_or_else(|| address.to_string().replace(['.', ':'], "-"));
-            let host = format!("{host}.{name}");
-            zone.add(name, address.into());
-            zone.add(&host, address.into());
-            if endpoint.hostname.is_some() {
-                zone.add(&reverse(address), Data::Ptr(host.clone()));
-            }
-            for port in slice.ports.iter().flatten() {
-                add_srv(zone, name, (port.name.as_deref(), port.protocol.as_deref()), port.port, &host);
-            }
-        }
-    }
-}
-
-/// Ports without a name have no record.
-fn add_srv(
-    zone: &mut Zone,
-    service: &str,
-    port: (Option<&str>, Option<&str>),
-    number: Option<i32>,
-    host: &str,
-) {
-    let (Some(name), protocol) = port else { return };
-    let Some(number) = number.and_then(|number| u16::try_from(number).ok()).filter(|_| !name.is_empty())
-    else {
-        return;
-    };
-    let protocol = protocol.unwrap_or("tcp").to_ascii_lowercase();
-    let data = Data::Srv { port: number, target: host.to_owned() };
-    zone.add(&format!("_{name}._{protocol}.{service}"), data);
-}
-
-fn reverse(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
-        }
-        IpAddr::V6(address) => {
-            let nibbles = address.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
-            nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
         }
     }
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 use tracing::debug;
 
-use super::{Frontend, Protocol, Routes};
+use super::{Frontend, Protocol, Route, RouteChanges};
 
 /// Flows to a frontend, to one endpoint of it or to wherever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,19 +17,24 @@ pub struct StaleFlow {
     pub endpoint: Option<Ipv4Addr>,
 }
 
-pub fn stale_flows(before: &Routes, after: &Routes) -> Vec<StaleFlow> {
-    let udp = |frontend: &Frontend| frontend.protocol() == Protocol::Udp;
+pub fn stale_flows(changes: &RouteChanges) -> Vec<StaleFlow> {
     let mut stale = Vec::new();
-    for (&frontend, old) in before.frontends.iter().filter(|(frontend, _)| udp(frontend)) {
-        let new = after.frontends.get(&frontend);
-        let kept = |endpoint| {
-            new.is_some_and(|new| new.balances().any(|balance| balance.endpoints.contains(endpoint)))
+    for (&frontend, (old, new)) in &changes.frontends {
+        if frontend.protocol() != Protocol::Udp {
+            continue;
+        }
+        let endpoints = |route: &Option<Route>| -> Vec<_> {
+            let balances = route.iter().flat_map(Route::balances);
+            balances.flat_map(|balance| balance.endpoints.iter().copied()).collect()
         };
-        let gone = old.balances().flat_map(|balance| &balance.endpoints).filter(|endpoint| !kept(endpoint));
+        let (before, after) = (endpoints(old), endpoints(new));
+        // The kernel remembers that nobody led these packets anywhere.
+        if before.is_empty() && !after.is_empty() {
+            stale.push(StaleFlow { frontend, endpoint: None });
+        }
+        let gone = before.iter().filter(|endpoint| !after.contains(endpoint));
         stale.extend(gone.map(|endpoint| StaleFlow { frontend, endpoint: Some(*endpoint.ip()) }));
     }
-    let new = after.frontends.keys().filter(|key| udp(key) && !before.frontends.contains_key(key));
-    stale.extend(new.map(|&frontend| StaleFlow { frontend, endpoint: None }));
     stale.sort_unstable();
     stale.dedup();
     stale
@@ -37,8 +42,20 @@ pub fn stale_flows(before: &Routes, after: &Routes) -> Vec<StaleFlow> {
 
 /// Does what it can: without the program `conntrack`, stale flows last until they have been silent a while.
 pub async fn forget_flows(flows: &[StaleFlow]) {
+    forget_flows_in(None, flows).await;
+}
+
+/// The same in a network namespace that `ip netns` knows.
+pub async fn forget_flows_in(namespace: Option<&str>, flows: &[StaleFlow]) {
     for flow in flows {
-        let mut command = Command::new("conntrack");
+        let mut command = match namespace {
+            None => Command::new("conntrack"),
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace, "conntrack"]);
+                command
+            }
+        };
         command.args(arguments(flow)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // It fails when there was no such flow, which is the usual case.
         if let Err(error) = command.kill_on_drop(true).status().await {

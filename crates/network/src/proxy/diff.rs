@@ -9,18 +9,18 @@ use super::{Chain, Map, Ruleset};
 /// Changes of one table. `Display` prints them for `nft -f`, which applies all of them or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    table: String,
+    pub(super) table: String,
     /// Without elements.
-    new_maps: BTreeMap<String, Map>,
+    pub(super) new_maps: BTreeMap<String, Map>,
     /// New, or with other rules than before.
-    new_chains: BTreeMap<String, Chain>,
+    pub(super) new_chains: BTreeMap<String, Chain>,
     changed_chains: BTreeMap<String, Chain>,
     /// Also those whose value changed: an element cannot be overwritten.
-    old_elements: BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) old_elements: BTreeMap<String, BTreeMap<String, String>>,
     new_elements: BTreeMap<String, BTreeMap<String, String>>,
-    old_chains: Vec<String>,
+    pub(super) old_chains: Vec<String>,
     /// By name: what they are called, set or map.
-    old_maps: BTreeMap<String, &'static str>,
+    pub(super) old_maps: BTreeMap<String, &'static str>,
 }
 
 /// Both must be of one table. `None` if the maps of a name have other types: then the table is to be replaced.

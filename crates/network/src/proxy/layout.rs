@@ -6,10 +6,15 @@
 //! is a changed element. Round robin alone needs a chain per frontend: a counter shared by several Services
 //! would let each of them meet the same endpoint over and over.
 //!
+//! With session affinity the kernel itself remembers which endpoint a client was led to, by an identity that
+//! stays the endpoint's own while others come and go; what it remembers about an endpoint that is gone leads
+//! nowhere, and the client is led to another.
+//!
 //! The mark's upper half is ours ([`MARK`]); it tells the last chain which connections were led somewhere by
 //! this table, so that it rewrites no others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use ipnet::Ipv4Net;
 
@@ -20,6 +25,8 @@ const MARK: u32 = 0x4d38_0000;
 /// Set if the endpoint must see the client's own address.
 const KEEP_SOURCE: u32 = 0x0001_0000;
 const MARK_MASK: u32 = 0xfffe_0000;
+/// All but the index.
+const UPPER_HALF: u32 = 0xffff_0000;
 
 /// More endpoints than the index has room for are not used.
 const MOST_ENDPOINTS: usize = 0x1_0000;
@@ -29,29 +36,50 @@ const PORT_KEY: &str = "inet_proto . inet_service";
 const ADDRESS_INDEX_KEY: &str = "ipv4_addr . inet_proto . inet_service . mark";
 const PORT_INDEX_KEY: &str = "inet_proto . inet_service . mark";
 const ENDPOINT: &str = "ipv4_addr . inet_service";
+/// A client and what it connected to.
+const CLIENT: &str = "ip saddr . ip daddr . meta l4proto . th dport";
+
+/// Maps and sets that are always there: name, type of keys, type of values, options.
+pub(super) const FIXED_MAPS: [(&str, &str, &str, &str); 8] = [
+    ("services", ADDRESS_KEY, "verdict", ""),
+    ("node-ports", PORT_KEY, "verdict", ""),
+    ("outside-services", ADDRESS_KEY, "verdict", ""),
+    ("outside-node-ports", PORT_KEY, "verdict", ""),
+    ("hairpin", "ipv4_addr . ipv4_addr", "", ""),
+    ("guarded", ADDRESS_KEY, "", ""),
+    ("allowed", "ipv4_addr . inet_proto . inet_service . ipv4_addr", "", "flags interval;"),
+    (
+        "affinity",
+        "ipv4_addr . ipv4_addr . inet_proto . inet_service",
+        "mark",
+        "size 262144; flags dynamic,timeout; timeout 3h;",
+    ),
+];
 
 /// The table of a node whose cluster's pods have addresses in `cluster`.
 pub fn ruleset(routes: &Routes, table: &str, cluster: Ipv4Net) -> Ruleset {
-    let mut rules = Ruleset { table: table.to_owned(), maps: fixed_maps(), chains: fixed_chains(cluster) };
+    let mut rules = Ruleset { table: table.to_owned(), maps: BTreeMap::new(), chains: fixed_chains(cluster) };
+    for (name, ..) in FIXED_MAPS {
+        fixed_map(&mut rules, name);
+    }
     for (frontend, route) in &routes.frontends {
         add_route(&mut rules, *frontend, route);
     }
-    let own = routes.own_endpoints.iter().map(|address| (format!("{address} . {address}"), String::new()));
-    rules.maps.entry("hairpin".to_owned()).or_default().elements.extend(own);
+    routes.own_endpoints.iter().for_each(|address| own_endpoint(&mut rules, *address));
     rules
 }
 
-fn fixed_maps() -> BTreeMap<String, Map> {
-    let map = |name: &str, key_type, value_type| {
-        (name.to_owned(), Map { key_type, value_type, elements: BTreeMap::new() })
-    };
-    BTreeMap::from([
-        map("services", ADDRESS_KEY, "verdict"),
-        map("node-ports", PORT_KEY, "verdict"),
-        map("outside-services", ADDRESS_KEY, "verdict"),
-        map("outside-node-ports", PORT_KEY, "verdict"),
-        map("hairpin", "ipv4_addr . ipv4_addr", ""),
-    ])
+/// A pod of this node that may meet itself behind a Service.
+pub(super) fn own_endpoint(rules: &mut Ruleset, address: Ipv4Addr) {
+    fixed_map(rules, "hairpin").elements.insert(format!("{address} . {address}"), String::new());
+}
+
+fn fixed_map<'a>(rules: &'a mut Ruleset, name: &str) -> &'a mut Map {
+    let map = rules.maps.entry(name.to_owned()).or_default();
+    if let Some((_, key_type, value_type, options)) = FIXED_MAPS.iter().find(|(known, ..)| *known == name) {
+        (map.key_type, map.value_type, map.options) = (key_type, value_type, options);
+    }
+    map
 }
 
 fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
@@ -60,12 +88,20 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
     };
     let from_outside = format!("ip saddr != {cluster} jump outside");
     let not_ours = format!("meta mark & {MARK_MASK:#010x} != {MARK:#010x} return");
+    // Pods keep their addresses within the cluster; nobody outside could answer to them.
+    let leaving = format!("ip saddr {cluster} ip daddr != {{ {cluster}, 224.0.0.0/4 }} masquerade");
     let masquerade =
         format!("meta mark & {KEEP_SOURCE:#010x} == 0x00000000 ip saddr != {cluster} masquerade");
     BTreeMap::from([
         chain(
             "prerouting",
-            &["type nat hook prerouting priority -100; policy accept;", &from_outside, "jump inside"],
+            &[
+                "type nat hook prerouting priority -100; policy accept;",
+                "ip daddr . meta l4proto . th dport @guarded \
+                 ip daddr . meta l4proto . th dport . ip saddr != @allowed drop",
+                &from_outside,
+                "jump inside",
+            ],
         ),
         chain("output", &["type nat hook output priority -100; policy accept;", "jump inside"]),
         chain(
@@ -88,6 +124,7 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
             "postrouting",
             &[
                 "type nat hook postrouting priority 100; policy accept;",
+                &leaving,
                 &not_ours,
                 "ip saddr . ip daddr @hairpin masquerade",
                 &masquerade,
@@ -96,73 +133,155 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
     ])
 }
 
-fn add_route(rules: &mut Ruleset, frontend: Frontend, route: &Route) {
-    let (key, inside, outside) = match frontend {
-        Frontend::Address(address, protocol, port) => {
-            (format!("{address} . {protocol} . {port}"), "services", "outside-services")
-        }
-        Frontend::NodePort(protocol, port) => {
-            (format!("{protocol} . {port}"), "node-ports", "outside-node-ports")
-        }
-    };
-    let verdict = add_balance(rules, frontend, &key, &route.inside, MARK);
-    add_element(rules, inside, &key, verdict);
+pub(super) fn add_route(rules: &mut Ruleset, frontend: Frontend, route: &Route) {
+    let place = Place::of(frontend);
+    let verdict = add_balance(rules, &place, &route.inside, MARK);
+    fixed_map(rules, place.inside).elements.insert(place.key.clone(), verdict);
     if let Some(balance) = &route.outside {
-        let verdict = add_balance(rules, frontend, &key, balance, MARK | KEEP_SOURCE);
-        add_element(rules, outside, &key, verdict);
+        let verdict = add_balance(rules, &place, balance, MARK | KEEP_SOURCE);
+        fixed_map(rules, place.outside).elements.insert(place.key.clone(), verdict);
+    }
+    // Node ports have no address to guard.
+    if let (Frontend::Address(..), Some(ranges)) = (frontend, &route.only_from) {
+        fixed_map(rules, "guarded").elements.insert(place.key.clone(), String::new());
+        let allowed = ranges.iter().map(|range| (format!("{} . {range}", place.key), String::new()));
+        fixed_map(rules, "allowed").elements.extend(allowed);
+    }
+}
+
+/// Where a frontend stands in the maps.
+struct Place {
+    key: String,
+    inside: &'static str,
+    outside: &'static str,
+    /// Begins the names of its maps and chains.
+    kind: &'static str,
+    index_key: &'static str,
+    /// The packet's part of a key.
+    lookup: &'static str,
+}
+
+impl Place {
+    fn of(frontend: Frontend) -> Place {
+        match frontend {
+            Frontend::Address(address, protocol, port) => Place {
+                key: format!("{address} . {protocol} . {port}"),
+                inside: "services",
+                outside: "outside-services",
+                kind: "address",
+                index_key: ADDRESS_INDEX_KEY,
+                lookup: "ip daddr . meta l4proto . th dport",
+            },
+            Frontend::NodePort(protocol, port) => Place {
+                key: format!("{protocol} . {port}"),
+                inside: "node-ports",
+                outside: "outside-node-ports",
+                kind: "port",
+                index_key: PORT_INDEX_KEY,
+                lookup: "meta l4proto . th dport",
+            },
+        }
+    }
+
+    fn map<'a>(&self, rules: &'a mut Ruleset, name: &str, value_type: &'static str) -> &'a mut Map {
+        let map = rules.maps.entry(name.to_owned()).or_default();
+        (map.key_type, map.value_type) = (self.index_key, value_type);
+        map
+    }
+
+    /// dnat to a port wants to know that the packet has ports.
+    fn lead(&self, map: &str) -> String {
+        format!("meta l4proto {{ tcp, udp }} dnat ip to {} . meta mark map @{map}", self.lookup)
     }
 }
 
 /// Adds the endpoints and the chain that picks among them; returns the verdict that leads there.
-fn add_balance(rules: &mut Ruleset, frontend: Frontend, key: &str, balance: &Balance, mark: u32) -> String {
+fn add_balance(rules: &mut Ruleset, place: &Place, balance: &Balance, mark: u32) -> String {
     let count = balance.endpoints.len().min(MOST_ENDPOINTS);
     if count == 0 {
         return "goto refuse".to_owned();
     }
-    let (map, key_type, lookup) = match frontend {
-        Frontend::Address(..) => {
-            (format!("endpoints-{count}"), ADDRESS_INDEX_KEY, "ip daddr . meta l4proto . th dport")
+    let suffix = if mark & KEEP_SOURCE == 0 { "" } else { "-local" };
+    let kind = place.kind;
+    let chain = match balance.pick {
+        Pick::ByClient(seconds) => {
+            let chain = format!("{kind}-sticky-{count}-{seconds}{suffix}");
+            add_sticky(rules, place, balance, (&chain, mark, seconds));
+            return format!("goto {chain}");
         }
-        Frontend::NodePort(..) => {
-            (format!("port-endpoints-{count}"), PORT_INDEX_KEY, "meta l4proto . th dport")
-        }
+        // With one endpoint there are no turns to take.
+        Pick::RoundRobin if count > 1 => format!("turns-{}{suffix}", place.key.replace(" . ", "-")),
+        Pick::Random | Pick::RoundRobin => format!("{kind}-random-{count}{suffix}"),
     };
-    let chain = chain_name(frontend, key, balance.pick, count, mark);
-    rules.chains.entry(chain.clone()).or_insert_with(|| {
-        // dnat to a port wants to know that the packet has ports.
-        let lead = format!("meta l4proto {{ tcp, udp }} dnat ip to {lookup} . meta mark map @{map}");
-        vec![draw(balance.pick, count, mark), lead]
-    });
-    let map = rules.maps.entry(map).or_default();
-    (map.key_type, map.value_type) = (key_type, ENDPOINT);
-    for (index, endpoint) in (mark..).zip(balance.endpoints.iter().take(count)) {
-        let value = format!("{} . {}", endpoint.ip(), endpoint.port());
-        map.elements.insert(format!("{key} . {index:#010x}"), value);
-    }
+    let map = format!("{kind}-endpoints-{count}");
+    let numbered = (mark..).zip(balance.endpoints.iter().take(count));
+    let elements =
+        numbered.map(|(index, endpoint)| (format!("{} . {index:#010x}", place.key), shown(endpoint)));
+    place.map(rules, &map, ENDPOINT).elements.extend(elements);
+    rules.chains.insert(chain.clone(), vec![draw(balance.pick, count, mark), place.lead(&map)]);
     format!("goto {chain}")
 }
 
-fn chain_name(frontend: Frontend, key: &str, pick: Pick, count: usize, mark: u32) -> String {
-    let kind = if matches!(frontend, Frontend::Address(..)) { "address" } else { "port" };
-    let suffix = if mark & KEEP_SOURCE == 0 { "" } else { "-local" };
-    match pick {
-        Pick::Random => format!("{kind}-random-{count}{suffix}"),
-        // With one endpoint there is nothing to pick.
-        Pick::ByClient | Pick::RoundRobin if count == 1 => format!("{kind}-random-1{suffix}"),
-        Pick::ByClient => format!("{kind}-client-{count}{suffix}"),
-        Pick::RoundRobin => format!("turns-{}{suffix}", key.replace(" . ", "-")),
+/// Who was here before is led to the same endpoint as then, if that is still one.
+fn add_sticky(
+    rules: &mut Ruleset,
+    place: &Place,
+    balance: &Balance,
+    (chain, mark, seconds): (&str, u32, u32),
+) {
+    let count = balance.endpoints.len().min(MOST_ENDPOINTS);
+    let ids = format!("{}-sticky-ids-{count}", place.kind);
+    let endpoints = format!("{}-sticky-endpoints", place.kind);
+    for (index, (id, endpoint)) in (mark..).zip(identities(balance.endpoints.iter().take(count))) {
+        let id = mark | u32::from(id);
+        let key = |number: u32| format!("{} . {number:#010x}", place.key);
+        place.map(rules, &ids, "mark").elements.insert(key(index), format!("{id:#010x}"));
+        place.map(rules, &endpoints, ENDPOINT).elements.insert(key(id), shown(endpoint));
     }
+    let known = format!("meta mark & {UPPER_HALF:#010x} == {mark:#010x}");
+    let remember = format!("update @affinity {{ {CLIENT} timeout {seconds}s : meta mark }}");
+    let lead = place.lead(&endpoints);
+    let lines = vec![
+        "meta mark set 0x00000000".to_owned(),
+        format!("meta mark set {CLIENT} map @affinity"),
+        format!("{known} {remember}"),
+        format!("{known} {lead}"),
+        draw(Pick::Random, count, mark),
+        format!("meta mark set {} . meta mark map @{ids}", place.lookup),
+        // An update keeps the old value: what was remembered of an endpoint that is gone must go first.
+        format!("delete @affinity {{ {CLIENT} : meta mark }}"),
+        remember,
+        lead,
+    ];
+    rules.chains.insert(chain.to_owned(), lines);
+}
+
+/// A number for each endpoint that does not depend on the others, but for rare collisions.
+fn identities<'a>(
+    endpoints: impl Iterator<Item = &'a SocketAddrV4>,
+) -> impl Iterator<Item = (u16, &'a SocketAddrV4)> {
+    let mut taken = BTreeSet::new();
+    endpoints.map(move |endpoint| {
+        let bytes = endpoint.ip().octets().into_iter().chain(endpoint.port().to_be_bytes());
+        // FNV-1a, folded.
+        let hash =
+            bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let mut id = (hash >> 16) as u16 ^ hash as u16;
+        while !taken.insert(id) {
+            id = id.wrapping_add(1);
+        }
+        (id, endpoint)
+    })
+}
+
+fn shown(endpoint: &SocketAddrV4) -> String {
+    format!("{} . {}", endpoint.ip(), endpoint.port())
 }
 
 fn draw(pick: Pick, count: usize, mark: u32) -> String {
     match pick {
         _ if count == 1 => format!("meta mark set {mark:#010x}"),
-        Pick::Random => format!("meta mark set numgen random mod {count} offset {mark:#010x}"),
-        Pick::ByClient => format!("meta mark set jhash ip saddr mod {count} seed 0x1 offset {mark:#010x}"),
         Pick::RoundRobin => format!("meta mark set numgen inc mod {count} offset {mark:#010x}"),
+        _ => format!("meta mark set numgen random mod {count} offset {mark:#010x}"),
     }
-}
-
-fn add_element(rules: &mut Ruleset, map: &str, key: &str, verdict: String) {
-    rules.maps.entry(map.to_owned()).or_default().elements.insert(key.to_owned(), verdict);
 }

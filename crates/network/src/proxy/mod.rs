@@ -2,6 +2,7 @@
 //!
 //! Everything down to the text of the transaction is pure; [`Nft`] alone runs something.
 
+mod book;
 mod conntrack;
 mod diff;
 mod endpoints;
@@ -10,14 +11,17 @@ mod nft;
 mod plan;
 mod routes;
 mod ruleset;
+mod table;
 
 #[cfg(test)]
 mod tests;
 
-pub use conntrack::{StaleFlow, forget_flows, stale_flows};
+pub use book::Book;
+pub use conntrack::{StaleFlow, forget_flows, forget_flows_in, stale_flows};
 pub use diff::{Change, diff};
 pub use layout::ruleset;
 pub use nft::{Nft, NftError};
-pub use plan::plan;
-pub use routes::{Balance, Frontend, Pick, Protocol, Route, Routes};
+pub use plan::{plan, plan_service};
+pub use routes::{Balance, Frontend, Pick, Protocol, Route, RouteChanges, Routes};
 pub use ruleset::{Chain, Map, Ruleset};
+pub use table::Table;

@@ -6,11 +6,16 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use ipnet::Ipv4Net;
+
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 
 use super::endpoints::Candidates;
 use super::{Balance, Frontend, Pick, Protocol, Route, Routes};
+
+/// Three hours, as upstream: for Services that say nothing about it.
+const STICKY_SECONDS: u32 = 10_800;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const BALANCE: &str = "minik8s.io/balance";
@@ -35,23 +40,31 @@ pub fn plan<'a>(
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let slices = slices_of.get(&(namespace, name)).map(Vec::as_slice).unwrap_or_default();
-        add_service(&mut routes, service, slices, node);
+        let own = plan_service(service, slices.iter().copied(), node);
+        routes.own_endpoints.extend(own.own_endpoints);
+        for (frontend, route) in own.frontends {
+            routes.frontends.entry(frontend).or_insert(route);
+        }
     }
     routes
 }
 
-fn add_service(
-    routes: &mut Routes,
+/// The routes of one Service with its slices.
+pub fn plan_service<'a>(
     service: &core::Service,
-    slices: &[&discovery::EndpointSlice],
+    slices: impl Iterator<Item = &'a discovery::EndpointSlice> + Clone,
     node: &str,
-) {
-    let Some(spec) = &service.spec else { return };
+) -> Routes {
+    let mut routes = Routes::default();
+    let Some(spec) = &service.spec else { return routes };
     let cluster_ips = addresses(spec);
     if cluster_ips.is_empty() || spec.type_.as_deref() == Some("ExternalName") {
-        return;
+        return routes;
     }
-    let outside_ips = outside_addresses(service, spec);
+    let balancer_ips = balancer_addresses(service);
+    let external_ips = spec.external_ips.iter().flatten().filter_map(|text| text.parse().ok());
+    let external_ips: Vec<Ipv4Addr> = external_ips.collect();
+    let only_from = source_ranges(spec);
     let pick = pick(service, spec);
     let only_local_inside = spec.internal_traffic_policy.as_deref() == Some("Local");
     let only_local_outside = spec.external_traffic_policy.as_deref() == Some("Local");
@@ -59,21 +72,28 @@ fn add_service(
         let Some(protocol) = protocol(port.protocol.as_deref()) else { continue };
         let Some(number) = port_number(Some(port.port)) else { continue };
         let name = port.name.as_deref().unwrap_or_default();
-        let candidates = Candidates::collect(slices.iter().copied(), name, protocol, node);
+        let candidates = Candidates::collect(slices.clone(), name, protocol, node);
         routes.own_endpoints.extend(candidates.own_addresses());
         let balance = |only_local| Balance { pick, endpoints: candidates.usable(only_local) };
         for &address in &cluster_ips {
-            let route = Route { inside: balance(only_local_inside), outside: None };
-            add(routes, Frontend::Address(address, protocol, number), route);
+            let route = Route { inside: balance(only_local_inside), outside: None, only_from: None };
+            add(&mut routes, Frontend::Address(address, protocol, number), route);
         }
-        let outside = || Route { inside: balance(false), outside: only_local_outside.then(|| balance(true)) };
-        for &address in &outside_ips {
-            add(routes, Frontend::Address(address, protocol, number), outside());
+        let outside = |only_from| {
+            let outside = only_local_outside.then(|| balance(true));
+            Route { inside: balance(false), outside, only_from }
+        };
+        for &address in &balancer_ips {
+            add(&mut routes, Frontend::Address(address, protocol, number), outside(only_from.clone()));
+        }
+        for &address in &external_ips {
+            add(&mut routes, Frontend::Address(address, protocol, number), outside(None));
         }
         if let Some(node_port) = port_number(port.node_port) {
-            add(routes, Frontend::NodePort(protocol, node_port), outside());
+            add(&mut routes, Frontend::NodePort(protocol, node_port), outside(None));
         }
     }
+    routes
 }
 
 fn add(routes: &mut Routes, frontend: Frontend, route: Route) {
@@ -90,19 +110,28 @@ fn addresses(spec: &core::ServiceSpec) -> Vec<Ipv4Addr> {
     found
 }
 
-fn outside_addresses(service: &core::Service, spec: &core::ServiceSpec) -> Vec<Ipv4Addr> {
+fn balancer_addresses(service: &core::Service) -> Vec<Ipv4Addr> {
     let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_deref()).unwrap_or_default();
     // A balancer in the mode Proxy wants the traffic to pass through it even from inside.
     let ingress = ingress.iter().filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
-    let texts = ingress.filter_map(|ingress| ingress.ip.as_ref()).chain(spec.external_ips.iter().flatten());
-    texts.filter_map(|text| text.parse().ok()).collect()
+    ingress.filter_map(|ingress| ingress.ip.as_ref()?.parse().ok()).collect()
+}
+
+/// `None`: from everywhere.
+fn source_ranges(spec: &core::ServiceSpec) -> Option<Vec<Ipv4Net>> {
+    let texts = spec.load_balancer_source_ranges.as_ref().filter(|texts| !texts.is_empty())?;
+    let ranges: Vec<Ipv4Net> = texts.iter().filter_map(|text| text.trim().parse().ok()).collect();
+    // Ranges within ranges say nothing, and the kernel would refuse them.
+    Some(Ipv4Net::aggregate(&ranges))
 }
 
 fn pick(service: &core::Service, spec: &core::ServiceSpec) -> Pick {
     let annotations = service.metadata.annotations.as_ref();
     if spec.session_affinity.as_deref() == Some("ClientIP") {
-        Pick::ByClient
+        let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
+        let seconds = config.and_then(|client| u32::try_from(client.timeout_seconds?).ok());
+        Pick::ByClient(seconds.filter(|&seconds| seconds > 0).unwrap_or(STICKY_SECONDS))
     } else if annotations.and_then(|map| map.get(BALANCE)).is_some_and(|value| value == ROUND_ROBIN) {
         Pick::RoundRobin
     } else {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use ipnet::Ipv4Net;
+
 /// All that the proxy of one node does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Routes {
@@ -33,6 +35,8 @@ pub struct Route {
     /// For clients outside the cluster, if they may use this node's endpoints alone
     /// (`externalTrafficPolicy: Local`). Those see the clients' own addresses.
     pub outside: Option<Balance>,
+    /// Whose connections are let through, if not everybody's (`loadBalancerSourceRanges`).
+    pub only_from: Option<Vec<Ipv4Net>>,
 }
 
 /// Without endpoints connections are refused.
@@ -45,9 +49,23 @@ pub struct Balance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pick {
     Random,
-    /// A client stays with its endpoint as long as the endpoints stay the same.
-    ByClient,
+    /// A client stays with its endpoint until it has opened no connection for so many seconds.
+    ByClient(u32),
     RoundRobin,
+}
+
+/// Routes that are to be other ones from now on: what they were and what they become.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteChanges {
+    pub frontends: BTreeMap<Frontend, (Option<Route>, Option<Route>)>,
+    pub old_own_endpoints: BTreeSet<Ipv4Addr>,
+    pub new_own_endpoints: BTreeSet<Ipv4Addr>,
+}
+
+impl RouteChanges {
+    pub fn is_empty(&self) -> bool {
+        *self == RouteChanges::default()
+    }
 }
 
 impl Frontend {

@@ -19,6 +19,8 @@ pub struct Map {
     pub key_type: &'static str,
     /// Empty for a set.
     pub value_type: &'static str,
+    /// What else is said about it, e.g. that the kernel adds elements by itself.
+    pub options: &'static str,
     pub elements: BTreeMap<String, String>,
 }
 
@@ -31,7 +33,7 @@ impl Map {
     }
 
     pub(super) fn is_empty_like(&self, other: &Map) -> bool {
-        (self.key_type, self.value_type) == (other.key_type, other.value_type)
+        (self.key_type, self.value_type, self.options) == (other.key_type, other.value_type, other.options)
     }
 }
 
@@ -56,7 +58,9 @@ impl Display for Ruleset {
 
 pub(super) fn write_map(f: &mut Formatter<'_>, name: &str, map: &Map) -> fmt::Result {
     let arrow = if map.value_type.is_empty() { "" } else { " : " };
-    writeln!(f, "  {} {name} {{ type {}{arrow}{}; }}", map.keyword(), map.key_type, map.value_type)
+    let Map { key_type, value_type, options, .. } = map;
+    let space = if options.is_empty() { "" } else { " " };
+    writeln!(f, "  {} {name} {{ type {key_type}{arrow}{value_type};{space}{options} }}", map.keyword())
 }
 
 pub(super) fn write_chain(f: &mut Formatter<'_>, name: &str, rules: &[String]) -> fmt::Result {

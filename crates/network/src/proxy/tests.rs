@@ -192,12 +192,17 @@ fn the_first_of_two_claims_wins() {
 fn flows_that_must_be_forgotten() {
     let routes = |endpoints: &[&str]| {
         let endpoints = endpoints.iter().map(|text| text.parse().unwrap()).collect();
-        let route = Route { inside: Balance { pick: Pick::Random, endpoints }, outside: None };
+        let route =
+            Route { inside: Balance { pick: Pick::Random, endpoints }, outside: None, only_from: None };
         let both = [Protocol::Tcp, Protocol::Udp].map(|p| (Frontend::NodePort(p, 30053), route.clone()));
         Routes { frontends: both.into(), own_endpoints: BTreeSet::new() }
     };
     let check = |before: &Routes, after: &Routes, expected: &[Option<[u8; 4]>]| {
-        let found: Vec<_> = stale_flows(before, after).into_iter().map(|flow| flow.endpoint).collect();
+        let mut book = Book::default();
+        book.put(&Default::default(), before.clone());
+        book.take_changes();
+        book.put(&Default::default(), after.clone());
+        let found: Vec<_> = stale_flows(&book.take_changes()).into_iter().map(|flow| flow.endpoint).collect();
         assert_eq!(found, expected.iter().map(|ip| ip.map(Ipv4Addr::from)).collect::<Vec<_>>());
     };
     let (one, two) = (routes(&["10.0.0.1:53"]), routes(&["10.0.0.1:53", "10.0.0.2:53"]));
@@ -208,7 +213,7 @@ fn flows_that_must_be_forgotten() {
 }
 
 fn any_balance() -> impl Strategy<Value = Balance> {
-    let pick = prop_oneof![Just(Pick::Random), Just(Pick::ByClient), Just(Pick::RoundRobin)];
+    let pick = prop_oneof![Just(Pick::Random), Just(Pick::ByClient(60)), Just(Pick::RoundRobin)];
     let endpoint =
         (0..6u8, 80..82u16).prop_map(|(last, port)| SocketAddrV4::new([10, 244, 0, last].into(), port));
     (pick, prop::collection::btree_set(endpoint, 0..4))
@@ -227,23 +232,45 @@ fn any_frontend() -> impl Strategy<Value = Frontend> {
     ]
 }
 
-fn any_ruleset() -> impl Strategy<Value = Ruleset> {
-    let route = (any_balance(), prop::option::of(any_balance()))
-        .prop_map(|(inside, outside)| Route { inside, outside });
+fn any_routes() -> impl Strategy<Value = Routes> {
+    let ranges = prop::option::of(Just(vec!["192.0.2.0/24".parse().unwrap()]));
+    let route = (any_balance(), prop::option::of(any_balance()), ranges)
+        .prop_map(|(inside, outside, only_from)| Route { inside, outside, only_from });
     prop::collection::btree_map(any_frontend(), route, 0..6).prop_map(|frontends: BTreeMap<_, _>| {
         let balances = frontends.values().flat_map(Route::balances);
         let own_endpoints = balances.flat_map(|balance| &balance.endpoints).map(|e| *e.ip()).collect();
-        ruleset(&Routes { frontends, own_endpoints }, "t", "10.244.0.0/16".parse().unwrap())
+        Routes { frontends, own_endpoints }
     })
+}
+
+fn whole(routes: &Routes) -> Ruleset {
+    ruleset(routes, "t", "10.244.0.0/16".parse().unwrap())
 }
 
 proptest! {
     #[test]
-    fn a_change_leads_from_one_ruleset_to_the_other(from in any_ruleset(), to in any_ruleset()) {
+    fn a_change_leads_from_one_ruleset_to_the_other(from in any_routes(), to in any_routes()) {
+        let (from, to) = (whole(&from), whole(&to));
         let change = diff(&from, &to).unwrap();
         prop_assert_eq!(change.is_empty(), from == to);
         let mut result = from;
         change.apply(&mut result);
         prop_assert_eq!(result, to);
+    }
+
+    /// Services that come, change and go one by one leave the same rules as all of them at once.
+    #[test]
+    fn step_by_step_is_the_same_as_at_once(steps in prop::collection::vec((0..3u8, any_routes()), 1..8)) {
+        let mut book = Book::default();
+        let mut table = Table::new("t", &Routes::default());
+        let mut rules = whole(&Routes::default());
+        for (service, routes) in steps {
+            book.put(&(String::new(), service.to_string()), routes);
+            let change = table.change(&book.take_changes());
+            change.apply(&mut rules);
+            let expected = whole(&book.routes());
+            prop_assert_eq!(&rules, &expected);
+        }
+        prop_assert!(book.take_changes().is_empty());
     }
 }

@@ -97,7 +97,7 @@ fn merge_field(
         return Ok(());
     }
     match (doc.get_mut(name), change) {
-        (Some(Value::Object(old)), Value::Object(change)) => {
+        (Some(Value::Object(old)), Value::Object(change)) if !schema.is_some_and(|s| s.merge.replace) => {
             merge_map(schema, change, old, &path.field(name))
         }
         (Some(Value::Array(old)), Value::Array(change)) => {

@@ -20,7 +20,14 @@ fn schema() -> Schema {
         ("plain", crate::sample::atomic_list(string())),
         ("one", object([("a", string()), ("b", anything()), ("tags", set(string()))])),
         ("labels", map(string())),
+        ("selector", replaced(map(string()))),
     ])
+}
+
+/// An object with `patchStrategy: replace`.
+fn replaced(mut schema: Schema) -> Schema {
+    schema.merge.replace = true;
+    schema
 }
 
 #[track_caller]
@@ -50,6 +57,15 @@ fn maps_merge_and_null_deletes() {
     );
     check(json!({}), json!({"one": {"a": "1", "b": null}}), json!({"one": {"a": "1"}}));
     check(json!({"one": "text"}), json!({"one": {"a": null, "b": 1}}), json!({"one": {"b": 1}}));
+}
+
+#[test]
+fn objects_with_the_strategy_replace_are_replaced() {
+    check(
+        json!({"selector": {"a": "1"}, "labels": {"a": "1"}}),
+        json!({"selector": {"b": "2", "c": null}, "labels": {"b": "2"}}),
+        json!({"selector": {"b": "2"}, "labels": {"a": "1", "b": "2"}}),
+    );
 }
 
 #[test]

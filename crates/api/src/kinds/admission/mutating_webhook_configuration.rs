@@ -8,7 +8,10 @@ use super::webhooks;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<MutatingWebhookConfiguration>(Configurations).category("api-extensions").counted()
+    Resource::of::<MutatingWebhookConfiguration>(Configurations)
+        .versioned_puts()
+        .category("api-extensions")
+        .counted()
 }
 
 struct Configurations;

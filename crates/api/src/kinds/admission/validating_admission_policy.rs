@@ -11,7 +11,11 @@ use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<ValidatingAdmissionPolicy>(Policies).category("api-extensions").status().counted()
+    Resource::of::<ValidatingAdmissionPolicy>(Policies)
+        .versioned_puts()
+        .category("api-extensions")
+        .status()
+        .counted()
 }
 
 struct Policies;

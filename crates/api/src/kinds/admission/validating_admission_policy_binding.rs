@@ -11,7 +11,10 @@ use crate::kinds::at::At;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<ValidatingAdmissionPolicyBinding>(Bindings).category("api-extensions").counted()
+    Resource::of::<ValidatingAdmissionPolicyBinding>(Bindings)
+        .versioned_puts()
+        .category("api-extensions")
+        .counted()
 }
 
 struct Bindings;

@@ -8,7 +8,10 @@ use super::webhooks;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<ValidatingWebhookConfiguration>(Configurations).category("api-extensions").counted()
+    Resource::of::<ValidatingWebhookConfiguration>(Configurations)
+        .versioned_puts()
+        .category("api-extensions")
+        .counted()
 }
 
 struct Configurations;

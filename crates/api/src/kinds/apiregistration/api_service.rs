@@ -9,7 +9,11 @@ use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, NameRule, Resource, Strategy, format};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<APIService>(ApiServices).category("api-extensions").named(NameRule::PathSegment).status()
+    Resource::of::<APIService>(ApiServices)
+        .versioned_puts()
+        .category("api-extensions")
+        .named(NameRule::PathSegment)
+        .status()
 }
 
 struct ApiServices;

@@ -66,9 +66,9 @@ impl Strategy for Requests {
         let spec = At::root(object).field("spec");
         signer::validate_name(&spec.field("signerName"), errors);
         let request = spec.field("request");
-        let pem = STANDARD.decode(request.text()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        if !pem.is_some_and(|pem| signer::has_pem_block(&pem, "CERTIFICATE REQUEST")) {
-            request.invalid(errors, "PEM block type must be CERTIFICATE REQUEST");
+        let bytes = STANDARD.decode(request.text()).unwrap_or_default();
+        if let Err(problem) = signer::check_signing_request(&bytes) {
+            request.invalid(errors, problem);
         }
         let usages = spec.field("usages");
         usages.need(errors);
@@ -156,12 +156,28 @@ mod tests {
 
     use crate::kinds::check;
 
+    /// For O=devs, CN=carl.
+    const REQUEST: &str = "-----BEGIN CERTIFICATE REQUEST-----\n\
+        MIGdMFECAQAwHjENMAsGA1UECgwEZGV2czENMAsGA1UEAwwEY2FybDAqMAUGAytlcAMhAJA0QRvmZhpUee2QgBkKI5VnJYqRkf3fgUsIxosJZwykoAAwBQYDK2VwA0EAXEn3B/CmC9D8AsnnIZMinoQEytFFGe67vjrN6LPv33xIJesTxu78K/9xwEcZ40hiR+2ODGSDxX0xtBXc10VLCA==\n\
+        -----END CERTIFICATE REQUEST-----\n";
+
     #[test]
     fn validation() {
-        let pem = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
-        let good = json!({"spec": {"signerName": "kubernetes.io/kube-apiserver-client",
-            "request": STANDARD.encode(pem), "usages": ["client auth"]}});
-        check::errors("certificatesigningrequests", good, &[]);
+        let asks = |pem: &str| {
+            json!({"spec": {"signerName": "kubernetes.io/kube-apiserver-client",
+                "request": STANDARD.encode(pem), "usages": ["client auth"]}})
+        };
+        check::errors("certificatesigningrequests", asks(REQUEST), &[]);
+        for (broken, why) in [
+            (REQUEST.replace("MIGd", "MIGe"), "the PEM block is not a certificate request"),
+            (REQUEST.replace(" REQUEST", ""), "PEM block type must be CERTIFICATE REQUEST"),
+            (format!("\0{REQUEST}"), "PEM block type must be CERTIFICATE REQUEST"),
+            (String::new(), "PEM block type must be CERTIFICATE REQUEST"),
+        ] {
+            let shown = STANDARD.encode(&broken);
+            let expected = format!("spec.request: Invalid value: \"{shown}\": {why}");
+            check::errors("certificatesigningrequests", asks(&broken), &[&expected]);
+        }
         check::errors(
             "certificatesigningrequests",
             json!({"spec": {"signerName": "x", "request": "AAAA", "expirationSeconds": 1, "usages": ["client auth", "client auth", "fun"]},

@@ -1,7 +1,12 @@
 //! Names of signers and the PEM that they sign.
 
+use std::io::Cursor;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer;
 
 use crate::kinds::at::At;
 use crate::{FieldErrors, format};
@@ -35,4 +40,16 @@ pub(super) fn has_pem_block(text: &str, ty: &str) -> bool {
     let Some((body, _)) = rest.split_once(&end) else { return false };
     let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
     !body.is_empty() && STANDARD.decode(body).is_ok()
+}
+
+/// Whether these bytes are a PKCS#10 request in PEM; else what is wrong with them.
+pub(super) fn check_signing_request(pem: &[u8]) -> Result<(), String> {
+    let block = match Pem::read(Cursor::new(pem)) {
+        Ok((block, _)) if block.label == "CERTIFICATE REQUEST" => block,
+        _ => return Err("PEM block type must be CERTIFICATE REQUEST".to_owned()),
+    };
+    match X509CertificationRequest::from_der(&block.contents) {
+        Ok(_) => Ok(()),
+        Err(problem) => Err(format!("the PEM block is not a certificate request: {problem}")),
+    }
 }

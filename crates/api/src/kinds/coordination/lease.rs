@@ -9,7 +9,7 @@ use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy, format};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Lease>(Leases)
+    Resource::of::<Lease>(Leases).created_by_put().versioned_puts()
 }
 
 struct Leases;

@@ -12,7 +12,7 @@ use crate::{Cell, Column, FieldErrors, Resource, Strategy, format};
 const SHOWN: usize = 3;
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Endpoints>(EndpointsStrategy).short(&["ep"])
+    Resource::of::<Endpoints>(EndpointsStrategy).created_by_put().short(&["ep"])
 }
 
 struct EndpointsStrategy;

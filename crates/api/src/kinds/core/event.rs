@@ -12,7 +12,7 @@ const MAX_REASON: usize = 128;
 const MAX_NOTE: usize = 1024;
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Event>(Events).short(&["ev"]).named(NameRule::PathSegment)
+    Resource::of::<Event>(Events).created_by_put().short(&["ev"]).named(NameRule::PathSegment)
 }
 
 struct Events;

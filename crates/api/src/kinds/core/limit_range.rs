@@ -11,7 +11,7 @@ use crate::kinds::{fill, table};
 use crate::{Cell, Column, FieldErrors, Quantity, Resource, Strategy, format};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<LimitRange>(LimitRanges).short(&["limits"])
+    Resource::of::<LimitRange>(LimitRanges).created_by_put().short(&["limits"])
 }
 
 struct LimitRanges;

@@ -38,7 +38,11 @@ const FIXED: &[&str] = &[
 ];
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Event>(Events).short(&["ev"]).named(NameRule::PathSegment).stored_as("", "v1")
+    Resource::of::<Event>(Events)
+        .created_by_put()
+        .short(&["ev"])
+        .named(NameRule::PathSegment)
+        .stored_as("", "v1")
 }
 
 struct Events;

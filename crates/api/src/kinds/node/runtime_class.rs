@@ -10,7 +10,7 @@ use crate::metadata::validate_labels;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy, format};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<RuntimeClass>(RuntimeClasses)
+    Resource::of::<RuntimeClass>(RuntimeClasses).versioned_puts()
 }
 
 struct RuntimeClasses;

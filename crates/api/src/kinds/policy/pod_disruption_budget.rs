@@ -9,7 +9,7 @@ use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy, format, validate_label_selector};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<PodDisruptionBudget>(Budgets).short(&["pdb"]).status().counted()
+    Resource::of::<PodDisruptionBudget>(Budgets).versioned_puts().short(&["pdb"]).status().counted()
 }
 
 struct Budgets;

@@ -10,7 +10,7 @@ use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, NameRule, Resource, Strategy, validate_label_selector};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<ClusterRole>(ClusterRoles).named(NameRule::PathSegment)
+    Resource::of::<ClusterRole>(ClusterRoles).created_by_put().named(NameRule::PathSegment)
 }
 
 struct ClusterRoles;

@@ -10,7 +10,7 @@ use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, NameRule, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Role>(Roles).named(NameRule::PathSegment)
+    Resource::of::<Role>(Roles).created_by_put().named(NameRule::PathSegment)
 }
 
 struct Roles;

@@ -9,7 +9,7 @@ use super::rules::{default_binding, validate_binding, validate_binding_update};
 use crate::{Cell, Column, FieldErrors, NameRule, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<RoleBinding>(RoleBindings).named(NameRule::PathSegment)
+    Resource::of::<RoleBinding>(RoleBindings).created_by_put().named(NameRule::PathSegment)
 }
 
 struct RoleBindings;

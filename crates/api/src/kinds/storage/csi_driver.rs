@@ -15,7 +15,7 @@ use crate::{Cell, Column, FieldErrors, Resource, Strategy};
 const FIXED: &[&str] = &["attachRequired", "volumeLifecycleModes"];
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<CSIDriver>(Drivers).counted()
+    Resource::of::<CSIDriver>(Drivers).versioned_puts().counted()
 }
 
 struct Drivers;

@@ -13,7 +13,7 @@ use crate::{Cell, Column, FieldErrors, Resource, Strategy, format};
 const MAX_NODE_ID: usize = 256;
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<CSINode>(CsiNodes).status()
+    Resource::of::<CSINode>(CsiNodes).versioned_puts().status()
 }
 
 struct CsiNodes;

@@ -9,7 +9,7 @@ use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy, format};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<VolumeAttachment>(Attachments).status()
+    Resource::of::<VolumeAttachment>(Attachments).versioned_puts().status()
 }
 
 struct Attachments;

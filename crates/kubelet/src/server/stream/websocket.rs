@@ -3,6 +3,8 @@
 //! A message's first byte is its channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome, 4 the terminal's size;
 //! 255 closes the channel that follows (v5).
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -15,6 +17,9 @@ use crate::cri::StreamFlags;
 
 const CLOSE: u8 = 255;
 const CHUNK: usize = 32 << 10;
+/// An empty message tells clients that the connection stands. kubectl up to 1.32 begins to read a little
+/// before it knows its channels, and complains of a message that comes in between.
+const GREETING_DELAY: Duration = Duration::from_millis(20);
 
 /// Channels and the names and numbers of their SPDY streams. Clients open odd ones.
 const CHANNELS: [(u8, &str, u32); 5] =
@@ -43,12 +48,9 @@ where
         }
     }
     let mut client = WebSocketStream::from_raw_socket(client, Role::Server, None).await;
-    // Clients wait for a first message on every channel before they trust it to be there.
-    for channel in [1, 2, 3] {
-        if is_open(channel, flags) {
-            client.send(Message::Binary(Bytes::copy_from_slice(&[channel]))).await?;
-        }
-    }
+    let first_output = [1, 2, 3].into_iter().find(|channel| is_open(*channel, flags)).unwrap_or(3);
+    let mut greeting = std::pin::pin!(tokio::time::sleep(GREETING_DELAY));
+    let mut greeted = false;
     let mut open_outputs = [1, 2, 3].into_iter().filter(|c| is_open(*c, flags)).count();
     let mut buffer = BytesMut::new();
     while open_outputs > 0 {
@@ -74,6 +76,10 @@ where
                 Some(Message::Close(_)) | None => return Ok(()),
                 Some(_) => {}
             },
+            () = &mut greeting, if !greeted => {
+                greeted = true;
+                client.send(Message::Binary(Bytes::copy_from_slice(&[first_output]))).await?;
+            }
         }
     }
     close(&mut client).await

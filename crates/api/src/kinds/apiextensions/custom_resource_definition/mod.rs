@@ -17,6 +17,7 @@ pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub(in crate::kinds) fn resource() -> Resource {
     Resource::of::<CustomResourceDefinition>(Definitions)
+        .versioned_puts()
         .short(&["crd", "crds"])
         .category("api-extensions")
         .status()

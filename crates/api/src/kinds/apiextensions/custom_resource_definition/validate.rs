@@ -9,6 +9,7 @@ use crate::{FieldErrors, format};
 
 /// Groups of the project itself need a review.
 const PROTECTED: &[&str] = &["k8s.io", "kubernetes.io"];
+const MAX_SELECTABLE_FIELDS: usize = 8;
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub(super) fn definition(object: &Value, errors: &mut FieldErrors) {
@@ -116,6 +117,7 @@ fn versions(versions: &At<'_>, errors: &mut FieldErrors) {
         }
         columns(&version.field("additionalPrinterColumns"), errors);
         scale(&version.field("subresources").field("scale"), errors);
+        selectable_fields(&version.field("selectableFields"), schema.value, errors);
     }
     if !unique {
         versions.invalid(errors, "must contain unique version names");
@@ -132,6 +134,37 @@ fn columns(columns: &At<'_>, errors: &mut FieldErrors) {
         let path = column.field("jsonPath");
         if path.need(errors) && !path.text().starts_with('.') {
             path.invalid(errors, "should be a JSON path that starts with a dot");
+        }
+    }
+}
+
+/// Plain paths to text, numbers without fractions, and yes or no, anywhere but in the metadata.
+fn selectable_fields(fields: &At<'_>, schema: &Value, errors: &mut FieldErrors) {
+    if fields.items().count() > MAX_SELECTABLE_FIELDS {
+        errors.too_many(fields.path.clone(), fields.items().count(), MAX_SELECTABLE_FIELDS);
+    }
+    let mut seen = HashSet::new();
+    for field in fields.items() {
+        let path = field.field("jsonPath");
+        if !path.need(errors) {
+            continue;
+        }
+        let Some(steps) = path.text().strip_prefix('.').filter(|steps| !steps.contains(['[', '*'])) else {
+            path.invalid(errors, "must be a simple path to a field: .spec.color");
+            continue;
+        };
+        if !seen.insert(path.text()) {
+            path.duplicate(errors);
+        }
+        if steps == "metadata" || steps.starts_with("metadata.") {
+            path.invalid(errors, "must not point to fields in metadata");
+            continue;
+        }
+        let target = steps.split('.').fold(schema, |schema, step| &schema["properties"][step]);
+        match target["type"].as_str() {
+            Some("string" | "integer" | "boolean") => {}
+            None => path.invalid(errors, "must point to a field that the schema has"),
+            Some(_) => path.invalid(errors, "must point to a field of type string, boolean or integer"),
         }
     }
 }

@@ -16,11 +16,13 @@ use crate::kinds::table;
 use crate::{Cell, Column, FieldErrors, NameRule, Resource, Strategy};
 
 pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<Service>(Services).short(&["svc"]).in_all().named(NameRule::Label).status().with(
-        "proxy",
-        "ServiceProxyOptions",
-        &["create", "delete", "get", "patch", "update"],
-    )
+    Resource::of::<Service>(Services)
+        .created_by_put()
+        .short(&["svc"])
+        .in_all()
+        .named(NameRule::Label)
+        .status()
+        .with("proxy", "ServiceProxyOptions", &["create", "delete", "get", "patch", "update"])
 }
 
 struct Services;

@@ -1,0 +1,198 @@
+//! The TLS port itself: clients that are slow, broken, too big or too many, and certificates that change.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod port;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use minik8s_store::Options;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::client::{Client, request};
+use crate::port::Port;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// What a silent client is given, and some time for a busy machine.
+const CUT_OFF_WITHIN: Duration = Duration::from_secs(30);
+
+/// Whoever keeps a connection open without ever getting to a request is disconnected.
+#[tokio::test]
+async fn slow_clients_are_cut_off() {
+    let port = Port::open(Options::default()).await;
+    let silent = async {
+        let mut stream = port.tcp().await;
+        stream.read_to_end(&mut Vec::new()).await.map(|_| ())
+    };
+    let half_a_handshake = async {
+        let mut stream = port.tcp().await;
+        // The first bytes of a ClientHello that never goes on.
+        stream.write_all(&[22, 3, 1, 2, 0, 1]).await?;
+        stream.read_to_end(&mut Vec::new()).await.map(|_| ())
+    };
+    let header_by_header = async {
+        let mut stream = port.tls().await;
+        stream.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\n").await?;
+        let mut answer = Vec::new();
+        let mut drops = tokio::time::interval(Duration::from_millis(500));
+        loop {
+            tokio::select! {
+                read = stream.read_buf(&mut answer) => if matches!(read, Ok(0) | Err(_)) { return Ok(()) },
+                _ = drops.tick() => if stream.write_all(b"x-more: y\r\n").await.is_err() { return Ok(()) },
+            }
+        }
+    };
+    let begun = Instant::now();
+    let all = async { tokio::join!(silent, half_a_handshake, header_by_header) };
+    let ended: (std::io::Result<()>, std::io::Result<()>, std::io::Result<()>) =
+        tokio::time::timeout(CUT_OFF_WITHIN, all).await.expect("somebody was not cut off");
+    drop(ended);
+    assert!(begun.elapsed() > Duration::from_secs(5), "and nobody was cut off at once");
+    port.answers().await;
+}
+
+#[tokio::test]
+async fn garbage_ends_the_connection_and_nothing_else() {
+    let port = Port::open(Options::default()).await;
+    let garbage: [&[u8]; 5] = [
+        b"\0\0\0\0\0\0\0\0",
+        b"\x16\x03\x01\xff\xff",
+        b"hello\r\n\r\n",
+        &[255; 4096],
+        b"\x80\x2e\x01\x03\x01",
+    ];
+    for bytes in garbage {
+        let mut stream = port.tcp().await;
+        stream.write_all(bytes).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let ended = tokio::time::timeout(CUT_OFF_WITHIN, stream.read_to_end(&mut Vec::new())).await;
+        assert!(ended.is_ok(), "still open after {bytes:?}");
+    }
+    // The same inside of TLS.
+    for text in [
+        "\0\0\0\0\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "BREW /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    ] {
+        let mut stream = port.tls().await;
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = tokio::time::timeout(CUT_OFF_WITHIN, stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "still open after {text:?}");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{text:?}: {answer}");
+    }
+    port.answers().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_unread() {
+    let port = Port::open(Options::default()).await;
+    // One that says so, and one that only turns out to be.
+    for headers in ["content-length: 400000000\r\n", "transfer-encoding: chunked\r\n"] {
+        let (mut reading, mut writing) = tokio::io::split(port.tls().await);
+        let head = format!(
+            "POST {CONFIG_MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n{headers}\r\n",
+            port::TOKEN
+        );
+        writing.write_all(head.as_bytes()).await.unwrap();
+        let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+        let mut answer = Vec::new();
+        let sending = async {
+            // 64 KiB at a time, far more than may be sent, until nobody takes it.
+            for _ in 0..200 {
+                if writing.write_all(chunk.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let refused = async { tokio::join!(sending, reading.read_buf(&mut answer)) };
+        let (_, read) = tokio::time::timeout(CUT_OFF_WITHIN, refused).await.expect("no answer");
+        read.expect("an answer");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 413"), "{headers}{answer}");
+        assert!(answer.contains("RequestEntityTooLarge"), "{answer}");
+    }
+    port.answers().await;
+}
+
+/// Uploads that do not end hold their places; the next one is told when to come back, reads go on.
+#[tokio::test]
+async fn too_many_at_once_are_told_to_come_back() {
+    const PLACES: usize = 200;
+    let port = Port::open(Options::default()).await;
+    let mut client = Client::connect(&port).await;
+    let mut open = Vec::new();
+    for _ in 0..PLACES {
+        let (sender, body) = client::channel();
+        open.push((sender, client.begin(request("POST", CONFIG_MAPS), body).await));
+    }
+    let refused = async {
+        loop {
+            let response = client.send("POST", CONFIG_MAPS, "{}").await;
+            if response.status() == 429 {
+                return response;
+            }
+            // Those before have not all arrived yet.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let refused = tokio::time::timeout(CUT_OFF_WITHIN, refused).await.expect("never refused");
+    assert_eq!(refused.headers()[RETRY_AFTER], "1");
+    let status: serde_json::Value =
+        serde_json::from_slice(&refused.into_body().collect().await.unwrap().to_bytes()).unwrap();
+    assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("TooManyRequests")));
+    assert_eq!(client.send("GET", CONFIG_MAPS, "").await.status(), 200, "reads have places of their own");
+    drop(open);
+    let again = async {
+        while client.send("POST", CONFIG_MAPS, r#"{"metadata":{"name":"later"}}"#).await.status() != 201 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(CUT_OFF_WITHIN, again).await.expect("the places are free again");
+}
+
+/// A watcher that does not read does not make the server remember for it: its watch ends.
+#[tokio::test]
+async fn a_watcher_that_does_not_read_is_cut_off() {
+    let port = Port::open(Options { watch_queue: 16, ..Options::default() }).await;
+    let mut writer = Client::connect(&port).await;
+    // Enough that the buffers of sockets and streams on the way cannot take it all.
+    let text = "x".repeat(512 * 1024);
+    let body =
+        |n: usize| json!({"metadata": {"name": format!("big-{n}")}, "data": {"text": text}}).to_string();
+    let mut slow = Client::connect(&port).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion=0");
+    let mut watch = slow.send("GET", &path, "").await.into_body();
+    for n in 0..60 {
+        assert_eq!(writer.send("POST", CONFIG_MAPS, &body(n)).await.status(), 201);
+    }
+    let mut received = 0;
+    let rest = async {
+        while let Some(Ok(frame)) = watch.frame().await {
+            received += frame.into_data().map_or(0, |data: Bytes| data.len());
+        }
+    };
+    tokio::time::timeout(CUT_OFF_WITHIN, rest).await.expect("the watch goes on");
+    assert!(received < 60 * text.len(), "everything was kept for it");
+    port.answers().await;
+}
+
+#[tokio::test]
+async fn renewed_certificates_are_used_without_a_restart() {
+    let port = Port::open(Options::default()).await;
+    let mut before = Client::connect(&port).await;
+    let old = port.certificate().await;
+    assert_eq!(port.certificate().await, old);
+    assert!(port.pki.renew_if_due(Timestamp::now()).unwrap());
+    // Who is connected stays so; who comes now sees the new one, signed by the authority they know.
+    assert_eq!(before.send("GET", "/version", "").await.status(), 200);
+    assert_ne!(port.certificate().await, old);
+}

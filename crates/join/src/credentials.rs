@@ -1,0 +1,98 @@
+//! The directory that makes a machine a node.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `ca.crt` | the cluster's authority |
+//! | `client.pem` | certificate and key as whom the node calls the API |
+//! | `serving.pem` | certificate and key of the node's own port |
+//! | `joining.key` | the key of a request that is not answered yet |
+//! | `servers` | where servers are, one per line |
+//!
+//! All but `ca.crt` and `servers` are closed to others. Each is replaced in one step.
+
+use std::path::{Path, PathBuf};
+
+use minik8s_auth::pki::{Identity, file};
+use rcgen::KeyPair;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::{JoinError, ServerAddress};
+
+const SECRET: u32 = 0o600;
+const PUBLIC: u32 = 0o644;
+
+pub struct Credentials {
+    directory: PathBuf,
+}
+
+impl Credentials {
+    pub fn open(directory: &Path) -> Result<Self, JoinError> {
+        file::create_directory(directory)?;
+        Ok(Credentials { directory: directory.to_owned() })
+    }
+
+    /// The directory as it is, if it is.
+    pub fn at(directory: &Path) -> Self {
+        Credentials { directory: directory.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The identity in that file; `None` if there is none.
+    pub fn identity(&self, name: &str) -> Result<Option<Identity>, JoinError> {
+        let path = self.path(name);
+        let Some(text) = file::read_secret(&path)? else { return Ok(None) };
+        Identity::parse(&text).map(Some).map_err(|problem| JoinError::Damaged { path, problem })
+    }
+
+    pub fn keep_identity(&self, name: &str, identity: &Identity) -> Result<(), JoinError> {
+        Ok(file::write_atomically(&self.path(name), &identity.to_text(), SECRET)?)
+    }
+
+    /// The authority's certificate in DER.
+    pub fn authority(&self) -> Result<Option<Vec<u8>>, JoinError> {
+        let path = self.path("ca.crt");
+        let Ok(text) = std::fs::read(&path) else { return Ok(None) };
+        let damaged = |problem: &str| JoinError::Damaged { path: path.clone(), problem: problem.to_owned() };
+        let certificate =
+            CertificateDer::from_pem_slice(&text).map_err(|_| damaged("it holds no certificate"))?;
+        Ok(Some(certificate.to_vec()))
+    }
+
+    pub fn keep_authority(&self, pem: &str) -> Result<(), JoinError> {
+        Ok(file::write_atomically(&self.path("ca.crt"), pem, PUBLIC)?)
+    }
+
+    pub fn servers(&self) -> Vec<ServerAddress> {
+        let text = std::fs::read_to_string(self.path("servers")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    pub fn keep_servers(&self, servers: &[ServerAddress]) -> Result<(), JoinError> {
+        let text: String = servers.iter().map(|server| format!("{server}\n")).collect();
+        Ok(file::write_atomically(&self.path("servers"), &text, PUBLIC)?)
+    }
+
+    /// The key of an unanswered request, or a new one: after a crash the same request is found again.
+    pub fn joining_key(&self) -> Result<KeyPair, JoinError> {
+        let path = self.path("joining.key");
+        if let Some(key) = file::read_secret(&path)?.and_then(|text| KeyPair::from_pem(&text).ok()) {
+            return Ok(key);
+        }
+        let key = KeyPair::generate().map_err(JoinError::Key)?;
+        file::write_atomically(&path, &key.serialize_pem(), SECRET)?;
+        Ok(key)
+    }
+
+    pub fn forget_joining_key(&self) {
+        let _ = std::fs::remove_file(self.path("joining.key"));
+    }
+
+    /// The machine is no node any more.
+    pub fn remove(self) -> std::io::Result<()> {
+        std::fs::remove_dir_all(self.directory)
+    }
+}

@@ -1,0 +1,128 @@
+//! `/metrics`: what the agent itself does and uses.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::collect::NodeSample;
+use super::text::Text;
+
+/// How often each kind of operation on pods was carried out, how often it failed, how long it took.
+#[derive(Default)]
+pub struct Operations {
+    counts: Mutex<BTreeMap<&'static str, Count>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Count {
+    done: u64,
+    failed: u64,
+    time: Duration,
+}
+
+/// What the kernel says of this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Process {
+    pub resident_bytes: u64,
+    pub cpu_seconds: f64,
+}
+
+impl Operations {
+    pub fn note(&self, kind: &'static str, took: Duration, failed: bool) {
+        let mut counts = self.counts.lock();
+        let count = counts.entry(kind).or_default();
+        count.done += 1;
+        count.failed += u64::from(failed);
+        count.time += took;
+    }
+}
+
+impl Process {
+    pub fn measure() -> Process {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let resident =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        let kilobytes: u64 = resident.and_then(|n| n.trim().parse().ok()).unwrap_or_default();
+        let used = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+        let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        let cpu_seconds = used.map(|u| seconds(u.user_time()) + seconds(u.system_time())).unwrap_or_default();
+        Process { resident_bytes: kilobytes * 1024, cpu_seconds }
+    }
+}
+
+pub fn own(sample: &NodeSample, operations: &Operations, process: Process) -> String {
+    let mut text = Text::default();
+    let containers: usize = sample.pods.iter().map(|pod| pod.containers.len()).sum();
+    let running = sample.pods.iter().filter(|pod| !pod.containers.is_empty()).count();
+    let mut gauge = |name: &str, help: &str, labels: &[(&str, &str)], value: f64| {
+        text.metric(name, "gauge", help);
+        text.sample(name, labels, value, None);
+    };
+    gauge("kubelet_node_name", "The node's name. The count is always 1.", &[("node", &sample.node)], 1.0);
+    gauge("kubelet_running_pods", "Number of pods that have a running container", &[], running as f64);
+    let state = [("container_state", "running")];
+    gauge("kubelet_running_containers", "Number of containers currently running", &state, containers as f64);
+    gauge(
+        "process_resident_memory_bytes",
+        "Resident memory size in bytes.",
+        &[],
+        process.resident_bytes as f64,
+    );
+    text.metric("process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.");
+    text.sample("process_cpu_seconds_total", &[], process.cpu_seconds, None);
+    let counts = operations.counts.lock().clone();
+    let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, fn(&Count) -> f64)]| {
+        text.metric(name, kind, help);
+        for (operation, count) in &counts {
+            for (suffix, value) in values {
+                let labels = [("operation_type", *operation)];
+                text.sample(&format!("{name}{suffix}"), &labels, value(count), None);
+            }
+        }
+    };
+    family(
+        "kubelet_runtime_operations_total",
+        "counter",
+        "Cumulative number of runtime operations by operation type.",
+        &[("", |count| count.done as f64)],
+    );
+    family(
+        "kubelet_runtime_operations_errors_total",
+        "counter",
+        "Cumulative number of runtime operation errors by operation type.",
+        &[("", |count| count.failed as f64)],
+    );
+    family(
+        "kubelet_runtime_operations_duration_seconds",
+        "summary",
+        "Duration in seconds of runtime operations by operation type.",
+        &[("_sum", |count| count.time.as_secs_f64()), ("_count", |count| count.done as f64)],
+    );
+    text.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page() {
+        let operations = Operations::default();
+        operations.note("run_podsandbox", Duration::from_millis(250), false);
+        operations.note("run_podsandbox", Duration::from_millis(250), true);
+        let process = Process { resident_bytes: 4096, cpu_seconds: 1.5 };
+        let page = own(&super::super::resource::tests::node(), &operations, process);
+        for line in [
+            "kubelet_running_pods 1",
+            "kubelet_running_containers{container_state=\"running\"} 1",
+            "process_cpu_seconds_total 1.5",
+            "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 2",
+            "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
+            "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"run_podsandbox\"} 0.5",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+        assert!(Process::measure().resident_bytes > 0);
+    }
+}

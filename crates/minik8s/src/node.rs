@@ -1,0 +1,160 @@
+//! This machine as a node, be it beside the control plane or alone; and taking it apart.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use ipnet::Ipv4Net;
+use jiff::{SignedDuration, Timestamp};
+use minik8s_auth::pki::{AltNames, LiveIdentity, Pki, Subject};
+use minik8s_kubelet::{Config, Serving};
+use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster_settings::ClusterSettings;
+use crate::host;
+use crate::node_config::NodeConfig;
+
+/// Issued anew at every start of the server.
+const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
+
+/// As whom the API server calls nodes.
+const API_SERVER: &str = "kube-apiserver-kubelet-client";
+
+/// What may be said about the machine.
+#[derive(Debug, Args)]
+pub struct MachineFlags {
+    /// Name of this machine's node; the host name by default
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// Address under which other nodes reach this one; that of the way to the server by default
+    #[arg(long, value_name = "ADDR")]
+    pub node_ip: Option<IpAddr>,
+    /// Port on which the node answers the API server: logs, exec, figures
+    #[arg(long, value_name = "N", default_value_t = 10250)]
+    pub node_port: u16,
+    /// A Node object (YAML) with the machine's name, labels, taints and capacity
+    #[arg(long, value_name = "FILE")]
+    pub node_config: Option<PathBuf>,
+    /// Socket of a container runtime to use instead of a containerd of our own
+    #[arg(long, value_name = "SOCKET")]
+    pub cri_endpoint: Option<PathBuf>,
+    /// How pods reach those of other nodes: auto is plain routes where nodes share a link, VXLAN elsewhere
+    #[arg(long, value_name = "auto|vxlan|host-gw", default_value = "auto")]
+    pub network_backend: Backend,
+}
+
+impl MachineFlags {
+    pub fn description(&self) -> anyhow::Result<NodeConfig> {
+        let read = self.node_config.as_deref().map(NodeConfig::read).transpose()?;
+        Ok(read.unwrap_or_default())
+    }
+}
+
+/// All that is known about a node when it starts.
+pub struct Node {
+    pub name: String,
+    pub data_dir: PathBuf,
+    pub address: IpAddr,
+    pub port: u16,
+    pub cri_endpoint: Option<PathBuf>,
+    pub backend: Backend,
+    pub description: NodeConfig,
+    pub settings: ClusterSettings,
+    pub serving: Serving,
+}
+
+impl Node {
+    /// Runs pods and their network; returns only if this machine cannot do so.
+    pub async fn run(
+        self,
+        node_client: kube::Client,
+        network_client: kube::Client,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut config = self.kubelet();
+        config.validate()?;
+        let network = self.network(&config, stop);
+        let (drains, ending) = mpsc::channel(64);
+        config.drains = Some(drains);
+        let uplink = Kernel::default().uplink(network.node_ip).await;
+        config.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
+        tokio::spawn(async move {
+            if let Err(error) = minik8s_network::run(network_client, network, ending).await {
+                tracing::error!("the node has no Services: {error:#}", error = anyhow::Error::from(error));
+            }
+        });
+        minik8s_kubelet::run(config, node_client).await.context("the node cannot run")
+    }
+
+    fn kubelet(&self) -> Config {
+        let mut config = Config::new(&self.name, &self.data_dir, self.address);
+        config.cluster_domain = self.settings.domain.clone();
+        config.cluster_dns = vec![self.settings.dns_address.into()];
+        config.heartbeat = self.settings.heartbeat();
+        config.port = self.port;
+        config.cri_endpoint = self.cri_endpoint.clone();
+        config.labels = self.description.labels.clone();
+        config.taints = self.description.taints.clone();
+        config.capacity = self.description.capacity.clone();
+        config.serving = Some(self.serving.clone());
+        config
+    }
+
+    fn network(&self, node: &Config, stop: CancellationToken) -> minik8s_network::Config {
+        // Pods have a loopback address of their own, so the node's would not lead them to the node.
+        let reachable = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if !ip.is_loopback());
+        let node_ip = match Some(self.address).filter(reachable).unwrap_or_else(host::address) {
+            IpAddr::V4(address) => address,
+            IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
+        };
+        let dns =
+            minik8s_network::Dns { address: self.settings.dns_address, domain: self.settings.domain.clone() };
+        minik8s_network::Config {
+            node_name: self.name.clone(),
+            node_ip,
+            cluster_cidr: self.settings.cluster_cidr,
+            backend: self.backend,
+            dns: Some(dns),
+            instance: node.instance(),
+            stop,
+        }
+    }
+}
+
+/// Refuses address ranges that this machine's own networks use.
+pub async fn check_ranges(
+    data_dir: &Path,
+    cluster: Ipv4Net,
+    services: Option<Ipv4Net>,
+) -> anyhow::Result<()> {
+    let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
+    let instance = Config::new("any", &data_dir, host::address()).instance();
+    let bridge = minik8s_kubelet::bridge_name(&instance);
+    Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
+}
+
+/// The port of a node shows this identity and lets the API server in, nobody else.
+pub fn serving(identity: Arc<LiveIdentity>, ca_pem: String) -> Serving {
+    Serving { identity, client_ca: ca_pem, client_name: API_SERVER.to_owned() }
+}
+
+/// The same for the node beside the control plane, which need not ask for its certificate.
+pub fn serving_here(pki: &Pki, node_name: &str, address: IpAddr) -> anyhow::Result<Serving> {
+    let subject = Subject::new(&format!("system:node:{node_name}"), &["system:nodes"]);
+    let names = AltNames { dns: [node_name.to_owned()].into(), ips: [address].into() };
+    let identity = pki.issue_server(subject, names, CERTIFICATE_LIFETIME, Timestamp::now())?;
+    Ok(serving(Arc::new(LiveIdentity::new(&identity)?), pki.ca_pem()))
+}
+
+/// Ends all pods of a stopped node and removes what they left on this machine.
+pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
+    let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
+    let config = Config::new("gone", &data_dir, host::address());
+    minik8s_kubelet::tear_down(&config).await;
+    minik8s_network::tear_down(&config.instance()).await;
+    Ok(())
+}

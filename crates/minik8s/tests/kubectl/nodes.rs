@@ -1,0 +1,30 @@
+//! Nodes, made by hand: what an administrator does to them.
+
+use crate::chapter;
+use crate::harness::Kubectl;
+
+chapter![taints_and_cordons];
+
+fn taints_and_cordons(k: &Kubectl) {
+    let node = k.unique("node");
+    k.run_with(&format!("apiVersion: v1\nkind: Node\nmetadata: {{name: {node}, labels: {{node-role.kubernetes.io/worker: ''}}}}\n"), "create -f -");
+    k.run(&format!("taint node {node} disk=slow:NoSchedule")).says(&format!("node/{node} tainted"));
+    k.fail(&format!("taint node {node} disk=fast:NoSchedule")).says("already has disk taint");
+    k.run(&format!("taint node {node} disk=fast:NoSchedule --overwrite")).says("modified");
+    k.run(&format!("get node {node} -o jsonpath='{{.spec.taints[?(@.key==\"disk\")]}}'")).says("fast");
+    k.run(&format!("taint node {node} disk-")).says("untainted");
+    k.run(&format!("cordon {node}")).says(&format!("node/{node} cordoned"));
+    let line = k.run(&format!("get node {node}"));
+    assert_eq!(line.header(), ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]);
+    line.says("SchedulingDisabled").says("worker");
+    k.run(&format!("cordon {node}")).says("already cordoned");
+    k.run(&format!("uncordon {node}")).says(&format!("node/{node} uncordoned"));
+    k.run(&format!("label node {node} zone=a")).says("labeled");
+    k.run("get nodes -l zone=a -o name").says(&node);
+    k.run(&format!("patch node {node} --subresource=status --type=merge \
+        -p '{{\"status\":{{\"capacity\":{{\"cpu\":\"4\",\"memory\":\"8Gi\"}},\"addresses\":[{{\"type\":\"InternalIP\",\"address\":\"192.0.2.7\"}}]}}}}'"));
+    k.run(&format!("get node {node} -o wide")).says("192.0.2.7");
+    k.run(&format!("describe node {node}")).says("Unschedulable:      false").says("8Gi");
+    k.run(&format!("drain {node} --ignore-daemonsets")).says("drained");
+    k.run(&format!("delete node {node}")).says("deleted");
+}

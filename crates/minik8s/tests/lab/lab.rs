@@ -1,0 +1,126 @@
+//! `scripts/lab` with names of the test's own, and kubectl's view as JSON.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Long enough for a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+pub struct Lab {
+    name: String,
+    net: String,
+    pub dir: PathBuf,
+    _temporary: tempfile::TempDir,
+}
+
+impl Lab {
+    /// Nodes 1 to `nodes`, of which the first is the server.
+    pub fn up(nodes: u32) -> Lab {
+        let id = std::process::id();
+        let temporary = tempfile::tempdir().unwrap();
+        let lab = Lab {
+            name: format!("l{:x}", id & 0xfffff),
+            // Away from the ranges of pods and Services.
+            net: format!("172.{}.{}", 18 + (id >> 8) % 12, id & 0xff),
+            // Sockets below it must have short paths.
+            dir: temporary.path().join("lab"),
+            _temporary: temporary,
+        };
+        lab.run(&["up", &nodes.to_string()]);
+        lab
+    }
+
+    /// `scripts/lab …`, which must succeed.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/lab");
+        let output = Command::new(script)
+            .args(arguments)
+            .env("MINIK8S", env!("CARGO_BIN_EXE_minik8s"))
+            .env("LAB_NAME", &self.name)
+            .env("LAB_NET", &self.net)
+            .env("LAB_DIR", &self.dir)
+            .env("LAB_SERVER_FLAGS", "--node-grace 3")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "lab {arguments:?}: {}{}", text(&output.stderr), self.logs());
+        text(&output.stdout)
+    }
+
+    pub fn address(&self, node: u32) -> String {
+        format!("{}.{}", self.net, 10 + node)
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(self.dir.join("admin.kubeconfig")).arg("--request-timeout=10s");
+        command.args(arguments).output().unwrap()
+    }
+
+    /// The items of `kubectl get …`; none while the server is away.
+    pub fn get(&self, what: &[&str]) -> Vec<Value> {
+        let output = self.kubectl(&[&["get", "-o", "json"], what].concat());
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until it is so; the time it took.
+    #[track_caller]
+    pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+        let begun = Instant::now();
+        while !is_so() {
+            if begun.elapsed() > PATIENCE {
+                let seen = text(&self.kubectl(&["get", "nodes,pods", "-A", "-o", "wide"]).stdout);
+                panic!("not in time: {what}\n{seen}{}", self.logs());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        begun.elapsed()
+    }
+
+    /// The names of the nodes that are ready.
+    pub fn ready(&self) -> Vec<String> {
+        let is_ready = |node: &&Value| {
+            let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+        };
+        let nodes = self.get(&["nodes"]);
+        nodes
+            .iter()
+            .filter(is_ready)
+            .map(|node| node["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn logs(&self) -> String {
+        let log =
+            |node: &str| std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default();
+        format!("\nnode1:\n{}\nnode2:\n{}", log("node1"), log("node2"))
+    }
+
+    /// What is left of the lab on this machine.
+    pub fn traces(&self) -> Vec<String> {
+        let namespaces = text(&Command::new("ip").args(["netns", "list"]).output().unwrap().stdout);
+        let links = text(&Command::new("ip").args(["-br", "link"]).output().unwrap().stdout);
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+        let lines = namespaces.lines().chain(links.lines()).chain(mounts.lines());
+        let prefix = format!("{}-", self.name);
+        let dir = self.dir.to_str().unwrap();
+        lines.filter(|line| line.starts_with(&prefix) || line.contains(dir)).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // A second `down` finds nothing to do.
+        if self.dir.exists() {
+            self.run(&["down"]);
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,167 @@
+//! Two machines, one cluster, and what happens when parts of it die. Needs root, containerd and kubectl.
+//!
+//! One test after another in one lab: to start it is what takes time.
+
+#![allow(clippy::unwrap_used)]
+
+mod lab;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+
+use crate::lab::Lab;
+
+/// Pods that leave a dead node after two seconds. The image is in every node.
+const DEPLOYMENT: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      tolerations:
+      - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
+      - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 2}
+      containers: [{name: c, image: "minik8s.io/pause:1", imagePullPolicy: Never}]
+"#;
+
+#[test]
+fn two_machines_are_one_cluster() {
+    let lab = Lab::up(2);
+    lab.until("both nodes are ready", || lab.ready() == ["node1", "node2"]);
+    let ranges: Vec<Value> = lab.get(&["nodes"]).iter().map(|node| node["spec"]["podCIDR"].clone()).collect();
+    assert!(ranges[0].is_string() && ranges[1].is_string() && ranges[0] != ranges[1], "{ranges:?}");
+    let manifest = lab.dir.join("deployment.yaml");
+    std::fs::write(&manifest, DEPLOYMENT).unwrap();
+    assert!(lab.kubectl(&["apply", "-f", manifest.to_str().unwrap()]).status.success());
+    lab.until("four pods run, on both nodes", || {
+        let pods = running(&lab);
+        pods.len() == 4 && ["node1", "node2"].iter().all(|node| pods.values().any(|(at, _)| at == node))
+    });
+
+    keys_are_closed_and_so_is_the_port(&lab);
+    killing_every_minik8s_touches_no_pod(&lab);
+    a_dead_node_is_replaced(&lab);
+    a_node_that_returns_is_cleaned_up(&lab);
+    a_cut_node_goes_on_and_comes_back(&lab);
+    a_machine_can_leave(&lab);
+
+    lab.run(&["down"]);
+    assert_eq!(lab.traces(), [""; 0], "the lab left something behind");
+}
+
+/// Node and container of every pod that runs and is not on its way out.
+fn running(lab: &Lab) -> BTreeMap<String, (String, String)> {
+    let pods = lab.get(&["pods", "-l", "app=web"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let alive = pods
+        .iter()
+        .filter(|pod| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null());
+    let shown = alive.map(|pod| {
+        let container = text(&pod["status"]["containerStatuses"][0]["containerID"]);
+        (text(&pod["metadata"]["name"]), (text(&pod["spec"]["nodeName"]), container))
+    });
+    shown.collect()
+}
+
+fn all_on(lab: &Lab, node: &str) -> bool {
+    let pods = running(lab);
+    pods.len() == 4 && pods.values().all(|(at, _)| at == node)
+}
+
+fn keys_are_closed_and_so_is_the_port(lab: &Lab) {
+    let data = lab.dir.join("node2/data/credentials");
+    for file in ["client.pem", "serving.pem"] {
+        let mode = std::fs::metadata(data.join(file)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{file}");
+    }
+    let token = std::fs::metadata(lab.dir.join("node1/data/join-token")).unwrap();
+    assert_eq!(token.permissions().mode() & 0o777, 0o600);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (node, name) in [(1, "node1"), (2, "node2")] {
+        let answer = runtime.block_on(anonymous_call(&lab.address(node), name, &data.join("ca.crt")));
+        assert!(!answer.contains(" 200 "), "{name} answers a stranger: {answer}");
+    }
+}
+
+/// What a node's port says to somebody who trusts it but shows no certificate.
+async fn anonymous_call(address: &str, name: &str, authority: &std::path::Path) -> String {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect((address, 10250)).await.unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    // The node is who it says; that is checked before it checks us.
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let request = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let mut answer = Vec::new();
+    let _ = stream.write_all(request.as_bytes()).await;
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn killing_every_minik8s_touches_no_pod(lab: &Lab) {
+    let before = running(lab);
+    lab.run(&["kill", "node1"]);
+    lab.run(&["kill", "node2"]);
+    lab.run(&["start", "node1"]);
+    lab.run(&["start", "node2"]);
+    lab.until("both nodes are ready again", || lab.ready() == ["node1", "node2"]);
+    // Long enough for a node that was wrongly taken for dead to lose its pods.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(running(lab), before);
+}
+
+fn a_dead_node_is_replaced(lab: &Lab) {
+    lab.run(&["crash", "node2"]);
+    let noticed = lab.until("node2 is not ready", || lab.ready() == ["node1"]);
+    let replaced = lab.until("all pods run on node1", || all_on(lab, "node1"));
+    eprintln!("a dead node: noticed after {noticed:?}, its pods replaced {replaced:?} later");
+}
+
+fn a_node_that_returns_is_cleaned_up(lab: &Lab) {
+    lab.run(&["start", "node2"]);
+    lab.until("node2 is ready", || lab.ready() == ["node1", "node2"]);
+    lab.until("its old pods are gone", || lab.get(&["pods", "-l", "app=web"]).len() == 4);
+    let socket = lab.dir.join("node2/data/containerd/containerd.sock");
+    let socket = socket.to_str().unwrap();
+    lab.until("its old containers are gone", || {
+        lab.run(&["exec", "node2", "ctr", "-a", socket, "-n", "k8s.io", "tasks", "ls", "-q"])
+            .trim()
+            .is_empty()
+    });
+}
+
+fn a_cut_node_goes_on_and_comes_back(lab: &Lab) {
+    lab.run(&["cut", "node2"]);
+    lab.until("node2 is not ready", || lab.ready() == ["node1"]);
+    lab.run(&["heal", "node2"]);
+    let healed = lab.until("node2 is ready", || lab.ready() == ["node1", "node2"]);
+    eprintln!("a healed node: ready after {healed:?}");
+}
+
+fn a_machine_can_leave(lab: &Lab) {
+    let data = lab.dir.join("node2/data");
+    let leave = [env!("CARGO_BIN_EXE_minik8s"), "agent", "--leave", "--data-dir", data.to_str().unwrap()];
+    let told = lab.run(&[&["exec", "node2"], leave.as_slice()].concat());
+    assert!(told.contains("node2 has left the cluster"), "{told}");
+    let nodes = lab.get(&["nodes"]);
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    assert!(!data.join("credentials").exists());
+}

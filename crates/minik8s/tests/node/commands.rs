@@ -1,0 +1,193 @@
+//! What people type: logs, exec, attach, port-forward, cp, debug, describe.
+
+use minik8s_kubelet::image::{BUSYBOX, WEB};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use crate::space::{IDLE, Space, idle, once, said, shell};
+
+pub async fn logs(space: Space) {
+    let talk = format!("echo line 1; echo line 2; echo line 3; sleep 0.3; echo oops >&2; {IDLE}");
+    space.kubectl(&["run", "talker", &format!("--image={BUSYBOX}"), "--", "sh", "-c", &talk]).await;
+    let crash = "echo attempt; exit 1";
+    space.pod("crash", json!({"containers": [shell("main", crash)]})).await;
+    space.pod("two", json!({"containers": [shell("a", &format!("echo from a; {IDLE}")), shell("b", &format!("echo from b; {IDLE}"))]})).await;
+    space.ready("talker").await;
+    space.eventually("all lines", async || space.kubectl(&["logs", "talker"]).await.contains("oops")).await;
+    let log = async |flags: &[&str]| space.kubectl(&[&["logs"], flags].concat()).await;
+    assert_eq!(log(&["talker"]).await, "line 1\nline 2\nline 3\noops\n");
+    assert_eq!(log(&["talker", "--tail=2"]).await, "line 3\noops\n");
+    assert_eq!(log(&["talker", "--tail=0"]).await, "");
+    assert_eq!(log(&["talker", "--limit-bytes=9"]).await, "line 1\nli");
+    assert_eq!(log(&["talker", "--since=1h"]).await, "line 1\nline 2\nline 3\noops\n");
+    assert_eq!(log(&["talker", "--since-time=2999-01-01T00:00:00Z"]).await, "");
+    let stamped = log(&["talker", "--timestamps", "--tail=2"]).await;
+    let times: Vec<_> = stamped.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    assert_eq!(times.iter().map(|(_, text)| *text).collect::<Vec<_>>(), ["line 3", "oops"]);
+    assert!(times.iter().all(|(time, _)| time.parse::<jiff::Timestamp>().is_ok()), "{stamped}");
+    let since = format!("--since-time={}", times[1].0);
+    assert_eq!(log(&["talker", &since]).await, "oops\n");
+
+    space.waiting("crash", "CrashLoopBackOff").await;
+    assert_eq!(log(&["crash", "--previous"]).await, "attempt\n");
+    space.ready("two").await;
+    assert_eq!(log(&["two", "-c", "b"]).await, "from b\n");
+    assert_eq!(log(&["two", "--all-containers"]).await, "from a\nfrom b\n");
+    let wrong = space.try_kubectl(&["logs", "two", "-c", "nobody"]).await;
+    assert!(wrong.code != 0 && wrong.err.contains("nobody"), "{wrong:?}");
+    let never = space.try_kubectl(&["logs", "talker", "--previous"]).await;
+    assert!(never.code != 0 && never.err.contains("not found"), "{never:?}");
+}
+
+/// A follower sees every line and ends with the container.
+pub async fn following_logs(space: Space) {
+    space.pod("counts", once("for i in 1 2 3 4 5; do echo $i; sleep 0.4; done")).await;
+    space.phase("counts", "Running").await;
+    assert_eq!(space.kubectl(&["logs", "-f", "counts"]).await, "1\n2\n3\n4\n5\n");
+}
+
+pub async fn exec(space: Space) {
+    space.pod("box", json!({"containers": [shell("a", IDLE), shell("b", IDLE)]})).await;
+    space.pod("over", once("exit 0")).await;
+    space.ready("box").await;
+    let both = space
+        .try_kubectl(&["exec", "box", "-c", "a", "--", "sh", "-c", "echo out; echo err >&2; exit 7"])
+        .await;
+    assert_eq!(both.out, "out\n");
+    assert!(both.err.starts_with("err\n"), "{both:?}");
+    assert!(!both.err.contains("Unknown stream"), "{both:?}");
+    assert_eq!(both.code, 7);
+    let million = vec![b'x'; 1_000_000];
+    let counted =
+        space.kubectl_with_input(&["exec", "-i", "box", "-c", "b", "--", "wc", "-c"], &million).await;
+    assert_eq!(counted.out.trim(), "1000000", "{counted:?}");
+    let large = space.kubectl(&["exec", "box", "-c", "a", "--", "head", "-c", "1000000", "/dev/zero"]).await;
+    assert_eq!(large.len(), 1_000_000);
+    let absent = space.try_kubectl(&["exec", "box", "-c", "a", "--", "/not/there"]).await;
+    assert!(absent.code != 0 && absent.err.contains("no such file or directory"), "{absent:?}");
+    let wrong = space.try_kubectl(&["exec", "box", "-c", "nobody", "--", "true"]).await;
+    assert!(wrong.code != 0 && wrong.err.contains("nobody"), "{wrong:?}");
+    space.phase("over", "Succeeded").await;
+    let over = space.try_kubectl(&["exec", "over", "--", "true"]).await;
+    assert!(over.code != 0, "{over:?}");
+}
+
+/// With a terminal: its size arrives, and so does the exit code.
+pub async fn a_terminal(space: Space) {
+    space.pod("box", idle()).await;
+    space.ready("box").await;
+    let line = "stty rows 37 cols 91; kubectl exec -it box -- sh -c 'tty; for i in 1 2 3 4 5 6 7 8 9; do stty size; sleep 0.1; done; exit 4'";
+    let output = space.command("script").args(["-qec", line, "/dev/null"]).output().await.unwrap();
+    let said = said(output);
+    assert!(said.out.contains("/dev/pts/0"), "{said:?}");
+    assert!(said.out.contains("37 91"), "{said:?}");
+    assert_eq!(said.code, 4, "{said:?}");
+}
+
+pub async fn attach(space: Space) {
+    let mut cat = shell("main", "echo ready; cat; echo end");
+    cat["stdin"] = true.into();
+    cat["stdinOnce"] = true.into();
+    space.pod("cat", json!({"restartPolicy": "Never", "containers": [cat]})).await;
+    space.ready("cat").await;
+    let attached = space.kubectl_with_input(&["attach", "-i", "cat"], b"some words\n").await;
+    assert!(attached.out.contains("some words\n"), "{attached:?}");
+    space.phase("cat", "Succeeded").await;
+    assert_eq!(space.kubectl(&["logs", "cat"]).await, "ready\nsome words\nend\n");
+
+    let image = format!("--image={BUSYBOX}");
+    let run =
+        ["run", "once", "-i", "--rm", "--restart=Never", &image, "--", "sh", "-c", "cat; sleep 0.5; exit 5"];
+    let ran = space.kubectl_with_input(&run, b"typed\n").await;
+    assert!(ran.out.contains("typed"), "{ran:?}");
+    assert_eq!(ran.code, 5, "{ran:?}");
+    space.deleted("once").await;
+}
+
+pub async fn port_forward(space: Space) {
+    space.pod("web", json!({"containers": [{"name": "web", "image": WEB}]})).await;
+    space.ready("web").await;
+    let mut forward = space.command("kubectl").args(["port-forward", "pod/web", ":80"]).spawn().unwrap();
+    let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let port: u16 = line.split(&[':', ' '][..]).find_map(|word| word.parse().ok()).unwrap();
+    // The web server may need a moment after its start; each connection is a stream of its own.
+    let ask = async || -> std::io::Result<String> {
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    };
+    for _ in 0..3 {
+        space
+            .eventually("an answer", async || ask().await.is_ok_and(|answer| answer.ends_with("web\n")))
+            .await;
+    }
+    forward.kill().await.unwrap();
+}
+
+pub async fn copy(space: Space) {
+    space.pod("box", idle()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n.wrapping_mul(7919) >> 3) as u8).collect();
+    std::fs::write(file("there"), &content).unwrap();
+    space.ready("box").await;
+    space.kubectl(&["cp", &file("there"), "box:/tmp/copy"]).await;
+    space.kubectl(&["cp", "box:/tmp/copy", &file("back")]).await;
+    assert!(std::fs::read(file("back")).unwrap() == content, "the copy differs");
+}
+
+/// An ephemeral container sees the processes of the one it was made for.
+pub async fn debug(space: Space) {
+    space.pod("box", idle()).await;
+    space.ready("box").await;
+    let image = format!("--image={BUSYBOX}");
+    let script = format!("ps; echo looked; {IDLE}");
+    space
+        .kubectl(&["debug", "box", &image, "--target=main", "--container=look", "--", "sh", "-c", &script])
+        .await;
+    let looks = |pod: &serde_json::Value| {
+        pod["status"]["ephemeralContainerStatuses"][0]["state"]["running"].is_object()
+    };
+    let pod = space.until("box", "debugged", looks).await;
+    assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+    space
+        .eventually("its words", async || {
+            space.kubectl(&["logs", "box", "-c", "look"]).await.contains("looked")
+        })
+        .await;
+    let log = space.kubectl(&["logs", "box", "-c", "look"]).await;
+    assert!(log.contains("sleep 1000"), "{log}");
+    assert_eq!(space.kubectl(&["exec", "box", "-c", "look", "--", "echo", "hi"]).await, "hi\n");
+    space.delete("box", 1).await;
+    space.deleted("box").await;
+}
+
+pub async fn describe(space: Space) {
+    let mut main = shell("main", IDLE);
+    main["resources"] = json!({"requests": {"cpu": "10m"}});
+    main["readinessProbe"] = json!({"exec": {"command": ["true"]}});
+    space.pod("box", json!({"containers": [main]})).await;
+    space.ready("box").await;
+    space.event("box", "Started", "Started container main").await;
+    let text = space.kubectl(&["describe", "pod", "box"]).await;
+    let has = |part: &str| assert!(text.contains(part), "{part:?} is not in\n{text}");
+    [
+        "Running",
+        "Burstable",
+        "Started container main",
+        "Successfully assigned",
+        "Container ID:",
+        "containerd://",
+        "Ready",
+        "exec [true]",
+    ]
+    .into_iter()
+    .for_each(has);
+    let row = space.kubectl(&["get", "pod", "box", "-o", "wide", "--no-headers"]).await;
+    let row: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(row[..4], ["box", "1/1", "Running", "0"]);
+    assert!(row.contains(&crate::cluster::NODE), "{row:?}");
+}

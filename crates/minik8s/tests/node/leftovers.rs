@@ -1,0 +1,83 @@
+//! Nothing remains of a deleted pod: no container, cgroup, mount, directory, interface or address.
+
+use std::path::{Path, PathBuf};
+
+use minik8s_kubelet::cri::{Cri, Runtime};
+use serde_json::json;
+
+use crate::space::{IDLE, Space, shell};
+
+pub async fn nothing_remains(space: Space) {
+    space.config_map("cm", json!({"k": "v"})).await;
+    let mut main = shell("main", IDLE);
+    main["volumeMounts"] = json!([
+        {"name": "mem", "mountPath": "/mem"}, {"name": "cm", "mountPath": "/k", "subPath": "k"}, {"name": "disk", "mountPath": "/disk"},
+    ]);
+    main["resources"] = json!({"limits": {"memory": "32Mi"}});
+    let volumes = json!([{"name": "mem", "emptyDir": {"medium": "Memory"}}, {"name": "cm", "configMap": {"name": "cm"}}, {"name": "disk", "emptyDir": {}}]);
+    space.pod("pod", json!({"containers": [main, shell("crash", "exit 1")], "volumes": volumes})).await;
+    let crashed = |pod: &serde_json::Value| {
+        let statuses = pod["status"]["containerStatuses"].as_array();
+        statuses.is_some_and(|all| {
+            all.iter().any(|s| s["restartCount"].as_u64() >= Some(1))
+                && all.iter().any(|s| s["ready"] == true)
+        })
+    };
+    let pod = space.until("pod", "crashed", crashed).await;
+    let (uid, ip) = (pod["metadata"]["uid"].as_str().unwrap(), pod["status"]["podIP"].as_str().unwrap());
+    let before = traces(&space, uid, ip).await;
+    for kind in ["mount", "cgroup", "directory", "address", "container"] {
+        assert!(before.iter().any(|trace| trace.starts_with(kind)), "no {kind} was found at all: {before:?}");
+    }
+    space.kubectl(&["delete", "pod", "pod"]).await;
+    assert_eq!(traces(&space, uid, ip).await, Vec::<String>::new());
+}
+
+async fn traces(space: &Space, uid: &str, ip: &str) -> Vec<String> {
+    let config = space.cluster.config();
+    let mut found = Vec::new();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    found.extend(mounts.lines().filter(|line| line.contains(uid)).map(|line| format!("mount {line}")));
+    for controller in ["memory", "cpu", "pids", ""] {
+        let root = PathBuf::from("/sys/fs/cgroup").join(controller).join(&config.cgroup_root()[1..]);
+        for class in ["", "burstable", "besteffort"] {
+            let dir = root.join(class).join(format!("pod{uid}"));
+            found.extend(dir.exists().then(|| format!("cgroup {}", dir.display())));
+        }
+    }
+    for dir in [config.pods_dir(), config.logs_dir()] {
+        let names = std::fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
+        found.extend(
+            names
+                .filter(|path| path.to_str().unwrap().contains(uid))
+                .map(|p| format!("directory {}", p.display())),
+        );
+    }
+    found.extend(
+        addresses(&config.cni_dir())
+            .into_iter()
+            .filter(|address| address == ip)
+            .map(|a| format!("address {a}")),
+    );
+    let rules = std::process::Command::new("iptables-save").args(["-t", "nat"]).output().unwrap();
+    let rules = String::from_utf8_lossy(&rules.stdout).into_owned();
+    found.extend(
+        rules.lines().filter(|line| line.contains(&format!(" {ip}/32 "))).map(|line| format!("rule {line}")),
+    );
+    let record = Cri::new(&config.cri_socket()).pod(uid).await.unwrap();
+    found.extend(record.containers.iter().map(|c| format!("container {}", c.name)));
+    found.extend(record.sandboxes.iter().map(|s| format!("sandbox {}", s.id)));
+    found
+}
+
+/// The addresses that are given out: a file each.
+fn addresses(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    entries
+        .flatten()
+        .flat_map(|entry| match entry.path().is_dir() {
+            true => addresses(&entry.path()),
+            false => vec![entry.file_name().into_string().unwrap()],
+        })
+        .collect()
+}

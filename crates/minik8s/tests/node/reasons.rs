@@ -1,0 +1,93 @@
+//! What cannot start says why, in Kubernetes' words, and starts when the cause is gone.
+
+use minik8s_kubelet::image::{BUSYBOX, busybox};
+use serde_json::{Value, json};
+
+use crate::cluster::load_image;
+use crate::space::{Space, idle, once, shell, state};
+
+pub async fn missing_images(space: Space) {
+    let image = |image: &str, policy: &str| {
+        let mut spec = idle();
+        spec["containers"][0]["image"] = image.into();
+        spec["containers"][0]["imagePullPolicy"] = policy.into();
+        spec
+    };
+    space.pod("absent", image("localhost:1/later:1", "IfNotPresent")).await;
+    space.pod("never", image("minik8s.io/nothing:1", "Never")).await;
+    space.pod("invalid", image("Not A Name", "IfNotPresent")).await;
+    space.waiting("never", "ErrImageNeverPull").await;
+    space.waiting("invalid", "InvalidImageName").await;
+    space.event("absent", "Failed", "Failed to pull image").await;
+    let pod = space.waiting("absent", "ImagePullBackOff").await;
+    let message = state(&pod)["waiting"]["message"].as_str().unwrap();
+    assert!(message.starts_with("Back-off pulling image \"localhost:1/later:1\""), "{message}");
+    assert_eq!(pod["status"]["phase"], "Pending");
+    let logs = space.try_kubectl(&["logs", "absent"]).await;
+    assert!(logs.code != 0 && logs.err.contains("waiting to start"), "{logs:?}");
+    load_image(&space.cluster.dir, "later.tar", busybox().unwrap().named("localhost:1/later:1"));
+    let pod = space.ready("absent").await;
+    assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+    // An image can be replaced in a running pod.
+    space.kubectl(&["set", "image", "pod/absent", &format!("main={BUSYBOX}")]).await;
+    let replaced = |pod: &Value| {
+        pod["status"]["containerStatuses"][0]["restartCount"] == 1 && state(pod)["running"].is_object()
+    };
+    let pod = space.until("absent", "replaced", replaced).await;
+    assert_eq!(pod["status"]["containerStatuses"][0]["image"], BUSYBOX);
+}
+
+pub async fn a_missing_command(space: Space) {
+    space.pod("command", json!({"containers": [{"name": "main", "command": ["/not/there"]}]})).await;
+    let mut spec = once("true");
+    spec["containers"][0]["workingDir"] = "/made/on/demand".into();
+    spec["containers"][0]["command"] = json!(["pwd"]);
+    assert_eq!(space.output("directory", spec).await, "/made/on/demand\n");
+    let last = |pod: &Value| pod["status"]["containerStatuses"][0]["lastState"]["terminated"].clone();
+    let pod = space.until("command", "StartError", |pod| last(pod)["reason"] == "StartError").await;
+    assert_eq!(last(&pod)["exitCode"], 128);
+    assert!(
+        last(&pod)["message"].as_str().unwrap().contains("no such file or directory"),
+        "{:#}",
+        last(&pod)
+    );
+    let reason = state(&pod)["waiting"]["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(["RunContainerError", "CrashLoopBackOff"].contains(&reason.as_str()), "{reason}");
+    space.event("command", "Failed", "no such file or directory").await;
+}
+
+pub async fn missing_objects(space: Space) {
+    let mut main = shell("main", "test $V = v && sleep 1000");
+    main["env"] = json!([{"name": "V", "valueFrom": {"configMapKeyRef": {"name": "later", "key": "k"}}}]);
+    let mut all = shell("main", "test $k = v && sleep 1000");
+    all["envFrom"] = json!([{"secretRef": {"name": "later"}}]);
+    space.pod("key", json!({"containers": [main]})).await;
+    space.pod("all", json!({"containers": [all]})).await;
+    let pod = space.waiting("key", "CreateContainerConfigError").await;
+    assert_eq!(state(&pod)["waiting"]["message"], "configmap \"later\" not found");
+    let pod = space.waiting("all", "CreateContainerConfigError").await;
+    assert_eq!(state(&pod)["waiting"]["message"], "secret \"later\" not found");
+    space.config_map("later", json!({"other": "v"})).await;
+    space.secret("later", json!({"k": "v"})).await;
+    space.ready("all").await;
+    let says = |pod: &Value| {
+        state(pod)["waiting"]["message"]
+            .as_str()
+            .is_some_and(|m| m.contains("couldn't find key k in ConfigMap"))
+    };
+    space.until("key", "another complaint", says).await;
+    space.change("configmaps", "later", json!({"data": {"k": "v"}})).await;
+    space.ready("key").await;
+}
+
+pub async fn missing_volumes(space: Space) {
+    let mut spec = idle();
+    spec["volumes"] = json!([{"name": "s", "secret": {"secretName": "later"}}]);
+    space.pod("pod", spec).await;
+    space.event("pod", "FailedMount", "MountVolume.SetUp failed for volume \"s\"").await;
+    let pod = space.get(&space.path("pods", "pod")).await.unwrap();
+    assert_eq!(state(&pod)["waiting"]["reason"], "ContainerCreating", "{:#}", pod["status"]);
+    space.secret("later", json!({"k": "v"})).await;
+    let pod = space.ready("pod").await;
+    assert_eq!((&pod["status"]["reason"], &pod["status"]["message"]), (&Value::Null, &Value::Null));
+}

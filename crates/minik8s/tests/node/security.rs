@@ -1,0 +1,82 @@
+//! Who a container runs as, and what it may do.
+
+use serde_json::json;
+
+use crate::space::{Space, once, state};
+
+pub async fn users_and_groups(space: Space) {
+    let mut spec = once("id -u; id -g; id -G; stat -c '%g %a' /v; touch /v/f; stat -c '%u %g' /v/f");
+    spec["securityContext"] =
+        json!({"runAsUser": 1001, "runAsGroup": 1002, "fsGroup": 1003, "supplementalGroups": [1004]});
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    spec["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    let log = space.output("pod", spec.clone()).await;
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines[..2], ["1001", "1002"]);
+    let mut groups: Vec<_> = lines[2].split(' ').collect();
+    groups.sort_unstable();
+    assert_eq!(groups, ["1002", "1003", "1004"]);
+    assert_eq!(lines[3..], ["1003 2777", "1001 1003"]);
+
+    // A container's own word counts more than its pod's.
+    spec["containers"][0]["securityContext"] = json!({"runAsUser": 1000});
+    spec["containers"][0]["command"] = json!(["sh", "-c", "id -u; id -G"]);
+    let log = space.output("container", spec.clone()).await;
+    assert!(log.starts_with("1000\n"), "{log}");
+    // User 1000 of the image is in a group of the image, unless only the listed groups are wanted.
+    assert!(log.contains("2000"), "{log}");
+    spec["securityContext"]["supplementalGroupsPolicy"] = "Strict".into();
+    let log = space.output("strict", spec).await;
+    assert!(log.starts_with("1000\n") && !log.contains("2000"), "{log}");
+}
+
+pub async fn privileges(space: Space) {
+    let status = "grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; touch /file && echo wrote; mount -t tmpfs none /tmp && echo mounted";
+    let output = async |name: &str, context: serde_json::Value| {
+        let mut spec = once(&format!("{{ {status}; }} 2>/dev/null; true"));
+        spec["containers"][0]["securityContext"] = context;
+        space.output(name, spec).await
+    };
+    let field = |log: &str, name: &str| {
+        let line = log.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim));
+        u64::from_str_radix(line.unwrap_or_else(|| panic!("{name} in {log}")), 16).unwrap()
+    };
+    let (net_admin, chown) = (1 << 12, 1 << 0);
+    let plain = output("plain", json!({})).await;
+    assert!(plain.contains("wrote") && !plain.contains("mounted"), "{plain}");
+    assert_eq!(field(&plain, "CapEff") & (net_admin | chown), chown);
+    assert_eq!((field(&plain, "NoNewPrivs"), field(&plain, "Seccomp")), (0, 0));
+
+    let changed = json!({
+        "capabilities": {"add": ["NET_ADMIN"], "drop": ["CHOWN"]},
+        "readOnlyRootFilesystem": true,
+        "allowPrivilegeEscalation": false,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    let log = output("changed", changed).await;
+    assert!(!log.contains("wrote"), "{log}");
+    assert_eq!(field(&log, "CapEff") & (net_admin | chown), net_admin);
+    assert_eq!((field(&log, "NoNewPrivs"), field(&log, "Seccomp")), (1, 2));
+    let log = output("none", json!({"capabilities": {"drop": ["ALL"]}})).await;
+    assert_eq!(field(&log, "CapEff"), 0);
+    let log = output("privileged", json!({"privileged": true})).await;
+    assert!(log.contains("mounted"), "{log}");
+}
+
+pub async fn root_is_refused(space: Space) {
+    let mut spec = once("true");
+    spec["securityContext"] = json!({"runAsNonRoot": true});
+    space.pod("root", spec.clone()).await;
+    spec["securityContext"]["runAsUser"] = 1000.into();
+    spec["containers"][0]["command"] = json!(["id", "-u"]);
+    assert_eq!(space.output("user", spec).await, "1000\n");
+    let pod = space.waiting("root", "CreateContainerConfigError").await;
+    let message = state(&pod)["waiting"]["message"].as_str().unwrap();
+    assert!(message.contains("container has runAsNonRoot and image will run as root"), "{message}");
+}
+
+pub async fn sysctls(space: Space) {
+    let mut spec = once("cat /proc/sys/kernel/shm_rmid_forced /proc/sys/net/ipv4/ip_unprivileged_port_start");
+    spec["securityContext"] = json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}, {"name": "net.ipv4.ip_unprivileged_port_start", "value": "80"}]});
+    assert_eq!(space.output("pod", spec).await, "1\n80\n");
+}

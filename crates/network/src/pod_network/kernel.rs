@@ -1,0 +1,225 @@
+//! Reads the links of this machine and changes them, through `ip` and `bridge` of iproute2.
+//!
+//! Programs and not netlink messages: what is done can be read, repeated by hand and printed in a golden test.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::process::{Output, Stdio};
+
+use ipnet::Ipv4Net;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::changes::{Changes, ROUTE_PROTOCOL};
+use super::{Links, Owner, Route, Uplink, Vxlan};
+
+#[derive(Debug, Error)]
+pub enum KernelError {
+    #[error("cannot run {program}: install the package iproute2")]
+    Missing { program: &'static str, source: io::Error },
+    #[error("`{command}` failed: {message}")]
+    Refused { command: String, message: String },
+    #[error("cannot understand what `{command}` says")]
+    Unclear { command: String, source: serde_json::Error },
+    #[error("no interface has the node's address {0}: give the node an address of this machine")]
+    NoUplink(Ipv4Addr),
+}
+
+/// The network namespace of this process, or the named one.
+#[derive(Debug, Clone, Default)]
+pub struct Kernel {
+    /// As `ip netns` knows it.
+    pub namespace: Option<String>,
+}
+
+/// One interface, as `ip -json address` tells it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Interface {
+    #[serde(default)]
+    pub ifindex: u32,
+    pub ifname: String,
+    #[serde(default)]
+    mtu: u32,
+    #[serde(default)]
+    operstate: String,
+    #[serde(default)]
+    address: String,
+    #[serde(default)]
+    flags: Vec<String>,
+    #[serde(default)]
+    addr_info: Vec<Address>,
+    #[serde(default)]
+    linkinfo: LinkInfo,
+}
+
+#[derive(Debug, Deserialize)]
+struct Address {
+    local: String,
+    prefixlen: u8,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct LinkInfo {
+    #[serde(default)]
+    info_data: VxlanInfo,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct VxlanInfo {
+    id: Option<u32>,
+    port: Option<u16>,
+    local: Option<Ipv4Addr>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FoundRoute {
+    dst: String,
+    gateway: Option<Ipv4Addr>,
+    dev: Option<String>,
+    metric: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Neighbour {
+    dst: String,
+    lladdr: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Forwarding {
+    mac: String,
+    dst: Option<String>,
+}
+
+impl Kernel {
+    /// The links that this agent, or a former run of it, made.
+    pub async fn links(&self, owner: &Owner) -> Result<Links, KernelError> {
+        let protocol = ROUTE_PROTOCOL.to_string();
+        let found: Vec<FoundRoute> = self.list("ip", &["-4", "route", "show", "proto", &protocol]).await?;
+        let route = |found: FoundRoute| {
+            if found.metric != Some(owner.metric) {
+                return None;
+            }
+            Some((found.dst.parse().ok()?, Route { via: found.gateway?, device: found.dev? }))
+        };
+        let mut links = Links { routes: found.into_iter().filter_map(route).collect(), ..Links::default() };
+        let Some(device) = self.interfaces().await?.into_iter().find(|one| one.ifname == owner.tunnel) else {
+            return Ok(links);
+        };
+        links.vxlan = Some(device.vxlan());
+        let on_tunnel = ["-4", "neigh", "show", "dev", &owner.tunnel, "nud", "permanent"];
+        let neighbours: Vec<Neighbour> = self.list("ip", &on_tunnel).await?;
+        let neighbour = |found: Neighbour| Some((found.dst.parse().ok()?, found.lladdr?.parse().ok()?));
+        links.neighbours = neighbours.into_iter().filter_map(neighbour).collect();
+        let forwarding: Vec<Forwarding> = self.list("bridge", &["fdb", "show", "dev", &owner.tunnel]).await?;
+        let entry = |found: Forwarding| Some((found.mac.parse().ok()?, found.dst?.parse().ok()?));
+        links.forwarding = forwarding.into_iter().filter_map(entry).collect();
+        Ok(links)
+    }
+
+    pub async fn apply(&self, changes: &Changes) -> Result<(), KernelError> {
+        self.batch("ip", &changes.device).await?;
+        self.batch("bridge", &changes.forwarding).await?;
+        self.batch("ip", &changes.routes).await
+    }
+
+    /// The interface with that address.
+    pub async fn uplink(&self, address: Ipv4Addr) -> Result<Uplink, KernelError> {
+        let interfaces = self.interfaces().await?;
+        let found = interfaces.into_iter().find_map(|one| {
+            let network = one.networks().find(|network| network.addr() == address)?;
+            Some(Uplink { device: one.ifname, network: network.trunc(), mtu: one.mtu })
+        });
+        found.ok_or(KernelError::NoUplink(address))
+    }
+
+    pub(super) async fn interfaces(&self) -> Result<Vec<Interface>, KernelError> {
+        self.list("ip", &["-4", "-details", "address", "show"]).await
+    }
+
+    /// Removes all links of a stopped agent.
+    pub async fn clear(&self, owner: &Owner) -> Result<(), KernelError> {
+        let seen = self.links(owner).await?;
+        self.apply(&super::changes(&seen, &Links::default(), owner)).await
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        program: &'static str,
+        args: &[&str],
+    ) -> Result<Vec<T>, KernelError> {
+        let args: Vec<&str> = std::iter::once("-json").chain(args.iter().copied()).collect();
+        let output = self.run(program, &args, "").await?;
+        // Nothing found is sometimes no list at all.
+        if output.stdout.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Vec::new());
+        }
+        serde_json::from_slice(&output.stdout).map_err(|source| KernelError::Unclear {
+            command: format!("{program} {}", args.join(" ")),
+            source,
+        })
+    }
+
+    async fn batch(&self, program: &'static str, lines: &str) -> Result<(), KernelError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.run(program, &["-batch", "-"], lines).await.map(drop)
+    }
+
+    async fn run(&self, program: &'static str, args: &[&str], input: &str) -> Result<Output, KernelError> {
+        let mut command = Command::new(program);
+        if let Some(namespace) = &self.namespace {
+            command.args(["-netns", namespace]);
+        }
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let missing = |source| KernelError::Missing { program, source };
+        let mut child = command.kill_on_drop(true).spawn().map_err(missing)?;
+        let stdin = child.stdin.take();
+        let write = async move {
+            if let Some(mut stdin) = stdin {
+                // If it ends before it has read everything, its error output tells why.
+                let _ = stdin.write_all(input.as_bytes()).await;
+            }
+        };
+        let ((), output) = tokio::join!(write, child.wait_with_output());
+        let output = output.map_err(missing)?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        let command = if input.is_empty() { args.join(" ") } else { input.trim().replace('\n', "; ") };
+        Err(KernelError::Refused { command: format!("{program} {command}"), message })
+    }
+}
+
+impl Interface {
+    /// A cable that is not plugged in, a bridge without ports.
+    pub(super) fn is_idle(&self) -> bool {
+        self.operstate == "DOWN"
+    }
+
+    /// Its addresses, with the networks they are in.
+    pub(super) fn networks(&self) -> impl Iterator<Item = Ipv4Net> {
+        let parse = |one: &Address| Ipv4Net::new(one.local.parse().ok()?, one.prefixlen).ok();
+        self.addr_info.iter().filter_map(parse)
+    }
+
+    /// What cannot be read is left at values that nobody wants: then the device is made anew.
+    fn vxlan(&self) -> Vxlan {
+        let info = &self.linkinfo.info_data;
+        let none = Ipv4Addr::UNSPECIFIED;
+        let is_up = self.flags.iter().any(|flag| flag == "UP");
+        Vxlan {
+            id: info.id.filter(|_| is_up).unwrap_or_default(),
+            port: info.port.unwrap_or_default(),
+            local: info.local.unwrap_or(none),
+            mac: self.address.parse().unwrap_or(super::Mac([0; 6])),
+            mtu: self.mtu,
+            address: self.networks().next().map_or(none, |network| network.addr()),
+        }
+    }
+}

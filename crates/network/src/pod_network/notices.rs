@@ -1,0 +1,110 @@
+//! The kernel's own notices of changed interfaces and addresses: links that something else took away are put
+//! back at once, and nobody has to look every few seconds.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+};
+use tokio::sync::mpsc;
+
+/// Groups of notices, as bits: interfaces, and IPv4 addresses.
+const GROUPS: u32 = 0x1 | 0x10;
+const NEW_LINK: u16 = 16;
+const DELETED_LINK: u16 = 17;
+
+pub struct Notices(mpsc::Receiver<Notice>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notice {
+    /// The interface with that index came, went or changed.
+    Interface(u32),
+    /// Something else, or nobody knows what.
+    Other,
+}
+
+impl Notices {
+    /// A thread waits for them: it ends with the first notice that nobody wants any more.
+    pub fn open() -> io::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
+        let (sender, receiver) = mpsc::channel(64);
+        thread::Builder::new().name("links".to_owned()).spawn(move || pass_on(&fd, &sender))?;
+        Ok(Notices(receiver))
+    }
+
+    /// Returns after a change of an address or of one of these interfaces. Pods' interfaces come and go all
+    /// the time and mean nothing here.
+    pub async fn next(&mut self, interfaces: &[u32]) {
+        loop {
+            match self.0.recv().await {
+                Some(Notice::Interface(index)) if !interfaces.contains(&index) => {}
+                Some(_) => return,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+fn pass_on(fd: &OwnedFd, sender: &mpsc::Sender<Notice>) {
+    let mut buffer = vec![0; 32 * 1024];
+    loop {
+        let notices = match recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+            Ok(length) => parse(&buffer[..length]),
+            // Some were lost: whatever they said, it is time to look.
+            Err(Errno::ENOBUFS) => vec![Notice::Other],
+            Err(Errno::EINTR) => continue,
+            Err(_) => return,
+        };
+        for notice in notices {
+            if sender.blocking_send(notice).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Messages begin with their length and type; in those about interfaces their index is at a fixed place.
+fn parse(mut messages: &[u8]) -> Vec<Notice> {
+    let number = |bytes: Option<&[u8]>| bytes.and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);
+    let mut found = Vec::new();
+    while let Some(length) = number(messages.get(..4)).filter(|length| *length >= 16) {
+        let kind = messages.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
+        found.push(match (kind, number(messages.get(20..24))) {
+            (Some(NEW_LINK | DELETED_LINK), Some(index)) => Notice::Interface(index),
+            _ => Notice::Other,
+        });
+        // The next one begins at a multiple of four.
+        messages = messages.get((length as usize).next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, index: u32) -> Vec<u8> {
+        let mut bytes = vec![0; 32];
+        bytes[..4].copy_from_slice(&32u32.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[20..24].copy_from_slice(&index.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_notices_say() {
+        let check = |messages: &[(u16, u32)], expected: &[Notice]| {
+            let bytes: Vec<u8> = messages.iter().flat_map(|&(kind, index)| message(kind, index)).collect();
+            assert_eq!(parse(&bytes), expected, "{messages:?}");
+        };
+        check(&[], &[]);
+        check(&[(NEW_LINK, 7)], &[Notice::Interface(7)]);
+        check(&[(DELETED_LINK, 4), (20, 7)], &[Notice::Interface(4), Notice::Other]);
+        assert_eq!(parse(&[0; 64]), [], "a message without a length does not lead in circles");
+    }
+}

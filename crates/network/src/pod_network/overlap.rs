@@ -1,0 +1,92 @@
+//! Refuses address ranges that are in use around this node already.
+
+use ipnet::Ipv4Net;
+use thiserror::Error;
+
+use super::{Kernel, KernelError, Owner};
+
+#[derive(Debug, Error)]
+pub enum Overlap {
+    #[error(
+        "{flag} {range} overlaps the network {network} of this machine's interface {device}: \
+         choose another range with {flag}, e.g. {flag} {example}"
+    )]
+    Taken { flag: &'static str, range: Ipv4Net, network: Ipv4Net, device: String, example: &'static str },
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+/// `own_bridge` and the tunnel of `instance` carry these ranges rightly.
+pub async fn check_ranges(
+    cluster: Ipv4Net,
+    services: Option<Ipv4Net>,
+    instance: &str,
+    own_bridge: &str,
+) -> Result<(), Overlap> {
+    let tunnel = Owner::of(instance).tunnel;
+    let mut networks = Vec::new();
+    for interface in Kernel::default().interfaces().await? {
+        if interface.ifname != own_bridge && interface.ifname != tunnel && !interface.is_idle() {
+            networks.extend(interface.networks().map(|network| (interface.ifname.clone(), network.trunc())));
+        }
+    }
+    clash(cluster, services, &networks).map_or(Ok(()), Err)
+}
+
+fn clash(cluster: Ipv4Net, services: Option<Ipv4Net>, networks: &[(String, Ipv4Net)]) -> Option<Overlap> {
+    let ranges = [
+        ("--cluster-cidr", Some(cluster), ["10.42.0.0/16", "172.30.0.0/16", "192.168.128.0/17"]),
+        ("--service-cidr", services, ["10.43.0.0/16", "172.31.0.0/16", "192.168.64.0/18"]),
+    ];
+    let overlap = |a: &Ipv4Net, b: &Ipv4Net| a.contains(b) || b.contains(a);
+    ranges.into_iter().find_map(|(flag, range, examples)| {
+        let range = range?;
+        let (device, network) = networks.iter().find(|(_, network)| overlap(network, &range))?;
+        let free = |example: &&str| {
+            let example = example.parse::<Ipv4Net>();
+            example.is_ok_and(|example| {
+                let others = [Some(cluster), services];
+                !networks
+                    .iter()
+                    .map(|(_, network)| network)
+                    .chain(others.iter().flatten())
+                    .any(|other| overlap(other, &example))
+            })
+        };
+        let example = examples.into_iter().find(free).unwrap_or("100.64.0.0/16");
+        Some(Overlap::Taken { flag, range, network: *network, device: device.clone(), example })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_use_are_refused() {
+        let check = |network: &str, expected: &str| {
+            let networks = [("eth0".to_owned(), network.parse().unwrap())];
+            let (cluster, services) =
+                ("10.244.0.0/16".parse().unwrap(), Some("10.96.0.0/12".parse().unwrap()));
+            let found = clash(cluster, services, &networks).map(|clash| clash.to_string());
+            assert_eq!(found.unwrap_or_default(), expected, "{network}");
+        };
+        check("192.0.2.0/24", "");
+        check("10.243.0.0/16", "");
+        check(
+            "10.244.7.0/24",
+            "--cluster-cidr 10.244.0.0/16 overlaps the network 10.244.7.0/24 of this machine's interface \
+             eth0: choose another range with --cluster-cidr, e.g. --cluster-cidr 10.42.0.0/16",
+        );
+        check(
+            "10.100.0.0/16",
+            "--service-cidr 10.96.0.0/12 overlaps the network 10.100.0.0/16 of this machine's interface \
+             eth0: choose another range with --service-cidr, e.g. --service-cidr 10.43.0.0/16",
+        );
+        check(
+            "10.0.0.0/8",
+            "--cluster-cidr 10.244.0.0/16 overlaps the network 10.0.0.0/8 of this machine's interface eth0: \
+             choose another range with --cluster-cidr, e.g. --cluster-cidr 172.30.0.0/16",
+        );
+    }
+}

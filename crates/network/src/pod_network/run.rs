@@ -1,0 +1,129 @@
+//! Keeps this node's links in step with the Node objects and with what happens to its interfaces.
+
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher;
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+
+use super::notices::Notices;
+use super::{Kernel, KernelError, Me, Owner, Peer, Plan, changes, peers, plan};
+use crate::Config;
+use crate::watches::Objects;
+
+/// Events come in groups.
+const GATHER: Duration = Duration::from_millis(20);
+/// Until the next try after the kernel refused something.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Never returns; the links stay when it is dropped.
+pub async fn follow(
+    config: &Config,
+    events: impl Stream<Item = Result<watcher::Event<Node>, watcher::Error>>,
+) {
+    let mut events = std::pin::pin!(events);
+    let mut nodes = Objects::<Node>::default();
+    let mut network = PodNetwork::new(config);
+    let mut notices = Notices::open()
+        .inspect_err(|error| warn!(%error, "links that others remove are noticed only when a node changes"))
+        .ok();
+    let mut known: Option<Vec<Peer>> = None;
+    let mut due: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            Some(event) = events.next() => match event {
+                Ok(event) => {
+                    nodes.take(event);
+                    // Half of the nodes would take away routes that a former run of this agent rightly made;
+                    // most events are heartbeats.
+                    let now = nodes.is_complete().then(|| peers(nodes.iter()));
+                    if now.is_some() && now != known {
+                        known = now;
+                        due.get_or_insert_with(|| Instant::now() + GATHER);
+                    }
+                }
+                Err(error) => warn!(%error, "lost sight of the nodes; routes stay as they are"),
+            },
+            () = next(&mut notices, &network.interfaces) => {
+                if known.is_some() {
+                    due.get_or_insert_with(|| Instant::now() + GATHER);
+                }
+            }
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                due = None;
+                if let Err(error) = network.update(known.as_deref().unwrap_or_default()).await {
+                    warn!("pods cannot reach all nodes: {error}; trying again");
+                    due = Some(Instant::now() + RETRY);
+                }
+            }
+        }
+    }
+}
+
+async fn next(notices: &mut Option<Notices>, interfaces: &[u32]) {
+    match notices {
+        Some(notices) => notices.next(interfaces).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct PodNetwork<'a> {
+    config: &'a Config,
+    kernel: Kernel,
+    owner: Owner,
+    /// Those whose changes matter.
+    interfaces: Vec<u32>,
+    /// Said already.
+    problems: Plan,
+}
+
+impl<'a> PodNetwork<'a> {
+    fn new(config: &'a Config) -> Self {
+        PodNetwork {
+            config,
+            kernel: Kernel::default(),
+            owner: Owner::of(&config.instance),
+            interfaces: Vec::new(),
+            problems: Plan::default(),
+        }
+    }
+
+    async fn update(&mut self, peers: &[Peer]) -> Result<(), KernelError> {
+        // Without a range of its own the node has no pods that could reach anybody.
+        if !peers.iter().any(|peer| peer.name == self.config.node_name) {
+            return Ok(());
+        }
+        // Alone there is nothing to do, and a node may well have no network.
+        let seen = self.kernel.links(&self.owner).await?;
+        let alone = peers.iter().all(|peer| peer.name == self.config.node_name);
+        if alone && seen == super::Links::default() {
+            return Ok(());
+        }
+        let me = Me {
+            name: self.config.node_name.clone(),
+            address: self.config.node_ip,
+            uplink: self.kernel.uplink(self.config.node_ip).await?,
+            cluster: self.config.cluster_cidr,
+            backend: self.config.backend,
+            tunnel: self.owner.tunnel.clone(),
+        };
+        let plan = plan(peers, &me);
+        let changes = changes(&seen, &plan.links, &self.owner);
+        if !changes.is_empty() {
+            self.kernel.apply(&changes).await?;
+            info!(nodes = plan.links.routes.len(), "changed the routes to other nodes' pods");
+        }
+        for (node, problem) in &plan.problems {
+            if self.problems.problems.get(node) != Some(problem) {
+                warn!("pods of this node cannot reach those of node {node}: {problem}");
+            }
+        }
+        self.problems = plan;
+        let all = self.kernel.interfaces().await?;
+        let ours = all.iter().filter(|one| one.ifname == me.uplink.device || one.ifname == self.owner.tunnel);
+        self.interfaces = ours.map(|one| one.ifindex).collect();
+        Ok(())
+    }
+}

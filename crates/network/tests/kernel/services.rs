@@ -1,0 +1,280 @@
+//! A node with its bridge, two pods and a client outside.
+
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use minik8s_network::proxy::{
+    Book, Routes, Ruleset, StaleFlow, Table, diff, forget_flows_in, plan, ruleset, stale_flows,
+};
+use serde_json::{Value, json};
+
+use crate::lab::{CLIENT, Lab};
+
+const VIP: &str = "10.96.0.1";
+const NODE: &str = "192.0.2.1";
+
+fn lab() -> Option<Lab> {
+    let mut lab = Lab::new(&["node", "p2", "p3", "out"])?;
+    lab.pod("node", "p2", "10.244.0.1", "10.244.0.2");
+    lab.pod("node", "p3", "10.244.0.1", "10.244.0.3");
+    lab.cable(("node", "out"), ("out", "eth0"));
+    lab.ip("node", &format!("addr add {NODE}/24 dev out\nroute add default via 192.0.2.9"));
+    lab.ip("out", &format!("addr add 192.0.2.9/24 dev eth0\nroute add default via {NODE}"));
+    Some(lab)
+}
+
+/// Of a Service with a TCP and a UDP port, on the node `a`. An address may be followed by its node after `@`, and
+/// by `~` if the endpoint terminates.
+fn routes(spec: Value, annotations: Value, addresses: &[&str]) -> Routes {
+    let mut whole = json!({"clusterIP": VIP, "type": "NodePort", "ports": [
+        {"name": "tcp", "port": 80, "nodePort": 30080},
+        {"name": "udp", "port": 80, "nodePort": 30080, "protocol": "UDP"},
+    ]});
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let meta = json!({"namespace": "d", "name": "s", "annotations": annotations});
+    let status = json!({"loadBalancer": {"ingress": [{"ip": NODE}]}});
+    let balancer = whole["type"] == "LoadBalancer";
+    let service =
+        json!({"metadata": meta, "spec": whole, "status": if balancer { status } else { json!({}) }});
+    let service: Service = serde_json::from_value(service).unwrap();
+    let endpoint = |text: &&str| {
+        let plain = text.trim_end_matches('~');
+        let (address, node) = plain.split_once('@').unwrap_or((plain, "a"));
+        let terminating = plain != *text;
+        let conditions = json!({"ready": !terminating, "serving": true, "terminating": terminating});
+        json!({"addresses": [address], "nodeName": node, "conditions": conditions})
+    };
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "metadata": {"namespace": "d", "name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4",
+        "ports": [{"name": "tcp", "port": 8080}, {"name": "udp", "port": 8080, "protocol": "UDP"}],
+        "endpoints": addresses.iter().map(endpoint).collect::<Value>(),
+    }))
+    .unwrap();
+    plan([&service], [&slice], "a")
+}
+
+fn rules(spec: Value, annotations: Value, addresses: &[&str]) -> Ruleset {
+    let routes = routes(spec, annotations, addresses);
+    ruleset(&routes, "minik8s-test", "10.244.0.0/16".parse().unwrap())
+}
+
+const BOTH: &[&str] = &["10.244.0.2", "10.244.0.3"];
+
+fn names(answers: &[String]) -> Vec<&str> {
+    answers.iter().map(|answer| answer.split(' ').next().unwrap()).collect()
+}
+
+#[test]
+fn everybody_reaches_a_service() {
+    let Some(lab) = lab() else { return };
+    lab.nft("node", &rules(json!({}), json!({}), BOTH).to_string());
+    for (from, host, port) in [
+        ("p2", VIP, 80),
+        ("p3", VIP, 80),
+        ("node", VIP, 80),
+        ("out", VIP, 80),
+        ("out", NODE, 30080),
+        ("p2", NODE, 30080),
+        ("node", NODE, 30080),
+    ] {
+        // 24 connections, and a pod that is its own endpoint among them.
+        let answers = lab.ask(from, host, port, 24);
+        let names = names(&answers);
+        assert!(names.iter().all(|name| ["p2", "p3"].contains(name)), "{from} → {host}:{port}: {answers:?}");
+        assert!(names.contains(&"p2") && names.contains(&"p3"), "{from} → {host}:{port}: {answers:?}");
+    }
+}
+
+#[test]
+fn no_endpoints_no_waiting() {
+    let Some(lab) = lab() else { return };
+    lab.nft("node", &rules(json!({}), json!({}), &[]).to_string());
+    for (from, host, port) in [("p2", VIP, 80), ("node", VIP, 80), ("out", VIP, 80), ("out", NODE, 30080)] {
+        assert_eq!(lab.ask(from, host, port, 2), ["refused", "refused"], "{from} → {host}:{port}");
+    }
+}
+
+#[test]
+fn how_endpoints_are_picked() {
+    let Some(lab) = lab() else { return };
+    let turns = json!({"minik8s.io/balance": "round-robin"});
+    lab.nft("node", &rules(json!({}), turns, BOTH).to_string());
+    let answers = lab.ask("out", VIP, 80, 6);
+    let names = names(&answers);
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{answers:?}");
+}
+
+#[test]
+fn a_client_stays_with_its_endpoint() {
+    let Some(lab) = lab() else { return };
+    let sticky = |seconds: u32| json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": seconds}}});
+    lab.nft("node", &rules(sticky(60), json!({}), BOTH).to_string());
+    for (from, host, port) in [("out", NODE, 30080), ("out", VIP, 80), ("p2", VIP, 80)] {
+        let answers = lab.ask(from, host, port, 12);
+        assert!(answers.iter().all(|answer| *answer == answers[0] && answer.starts_with('p')), "{answers:?}");
+        // Another endpoint comes: nobody moves. The client's own goes: it is led to one that is there.
+        let first = names(&answers)[0].to_owned();
+        let (own, other) = if first == "p2" { (BOTH[0], BOTH[1]) } else { (BOTH[1], BOTH[0]) };
+        let mut book = Book::default();
+        book.put(&Default::default(), routes(sticky(60), json!({}), BOTH));
+        let mut table = Table::new("minik8s-test", &book.routes());
+        book.take_changes();
+        let mut change = |endpoints: &[&str]| {
+            book.put(&Default::default(), routes(sticky(60), json!({}), endpoints));
+            lab.nft("node", &table.change(&book.take_changes()).to_string());
+            lab.ask(from, host, port, 6)
+        };
+        let answers = change(&["10.244.0.1", "10.244.0.9", BOTH[0], BOTH[1]]);
+        assert!(names(&answers).iter().all(|name| *name == first), "{answers:?}");
+        let answers = change(&[other]);
+        assert!(names(&answers).iter().all(|name| *name != first && name.starts_with('p')), "{answers:?}");
+        // It stays there when the old one comes back.
+        let answers = change(&[own, other]);
+        assert!(names(&answers).iter().all(|name| *name != first && name.starts_with('p')), "{answers:?}");
+    }
+    // After the time-out the choice is free again: 12 times the same would be chance (1 in 2048).
+    lab.nft("node", &rules(sticky(1), json!({}), BOTH).to_string());
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..12 {
+        seen.insert(lab.ask("out", VIP, 80, 1));
+        std::thread::sleep(std::time::Duration::from_millis(1200));
+        if seen.len() > 1 {
+            return;
+        }
+    }
+    panic!("a client never came to another endpoint: {seen:?}");
+}
+
+#[test]
+fn a_load_balancer_is_the_node_and_guards_its_sources() {
+    let Some(lab) = lab() else { return };
+    let check = |ranges: Value, from: &str, expected: &str| {
+        let spec = json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ranges});
+        lab.nft("node", &rules(spec, json!({}), BOTH).to_string());
+        let answer = lab.ask(from, NODE, 80, 1);
+        assert!(answer[0].starts_with(expected), "{ranges} from {from}: {answer:?}");
+    };
+    for from in ["out", "p2", "node"] {
+        check(json!(null), from, "p");
+    }
+    check(json!(["192.0.2.0/24", "192.0.2.9/32"]), "out", "p");
+    check(json!(["198.51.100.0/24"]), "out", "failed");
+    check(json!(["198.51.100.0/24"]), "node", "p");
+    // The Service's other ways in are not guarded.
+    assert!(lab.ask("out", NODE, 30080, 1)[0].starts_with('p'));
+}
+
+#[test]
+fn external_addresses_lead_to_the_service() {
+    let Some(lab) = lab() else { return };
+    lab.nft("node", &rules(json!({"externalIPs": ["203.0.113.7"]}), json!({}), BOTH).to_string());
+    for from in ["out", "p2", "node"] {
+        assert!(lab.ask(from, "203.0.113.7", 80, 1)[0].starts_with('p'), "{from}");
+    }
+}
+
+#[test]
+fn traffic_stays_on_the_node_where_the_policy_says_so() {
+    let Some(lab) = lab() else { return };
+    let check = |spec: Value, endpoints: &[&str], port: (&str, u16), expected: &str| {
+        lab.nft("node", &rules(spec.clone(), json!({}), endpoints).to_string());
+        let answers = lab.ask("out", port.0, port.1, 6);
+        assert!(
+            answers.iter().all(|answer| answer.starts_with(expected)),
+            "{spec} {endpoints:?}: {answers:?}"
+        );
+    };
+    let two = ["10.244.0.2@b", "10.244.0.3"];
+    check(json!({"internalTrafficPolicy": "Local"}), &two, (VIP, 80), "p3");
+    check(json!({"internalTrafficPolicy": "Local"}), &two[..1], (VIP, 80), "refused");
+    check(json!({"externalTrafficPolicy": "Local"}), &two, (NODE, 30080), "p3");
+    check(json!({"externalTrafficPolicy": "Local"}), &two[..1], (NODE, 30080), "refused");
+    // Endpoints that terminate serve only if there are no others.
+    check(json!({}), &["10.244.0.2~", "10.244.0.3"], (VIP, 80), "p3");
+    check(json!({}), &["10.244.0.2~"], (VIP, 80), "p2");
+}
+
+#[test]
+fn datagrams_leave_an_endpoint_that_is_gone() {
+    let Some(lab) = lab() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut book = Book::default();
+    let mut table = Table::new("minik8s-test", &Routes::default());
+    lab.nft("node", &rules(json!({"clusterIP": "None"}), json!({}), &[]).to_string());
+    let mut change = |endpoints: &[&str]| {
+        book.put(&Default::default(), routes(json!({}), json!({}), endpoints));
+        let changes = book.take_changes();
+        lab.nft("node", &table.change(&changes).to_string());
+        let flows: Vec<StaleFlow> = stale_flows(&changes);
+        runtime.block_on(forget_flows_in(Some(&lab.namespace("node")), &flows));
+    };
+    // Always from the same port, so that the kernel takes it for one flow.
+    for (endpoints, expected) in
+        [(&BOTH[..1], "p2"), (&BOTH[1..], "p3"), (&[], "refused"), (&BOTH[..1], "p2"), (BOTH, "p2")]
+    {
+        change(endpoints);
+        for from in ["out", "p3", "node"] {
+            let answers = lab.send(from, VIP, 80, 1, 2);
+            let fits = |answer: &String| answer.starts_with(expected);
+            assert!(answers.iter().all(fits) && answers.len() == 2, "{endpoints:?} {from}: {answers:?}");
+        }
+    }
+}
+
+#[test]
+fn the_source_is_kept_where_the_policy_says_so() {
+    let Some(lab) = lab() else { return };
+    let check = |spec: Value, from: &str, expected: &str| {
+        lab.nft("node", &rules(spec.clone(), json!({}), &["10.244.0.2"]).to_string());
+        assert_eq!(lab.ask(from, NODE, 30080, 1), [format!("p2 {expected}")], "{spec} from {from}");
+    };
+    check(json!({}), "out", "10.244.0.1");
+    check(json!({"externalTrafficPolicy": "Local"}), "out", "192.0.2.9");
+    check(json!({"externalTrafficPolicy": "Local"}), "p3", "10.244.0.3");
+}
+
+#[test]
+fn no_connection_fails_while_rules_change() {
+    let Some(lab) = lab() else { return };
+    let states = [&BOTH[..1], BOTH, &BOTH[1..]].map(|addresses| rules(json!({}), json!({}), addresses));
+    lab.nft("node", &states[0].to_string());
+    let mut client = lab
+        .command("out", &["python3", "-c", CLIENT, VIP, "80", "0"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = client.stdout.take().unwrap();
+    let done = AtomicBool::new(false);
+    let answers = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut text = String::new();
+            output.read_to_string(&mut text).unwrap();
+            done.store(true, Ordering::Relaxed);
+            text
+        });
+        let mut now = 0;
+        for next in [1, 2, 1, 0].into_iter().cycle().take(40) {
+            lab.nft("node", &diff(&states[now], &states[next]).unwrap().to_string());
+            now = next;
+        }
+        // An agent that starts anew replaces the whole table.
+        for _ in 0..10 {
+            lab.nft("node", &states[now].to_string());
+        }
+        assert!(!done.load(Ordering::Relaxed), "the client ended early");
+        drop(client.stdin.take());
+        reader.join().unwrap()
+    });
+    client.wait().unwrap();
+    let bad: Vec<&str> = answers.lines().filter(|line| !line.starts_with('p')).collect();
+    assert!(
+        bad.is_empty() && answers.lines().count() > 50,
+        "{} answers, bad: {bad:?}",
+        answers.lines().count()
+    );
+}
