@@ -3,6 +3,7 @@
 //! Each is a [`minik8s_runtime::Controller`]: it names what it watches, observes the caches, and makes a plan
 //! by a pure function. Effects, retries, back-off and leader gating are the runtime's. No controller polls.
 
+pub mod autoscale;
 mod catalog;
 pub mod certificate;
 mod claim;

@@ -7,9 +7,12 @@ use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
 use crate::agent::AgentFlags;
+use crate::cluster::ClusterCommand;
 use crate::doctor::DoctorFlags;
 use crate::node::MachineFlags;
+use crate::simulate::SimulateFlags;
 use crate::token::TokenCommand;
+use crate::why::WhyFlags;
 
 /// Kubernetes in one small binary.
 #[derive(Debug, Parser)]
@@ -33,6 +36,13 @@ pub enum Command {
     /// Handle the images of this machine's node
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Show or change settings of the whole cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Join nodes without machines, for benchmarks or to try a large cluster
+    Simulate(SimulateFlags),
+    /// Explain why a pod is pending, crashing or not ready
+    Why(WhyFlags),
     /// End all pods of a stopped node and remove what they left on this machine; its data stays
     Teardown(NodeFlags),
     /// Print the version

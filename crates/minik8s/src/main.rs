@@ -3,18 +3,22 @@
 
 mod agent;
 mod authority;
+mod cluster;
 mod cluster_settings;
 mod doctor;
 mod flags;
 mod host;
 mod image;
 mod join_token;
+mod kubeconfig;
 mod node;
 mod node_config;
 mod output;
 mod router;
 mod server;
+mod simulate;
 mod token;
+mod why;
 
 use std::process::ExitCode;
 
@@ -63,6 +67,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Doctor(flags) => doctor::run(&flags),
         Command::Token(command) => runtime()?.block_on(token::run(command)),
         Command::Image(command) => runtime()?.block_on(image::run(command)),
+        Command::Cluster(command) => runtime()?.block_on(cluster::run(command)),
+        Command::Simulate(flags) => runtime()?.block_on(simulate::run(flags)),
+        Command::Why(flags) => runtime()?.block_on(why::run(flags)),
         Command::Teardown(flags) => runtime()?.block_on(node::tear_down(&flags.data_dir)),
     }
 }

@@ -82,9 +82,9 @@ pub fn decide(pod: &PodInfo, snapshot: &Snapshot, strategy: Strategy, chooser: &
     Decision::Place(node)
 }
 
-/// Whether one node would take the pod.
-pub fn fits(pod: &PodInfo, snapshot: &Snapshot, node: &NodeInfo) -> bool {
-    first_refusal(&prepare(pod, snapshot), node).is_none()
+/// Why one node would not take the pod; None if it would.
+pub fn refusal(pod: &PodInfo, snapshot: &Snapshot, node: &NodeInfo) -> Option<Refusal> {
+    first_refusal(&prepare(pod, snapshot), node).map(|(_, refusal)| refusal)
 }
 
 type Prepared<'a> = Vec<(&'static str, Waking, Check<'a>)>;

@@ -8,19 +8,23 @@
 //! pods it explains, and pods that must make room.
 
 mod decide;
+mod diagnose;
 mod explain;
 pub mod filters;
+mod nominations;
 mod preempt;
 mod queue;
 mod run;
 mod scheduler;
 pub mod scores;
 pub mod snapshot;
+mod spread;
 mod strategy;
 mod volumes;
 mod waking;
 
-pub use decide::{Chooser, Decision, Refused, decide, fits};
+pub use decide::{Chooser, Decision, Refused, decide, refusal};
+pub use diagnose::{NodeObstacles, Obstacle, diagnose, nearest};
 pub use explain::explain;
 pub use preempt::{Preemption, preempt};
 pub use run::{Config, run};

@@ -105,9 +105,11 @@ impl PodQueue {
 
     /// Something changed: those it may help come back.
     pub fn wake(&mut self, what: Waking, now: Instant) {
-        let helped = |entry: &Entry| matches!(&entry.state, State::Parked { helped_by, .. } if helped_by.intersects(what));
-        let keys: Vec<Key> =
-            self.entries.iter().filter(|(_, entry)| helped(entry)).map(|(key, _)| key.clone()).collect();
+        let helped = |key: &&Key| {
+            let state = self.entries.get(*key).map(|entry| &entry.state);
+            matches!(state, Some(State::Parked { helped_by, .. }) if helped_by.intersects(what))
+        };
+        let keys: Vec<Key> = self.due.values().filter(helped).cloned().collect();
         for key in keys {
             self.wake_one(&key, now);
         }
@@ -122,7 +124,8 @@ impl PodQueue {
         self.entries.len()
     }
 
-    fn wake_one(&mut self, key: &Key, now: Instant) {
+    /// Lets one parked pod come back as soon as its back-off is over.
+    pub fn wake_one(&mut self, key: &Key, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let State::Parked { not_before, due, .. } = &mut entry.state else { return };
         self.due.remove(due);

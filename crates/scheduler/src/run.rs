@@ -214,7 +214,7 @@ fn explanation(pod: &PodInfo, message: &str, nominate: Option<&str>) -> Plan {
         plan.notice(Notice::warning(pod, "FailedScheduling", message));
     }
     let known = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
-    if nominate.is_some() && known != nominate {
+    if known != nominate {
         status["nominatedNodeName"] = json!(nominate);
     }
     if status != json!({}) {

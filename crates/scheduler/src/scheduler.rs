@@ -1,6 +1,6 @@
 //! The scheduler's state and its reactions, without IO: events in, effects out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,8 +9,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use minik8s_runtime::{Key, key_of};
 
-use crate::decide::{Chooser, Decision, Refused, decide};
+use crate::decide::{Chooser, Decision, Refused, decide, refusal};
 use crate::explain::explain;
+use crate::nominations::Nominations;
 use crate::preempt::{Preemption, preempt};
 use crate::queue::PodQueue;
 use crate::snapshot::{PodInfo, Snapshot};
@@ -44,7 +45,7 @@ pub enum Effect {
         node: String,
         claims: Vec<Arc<PersistentVolumeClaim>>,
     },
-    /// Show in the pod why it waits; a nomination tells where room is being made.
+    /// Show in the pod why it waits, and where room is being made for it, if it is.
     Explain {
         pod: Arc<PodInfo>,
         message: String,
@@ -67,8 +68,7 @@ pub struct Scheduler {
     strategy: Strategy,
     /// Placed in the snapshot by our decision, not yet seen bound.
     assumed: HashMap<Key, String>,
-    /// Placed in the snapshot because room is being made for them.
-    nominated: HashSet<Key>,
+    nominated: Nominations,
     budgets: HashMap<Key, Arc<PodDisruptionBudget>>,
 }
 
@@ -85,7 +85,7 @@ impl Scheduler {
             chooser: Chooser::new(seed),
             strategy,
             assumed: HashMap::new(),
-            nominated: HashSet::new(),
+            nominated: Nominations::default(),
             budgets: HashMap::new(),
         }
     }
@@ -130,46 +130,70 @@ impl Scheduler {
     /// Decides about the next pod; None if none is to be tried now.
     pub fn step(&mut self, now: Instant) -> Option<Vec<Effect>> {
         let pod = self.queue.take(now)?;
-        // Its own reservation is not in its way.
-        if self.nominated.remove(&pod.key) {
-            self.snapshot.displace(&pod.key);
-        }
-        let strategy = self.strategy_of(&pod);
-        Some(match decide(&pod, &self.snapshot, strategy, &mut self.chooser) {
+        // Neither its own reservation is in its way, nor that of a less important pod.
+        let kept = self.nominated.release(&pod.key, &mut self.snapshot);
+        let aside = self.nominated.set_aside(pod.priority, &mut self.snapshot);
+        let key = pod.key.clone();
+        let effects = match self.decide(&pod, kept.as_deref()) {
             Decision::Place(node) => {
                 let claims = self.snapshot.volumes.waiting_claims(&pod);
                 self.snapshot.place(pod.clone(), &node);
                 self.assumed.insert(pod.key.clone(), pod.uid.clone());
                 vec![Effect::Bind { pod, node, claims }]
             }
-            Decision::Refuse(refused) => self.refuse(pod, &refused, now),
-        })
+            Decision::Refuse(refused) => self.refuse(pod, &refused, kept, now),
+        };
+        let promised = self.nominated.node_of(&key).map(str::to_owned);
+        for lost in self.nominated.restore(aside, promised.as_deref(), &mut self.snapshot) {
+            self.queue.wake_one(&lost, now);
+        }
+        Some(effects)
     }
 
-    fn refuse(&mut self, pod: Arc<PodInfo>, refused: &Refused, now: Instant) -> Vec<Effect> {
+    fn decide(&mut self, pod: &PodInfo, kept: Option<&str>) -> Decision {
+        // What others went for is taken if it will do now.
+        let kept = kept.and_then(|name| self.snapshot.node(name));
+        if let Some(node) = kept.filter(|node| refusal(pod, &self.snapshot, node).is_none()) {
+            return Decision::Place(node.name.clone());
+        }
+        decide(pod, &self.snapshot, self.strategy_of(pod), &mut self.chooser)
+    }
+
+    fn refuse(
+        &mut self,
+        pod: Arc<PodInfo>,
+        refused: &Refused,
+        kept: Option<String>,
+        now: Instant,
+    ) -> Vec<Effect> {
         self.queue.park(&pod.key, refused.helped_by, now);
         let mut message = explain(refused);
-        let budgets: Vec<_> = self.budgets.values().cloned().collect();
-        let room = preempt(&pod, &mut self.snapshot, refused, &self.nominated, &budgets);
-        let Some(Preemption { node, victims }) = room else {
-            if refused.nodes > 0 {
-                message.push_str(" preemption: no victims found that would make room.");
-            }
+        if refused.nodes == 0 {
             return vec![Effect::Explain { pod, message, nominate: None }];
-        };
-        self.snapshot.place(pod.clone(), &node);
-        self.nominated.insert(pod.key.clone());
-        let mut effects: Vec<Effect> = victims
-            .into_iter()
-            // One that is on its way out needs no second push.
-            .filter(|victim| victim.pod.metadata.deletion_timestamp.is_none())
-            .map(|victim| Effect::Evict { victim, by: pod.clone(), node: node.clone() })
-            .collect();
-        if effects.is_empty() {
-            message.push_str(" preemption: waiting for pods that are terminating.");
         }
-        effects.push(Effect::Explain { pod, message, nominate: Some(node) });
-        effects
+        let budgets: Vec<_> = self.budgets.values().cloned().collect();
+        match preempt(&pod, &mut self.snapshot, refused, kept.as_deref(), &budgets) {
+            Ok(Preemption { node, victims }) => {
+                self.nominated.keep(pod.clone(), &node, &mut self.snapshot);
+                let mut effects: Vec<Effect> = victims
+                    .into_iter()
+                    // One that is on its way out needs no second push.
+                    .filter(|victim| !victim.is_leaving())
+                    .map(|victim| Effect::Evict { victim, by: pod.clone(), node: node.clone() })
+                    .collect();
+                effects.push(Effect::Explain { pod, message, nominate: Some(node) });
+                effects
+            }
+            Err(why) => {
+                message.push_str(" preemption: ");
+                message.push_str(&why);
+                let waits = kept.filter(|_| why.contains("nominated node"));
+                if let Some(node) = &waits {
+                    self.nominated.keep(pod.clone(), node, &mut self.snapshot);
+                }
+                vec![Effect::Explain { pod, message, nominate: waits }]
+            }
+        }
     }
 
     fn strategy_of(&self, pod: &PodInfo) -> Strategy {
@@ -184,7 +208,7 @@ impl Scheduler {
             return None;
         }
         if let Some(node) = assigned_node(&new) {
-            let is_news = self.snapshot.placed_on(&key) != Some(node) || self.nominated.remove(&key);
+            let is_news = self.nominated.fulfil(&key) || self.snapshot.placed_on(&key) != Some(node);
             self.queue.remove(&key);
             self.assumed.remove(&key);
             self.snapshot.place(PodInfo::new(new.clone()), node);
@@ -212,6 +236,7 @@ impl Scheduler {
                 && old.metadata.annotations == new.metadata.annotations
         });
         let info = PodInfo::new(new);
+        self.keep_nomination(&info);
         if same && self.queue.get(&key).is_some() {
             self.queue.refresh(info)
         } else {
@@ -220,10 +245,21 @@ impl Scheduler {
         None
     }
 
+    /// What an earlier life of this scheduler promised is kept, and a changed pod keeps its place.
+    fn keep_nomination(&mut self, pod: &Arc<PodInfo>) {
+        let status = pod.pod.status.as_ref();
+        let told = status.and_then(|s| s.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
+        let first_seen = self.queue.get(&pod.key).is_none();
+        let node = self.nominated.node_of(&pod.key).or(told.filter(|_| first_seen)).map(str::to_owned);
+        if let Some(node) = node {
+            self.nominated.keep(pod.clone(), &node, &mut self.snapshot);
+        }
+    }
+
     fn pod_gone(&mut self, key: &Key, now: Instant) {
         self.queue.remove(key);
         self.assumed.remove(key);
-        self.nominated.remove(key);
+        self.nominated.fulfil(key);
         if self.snapshot.displace(key).is_some() {
             self.queue.wake(Waking::POD_GONE, now);
         }

@@ -3,11 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, TopologySelectorTerm,
+};
 use k8s_openapi::api::storage::v1::StorageClass;
-use minik8s_runtime::{Key, key_of};
+use minik8s_api::Quantity;
+use minik8s_runtime::{Key, Selector, key_of};
 
 use crate::snapshot::{NodeInfo, NodeTerms, PodInfo};
+
+/// Volumes of such a class are made by hand.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 #[derive(Default)]
 pub struct Volumes {
@@ -17,12 +23,15 @@ pub struct Volumes {
 }
 
 /// How far a claim is on its way to a volume.
-pub enum ClaimState {
-    Missing(String),
+pub enum ClaimState<'a> {
+    Missing,
+    Deleted,
     /// Nobody has bound it, and that must happen first.
     Unbound,
+    /// Another pod has it for itself alone.
+    TakenBy(String),
     /// Its volume is chosen after the pod's node is.
-    WaitsForConsumer,
+    WaitsForConsumer(Offer<'a>),
     BoundTo(Reach),
 }
 
@@ -30,8 +39,36 @@ pub enum ClaimState {
 pub struct Reach(Option<NodeTerms>);
 
 impl Reach {
+    fn of(volume: &PersistentVolume) -> Self {
+        let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
+        Reach(affinity.and_then(|affinity| affinity.required.as_ref()).map(NodeTerms::new))
+    }
+
     pub fn admits(&self, node: &NodeInfo) -> bool {
         self.0.as_ref().is_none_or(|terms| terms.admits(node))
+    }
+}
+
+/// Where a claim that waits could get its volume.
+pub struct Offer<'a> {
+    /// Where its class can make one; None if it makes none.
+    made: Option<&'a [TopologySelectorTerm]>,
+    /// Volumes that lie ready.
+    ready: Vec<Reach>,
+}
+
+impl Offer<'_> {
+    pub fn admits(&self, node: &NodeInfo) -> bool {
+        let made_here = self.made.is_some_and(|terms| {
+            let meets = |term: &TopologySelectorTerm| {
+                let mut labels = term.match_label_expressions.iter().flatten();
+                labels.all(|wanted| {
+                    node.label(&wanted.key).is_some_and(|label| wanted.values.iter().any(|v| v == label))
+                })
+            };
+            terms.is_empty() || terms.iter().any(meets)
+        });
+        made_here || self.ready.iter().any(|reach| reach.admits(node))
     }
 }
 
@@ -72,21 +109,62 @@ impl Volumes {
             .collect()
     }
 
-    pub fn state(&self, namespace: &str, claim: &str) -> ClaimState {
+    /// Whether only one pod at a time may use the claim.
+    pub fn is_exclusive(&self, key: &Key) -> bool {
+        let spec = self.claims.get(key).and_then(|claim| claim.spec.as_ref());
+        spec.is_some_and(|spec| spec.access_modes.iter().flatten().any(|mode| mode == "ReadWriteOncePod"))
+    }
+
+    pub fn state(&self, namespace: &str, claim: &str) -> ClaimState<'_> {
         let Some(found) = self.claims.get(&Key::new(namespace, claim)) else {
-            return ClaimState::Missing(claim.to_owned());
+            return ClaimState::Missing;
         };
-        let spec = found.spec.as_ref();
-        let volume = spec.and_then(|s| s.volume_name.as_deref()).filter(|name| !name.is_empty());
-        if let Some(volume) = volume {
+        if found.metadata.deletion_timestamp.is_some() {
+            return ClaimState::Deleted;
+        }
+        let Some(spec) = &found.spec else { return ClaimState::Unbound };
+        if let Some(volume) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
             return match self.volumes.get(volume) {
-                Some(volume) => ClaimState::BoundTo(Reach(reach(volume))),
+                Some(volume) => ClaimState::BoundTo(Reach::of(volume)),
                 None => ClaimState::Unbound,
             };
         }
-        let class = spec.and_then(|s| s.storage_class_name.as_deref()).and_then(|c| self.classes.get(c));
-        let waits = class.is_some_and(|c| c.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"));
-        if waits { ClaimState::WaitsForConsumer } else { ClaimState::Unbound }
+        let class = spec.storage_class_name.as_deref().and_then(|name| self.classes.get(name));
+        match class {
+            Some(class) if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") => {
+                let topologies = class.allowed_topologies.as_deref().unwrap_or_default();
+                let made = (class.provisioner != NO_PROVISIONER).then_some(topologies);
+                ClaimState::WaitsForConsumer(Offer { made, ready: self.ready_for(spec, &found.metadata) })
+            }
+            _ => ClaimState::Unbound,
+        }
+    }
+
+    /// Volumes that nobody has, or that are kept for this very claim, and that do for it.
+    fn ready_for(
+        &self,
+        claim: &PersistentVolumeClaimSpec,
+        meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    ) -> Vec<Reach> {
+        let wanted = amount(claim.resources.as_ref().and_then(|r| r.requests.as_ref()));
+        let selector = claim.selector.as_ref().map(|selector| Selector::new(Some(selector)));
+        let modes = claim.access_modes.as_deref().unwrap_or_default();
+        let does = |volume: &&Arc<PersistentVolume>| {
+            let Some(spec) = &volume.spec else { return false };
+            let for_us = spec.claim_ref.as_ref().is_none_or(|kept| {
+                kept.namespace == meta.namespace
+                    && kept.name == meta.name
+                    && kept.uid.as_ref().is_none_or(|uid| Some(uid) == meta.uid.as_ref())
+            });
+            let offered = spec.access_modes.as_deref().unwrap_or_default();
+            for_us
+                && volume.metadata.deletion_timestamp.is_none()
+                && spec.storage_class_name == claim.storage_class_name
+                && modes.iter().all(|mode| offered.contains(mode))
+                && amount(spec.capacity.as_ref()) >= wanted
+                && selector.as_ref().is_none_or(|s| s.matches(volume.metadata.labels.as_ref()))
+        };
+        self.volumes.values().filter(does).map(|volume| Reach::of(volume)).collect()
     }
 
     /// Claims of a pod whose volumes are chosen for the node it goes to.
@@ -94,13 +172,15 @@ impl Volumes {
         let names = self.claims_of(pod);
         names
             .iter()
-            .filter(|name| matches!(self.state(&pod.key.namespace, name), ClaimState::WaitsForConsumer))
+            .filter(|name| matches!(self.state(&pod.key.namespace, name), ClaimState::WaitsForConsumer(_)))
             .filter_map(|name| self.claims.get(&Key::new(&*pod.key.namespace, &**name)).cloned())
             .collect()
     }
 }
 
-fn reach(volume: &PersistentVolume) -> Option<NodeTerms> {
-    let affinity = volume.spec.as_ref()?.node_affinity.as_ref()?;
-    affinity.required.as_ref().map(NodeTerms::new)
+type Amounts = std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>;
+
+fn amount(amounts: Option<&Amounts>) -> i64 {
+    let storage = amounts.and_then(|amounts| amounts.get("storage"));
+    storage.and_then(|quantity| Quantity::try_from(quantity).ok()).map_or(0, |quantity| quantity.value())
 }

@@ -98,7 +98,17 @@ fn check_refusal(node: Value, pod_change: Value, expected: &str) {
     let expected = if expected.is_empty() {
         "n1".to_owned()
     } else {
-        format!("0/1 nodes are available: 1 {expected}. preemption: no victims found that would make room.")
+        let help = match expected {
+            "node(s) didn't match pod topology spread constraints" => {
+                "No preemption victims found for incoming pod"
+            }
+            _ => "Preemption is not helpful for scheduling",
+        };
+        let claim = expected.starts_with("persistentvolumeclaim");
+        let counted = if claim { "" } else { "1 " };
+        format!(
+            "0/1 nodes are available: {counted}{expected}. preemption: 0/1 nodes are available: 1 {help}."
+        )
     };
     assert_eq!(outcome, expected);
 }
@@ -162,8 +172,7 @@ fn resources_are_counted_and_given_back() {
     let mut cluster = Cluster::new(Strategy::Balanced);
     cluster.node("n1", json!({}));
     assert_eq!(cluster.place(asking("a", "3")), "n1");
-    let reason =
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: no victims found that would make room.";
+    let reason = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
     assert_eq!(cluster.place(asking("b", "2")), reason);
     assert_eq!(cluster.next(), "", "nothing has changed");
     cluster.gone(asking("a", "3"));
@@ -246,6 +255,160 @@ fn topology_spread_keeps_the_skew() {
 }
 
 #[test]
+fn spread_counts_what_stays_and_needs_its_domains() {
+    let spread = |name: &str, more: Value| {
+        let mut constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}});
+        merge(&mut constraint, more);
+        pod(name, json!({"spec": {"topologySpreadConstraints": [constraint]}}))
+    };
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    cluster.node("n1", json!({"metadata": {"labels": {"zone": "a"}}}));
+    assert_eq!(cluster.place(spread("a", json!({}))), "n1");
+    assert_eq!(cluster.place(spread("b", json!({}))), "n1", "a single zone is balanced");
+    let two = spread("c", json!({"minDomains": 2}));
+    assert!(cluster.place(two.clone()).contains("topology spread constraints"), "a second zone is missing");
+    cluster.gone(two);
+    cluster.node(
+        "n2",
+        json!({"metadata": {"labels": {"zone": "b"}},
+        "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+    );
+    let strict = spread("d", json!({"nodeTaintsPolicy": "Ignore"}));
+    let refused = cluster.place(strict.clone());
+    assert!(refused.contains("1 node(s) didn't match pod topology spread constraints"), "{refused}");
+    cluster.gone(strict);
+    let lenient = json!({"nodeTaintsPolicy": "Honor"});
+    assert_eq!(cluster.place(spread("e", lenient)), "n1", "the tainted zone takes no part");
+
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    for (node, zone) in [("n1", "a"), ("n2", "b")] {
+        cluster.node(node, json!({"metadata": {"labels": {"zone": zone}}}));
+    }
+    for name in ["x", "y"] {
+        let mut leaving = pod(name, json!({"spec": {"nodeName": "n1"}}));
+        merge(&mut leaving, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+        cluster.see(leaving);
+    }
+    assert_eq!(cluster.place(spread("a", json!({}))), "n2", "fewer pods");
+    assert_eq!(cluster.place(spread("b", json!({}))), "n1", "those who leave do not count");
+    let by_version = |name: &str, version: &str| {
+        let mut pod = spread(name, json!({"matchLabelKeys": ["version"]}));
+        merge(&mut pod, json!({"metadata": {"labels": {"version": version}}}));
+        pod
+    };
+    for version in ["1", "2"] {
+        let mut nodes = [
+            cluster.place(by_version(&format!("{version}a"), version)),
+            cluster.place(by_version(&format!("{version}b"), version)),
+        ];
+        nodes.sort();
+        assert_eq!(nodes, ["n1", "n2"], "each version is spread by itself");
+    }
+}
+
+#[test]
+fn siblings_are_spread_without_being_asked() {
+    let mut cluster = Cluster::new(Strategy::Balanced);
+    cluster.node("big", json!({"status": {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "100"}}}));
+    cluster.node("small", json!({}));
+    let owned = |name: &str| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": true});
+        pod(name, json!({"metadata": {"ownerReferences": [owner]}}))
+    };
+    let nodes = [cluster.place(owned("a")), cluster.place(owned("b"))];
+    assert_ne!(nodes[0], nodes[1]);
+    assert_eq!(cluster.place(pod("alone", json!({}))), "big");
+}
+
+#[test]
+fn company_must_meet_all_terms_at_once() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    cluster.node("n1", json!({})).node("n2", json!({})).node("n3", json!({}));
+    let with = |labels: Value, node: &str| {
+        pod(&format!("on-{node}"), json!({"metadata": {"labels": labels}, "spec": {"nodeName": node}}))
+    };
+    cluster.see(with(json!({"app": "x", "a": "1"}), "n1"));
+    cluster.see(with(json!({"app": "x", "b": "1"}), "n2"));
+    cluster.see(with(json!({"app": "x", "a": "1", "b": "1"}), "n3"));
+    let term = |key: &str| json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {key: "1"}}});
+    let wants = json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term("a"), term("b")]}}}});
+    assert_eq!(cluster.place(pod("p", wants)), "n3");
+}
+
+#[test]
+fn affinity_reaches_into_other_namespaces() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    cluster.node("n1", json!({})).node("n2", json!({}));
+    for (name, team) in [("red", "r"), ("blue", "b")] {
+        let namespace = json!({"metadata": {"name": name, "labels": {"team": team}}});
+        let namespace = Arc::new(serde_json::from_value(namespace).unwrap());
+        cluster.scheduler.handle(Event::Namespace((None, Some(namespace))), cluster.now);
+    }
+    for (namespace, node) in [("red", "n1"), ("blue", "n2")] {
+        cluster.see(pod("db", json!({"metadata": {"namespace": namespace}, "spec": {"nodeName": node}})));
+    }
+    let near = |name: &str, more: Value| {
+        let mut term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}});
+        merge(&mut term, more);
+        pod(
+            name,
+            json!({"metadata": {"labels": {"app": "client"}}, "spec": {"affinity": {"podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [term]}}}}),
+        )
+    };
+    assert!(cluster.place(near("own", json!({}))).contains("didn't match pod affinity rules"));
+    assert_eq!(cluster.place(near("named", json!({"namespaces": ["blue"]}))), "n2");
+    let selected = json!({"namespaceSelector": {"matchLabels": {"team": "r"}}});
+    assert_eq!(cluster.place(near("selected", selected)), "n1");
+    assert!(cluster.place(near("all", json!({"namespaceSelector": {}}))).starts_with('n'));
+}
+
+#[test]
+fn volumes_bind_where_they_can_be_reached() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    for (node, zone) in [("n1", "a"), ("n2", "b")] {
+        cluster.node(node, json!({"metadata": {"labels": {"zone": zone}}}));
+    }
+    let class = json!({"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
+    cluster
+        .scheduler
+        .handle(Event::Class((None, Some(Arc::new(serde_json::from_value(class).unwrap())))), cluster.now);
+    let claim = |name: &str, mode: &str, volume: &str| {
+        let claim = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"storageClassName": "local",
+            "accessModes": [mode], "volumeName": volume, "resources": {"requests": {"storage": "5Gi"}}}});
+        Arc::new(serde_json::from_value(claim).unwrap())
+    };
+    let volume = |name: &str, size: &str, zone: &str| {
+        let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}});
+        let volume = json!({"metadata": {"name": name}, "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": size}, "nodeAffinity": affinity}});
+        Arc::new(serde_json::from_value(volume).unwrap())
+    };
+    let using = |name: &str, claim: &str| {
+        pod(
+            name,
+            json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}}),
+        )
+    };
+    cluster.scheduler.handle(Event::Claim((None, Some(claim("waits", "ReadWriteOnce", "")))), cluster.now);
+    cluster.scheduler.handle(Event::Volume((None, Some(volume("small", "1Gi", "a")))), cluster.now);
+    let refused = cluster.place(using("p", "waits"));
+    assert!(refused.contains("2 node(s) didn't find available persistent volumes to bind"), "{refused}");
+    cluster.scheduler.handle(Event::Volume((None, Some(volume("large", "10Gi", "b")))), cluster.now);
+    assert_eq!(cluster.next(), "n2", "retried because a volume came");
+    cluster
+        .scheduler
+        .handle(Event::Claim((None, Some(claim("bound", "ReadWriteOnce", "small")))), cluster.now);
+    assert_eq!(cluster.place(using("q", "bound")), "n1");
+    cluster
+        .scheduler
+        .handle(Event::Claim((None, Some(claim("alone", "ReadWriteOncePod", "small")))), cluster.now);
+    assert_eq!(cluster.place(using("r", "alone")), "n1");
+    assert!(cluster.place(using("s", "alone")).contains("ReadWriteOncePod access mode"));
+}
+
+#[test]
 fn host_ports_collide() {
     let mut cluster = Cluster::new(Strategy::Balanced);
     cluster.node("n1", json!({}));
@@ -279,7 +442,100 @@ fn higher_priority_makes_room_with_least_harm() {
     assert!(cluster.next().contains("Insufficient cpu"), "and the thief finds no room");
     let mut polite = asking("polite", "3");
     merge(&mut polite, json!({"spec": {"priority": 9, "preemptionPolicy": "Never"}}));
-    assert!(cluster.place(polite).contains("Insufficient cpu"));
+    let shown = cluster.place(polite);
+    assert!(
+        shown.ends_with("2 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."),
+        "{shown}"
+    );
+}
+
+fn prioritised(name: &str, cpu: &str, priority: i32, change: Value) -> Value {
+    let mut pod = asking(name, cpu);
+    merge(&mut pod, json!({"spec": {"priority": priority}}));
+    merge(&mut pod, change);
+    pod
+}
+
+#[test]
+fn a_pod_waits_for_those_who_leave_for_it() {
+    let mut cluster = Cluster::new(Strategy::Balanced);
+    cluster.node("n1", json!({})).node("n2", json!({}));
+    let on = |node: &str| json!({"spec": {"nodeName": node}});
+    cluster.see(prioritised("a", "3", 1, on("n1")));
+    cluster.see(prioritised("b", "3", 2, on("n2")));
+    assert_eq!(cluster.place(prioritised("urgent", "3", 10, json!({}))), "evict a; nominated n1");
+    let leaving = prioritised(
+        "a",
+        "3",
+        1,
+        json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"nodeName": "n1"},
+        }),
+    );
+    cluster.see(leaving.clone());
+    cluster.node("n3", json!({"status": {"allocatable": {"cpu": "1"}}}));
+    assert_eq!(cluster.next(), "nominated n1", "nobody else has to go while one is leaving");
+    assert!(cluster.place(asking("thief", "2")).contains("Insufficient cpu"));
+    let more_urgent = prioritised("more-urgent", "3", 20, json!({}));
+    assert_eq!(
+        cluster.place(more_urgent),
+        "nominated n1",
+        "the room that becomes free goes to the most important"
+    );
+    cluster.gone(leaving);
+    assert_eq!(cluster.next(), "n1");
+    assert_eq!(cluster.next(), "evict b; nominated n2", "and the less important looks elsewhere");
+}
+
+#[test]
+fn the_more_important_looks_through_a_reservation() {
+    let mut cluster = Cluster::new(Strategy::Balanced);
+    cluster.node("n1", json!({}));
+    let victim = prioritised("victim", "3", 1, json!({"spec": {"nodeName": "n1"}}));
+    cluster.see(victim.clone());
+    assert_eq!(cluster.place(prioritised("urgent", "3", 10, json!({}))), "evict victim; nominated n1");
+    cluster.see(prioritised("most-urgent", "3", 20, json!({})));
+    cluster.gone(victim);
+    assert_eq!(cluster.next(), "n1");
+    assert!(cluster.next().contains("Insufficient cpu"), "the less important has lost its place");
+}
+
+#[test]
+fn a_nomination_outlives_the_scheduler() {
+    let mut cluster = Cluster::new(Strategy::Balanced);
+    cluster.node("n1", json!({}));
+    let leaving = prioritised(
+        "old",
+        "3",
+        1,
+        json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"nodeName": "n1"},
+        }),
+    );
+    cluster.see(leaving.clone());
+    cluster.see(prioritised("urgent", "3", 10, json!({"status": {"nominatedNodeName": "n1"}})));
+    assert_eq!(cluster.next(), "nominated n1");
+    cluster.gone(leaving);
+    assert_eq!(cluster.place(asking("thief", "3")), "n1", "urgent goes first");
+}
+
+#[test]
+fn budgets_are_respected_where_that_is_possible() {
+    let mut cluster = Cluster::new(Strategy::Balanced);
+    cluster.node("n1", json!({})).node("n2", json!({}));
+    let on =
+        |node: &str, app: &str| json!({"metadata": {"labels": {"app": app}}, "spec": {"nodeName": node}});
+    cluster.see(prioritised("guarded", "3", 1, on("n1", "db")));
+    cluster.see(prioritised("free", "3", 5, on("n2", "web")));
+    let budget = json!({
+        "metadata": {"name": "db", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+    });
+    let budget = Arc::new(serde_json::from_value(budget).unwrap());
+    cluster.scheduler.handle(Event::Budget((None, Some(budget))), cluster.now);
+    let urgent = prioritised("urgent", "3", 10, json!({}));
+    assert_eq!(cluster.place(urgent), "evict free; nominated n2", "though it is the more important");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 use crate::waking::Waking;
 
+pub use node_affinity::admits;
 pub use resources_fit::missing_resources;
 
 /// Why one node will not do.
@@ -27,17 +28,24 @@ pub struct Refusal {
     pub reasons: Vec<Cow<'static, str>>,
     /// Whether removing pods from the node could help.
     pub pods_matter: bool,
+    /// Not the node's fault: the pod cannot go anywhere as things are.
+    pub everywhere: bool,
 }
 
 impl Refusal {
     /// Nothing that runs on the node is to blame.
     pub fn fixed(reason: impl Into<Cow<'static, str>>) -> Self {
-        Refusal { reasons: vec![reason.into()], pods_matter: false }
+        Refusal { reasons: vec![reason.into()], pods_matter: false, everywhere: false }
+    }
+
+    /// No node at all can take the pod.
+    pub fn everywhere(reason: impl Into<Cow<'static, str>>) -> Self {
+        Refusal { everywhere: true, ..Refusal::fixed(reason) }
     }
 
     /// Pods on this or other nodes are in the way.
     pub fn by_pods(reason: impl Into<Cow<'static, str>>) -> Self {
-        Refusal { reasons: vec![reason.into()], pods_matter: true }
+        Refusal { pods_matter: true, ..Refusal::fixed(reason) }
     }
 }
 
@@ -51,6 +59,9 @@ pub trait Filter: Send + Sync {
 
     /// Changes after which a pod it refused is worth another try.
     fn helped_by(&self) -> Waking;
+
+    /// The smallest change, in words, that would make it accept this node, which it refuses now.
+    fn remedy(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> String;
 }
 
 /// All filters, the cheapest and most decisive first.

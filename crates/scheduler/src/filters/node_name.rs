@@ -1,7 +1,7 @@
 //! Pods that name a node can go nowhere else.
 
 use super::{Check, Filter, Refusal};
-use crate::snapshot::{PodInfo, Snapshot};
+use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 use crate::waking::Waking;
 
 pub struct NodeName;
@@ -21,5 +21,10 @@ impl Filter for NodeName {
 
     fn helped_by(&self) -> Waking {
         Waking::NODE
+    }
+
+    fn remedy(&self, pod: &PodInfo, _: &NodeInfo, _: &Snapshot) -> String {
+        let wanted = pod.spec().and_then(|spec| spec.node_name.as_deref()).unwrap_or("");
+        format!("the pod can only go to node {wanted}: name another, or none")
     }
 }

@@ -1,7 +1,7 @@
 //! Two pods cannot have the same port of a host.
 
 use super::{Check, Filter, Refusal};
-use crate::snapshot::{PodInfo, Snapshot};
+use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 use crate::waking::Waking;
 
 pub struct NodePorts;
@@ -24,5 +24,16 @@ impl Filter for NodePorts {
 
     fn helped_by(&self) -> Waking {
         Waking::NODE | Waking::POD_GONE
+    }
+
+    fn remedy(&self, pod: &PodInfo, node: &NodeInfo, _: &Snapshot) -> String {
+        let collides = |other: &PodInfo| {
+            pod.ports.iter().find(|wanted| other.ports.iter().any(|used| wanted.collides(used)))
+        };
+        let taken = node.pods().filter_map(|other| collides(other).map(|port| (port.port, &other.key)));
+        match taken.min() {
+            Some((port, holder)) => format!("use another host port than {port}, which {holder} has"),
+            None => "use other host ports".to_owned(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Taint;
 use minik8s_runtime::placement::tolerates;
 
 use super::{Check, Filter, Refusal};
-use crate::snapshot::{PodInfo, Snapshot};
+use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 use crate::waking::Waking;
 
 pub struct NodeUnschedulable;
@@ -30,5 +30,9 @@ impl Filter for NodeUnschedulable {
 
     fn helped_by(&self) -> Waking {
         Waking::NODE
+    }
+
+    fn remedy(&self, _: &PodInfo, node: &NodeInfo, _: &Snapshot) -> String {
+        format!("let the node take pods again: kubectl uncordon {}", node.name)
     }
 }

@@ -20,6 +20,11 @@ impl Filter for ResourcesFit {
     fn helped_by(&self) -> Waking {
         Waking::NODE | Waking::POD_GONE
     }
+
+    fn remedy(&self, pod: &PodInfo, node: &NodeInfo, _: &Snapshot) -> String {
+        let each = missing_resources(pod, node).into_iter().map(|missing| missing.remedy());
+        each.collect::<Vec<_>>().join("; ")
+    }
 }
 
 fn check(pod: &PodInfo, node: &NodeInfo) -> Result<(), Refusal> {
@@ -38,7 +43,7 @@ fn check(pod: &PodInfo, node: &NodeInfo) -> Result<(), Refusal> {
     // More than an empty node has: no preemption can help.
     let pods_matter = missing.iter().all(|m| m.wanted <= m.allocatable);
     let reasons = missing.into_iter().map(|m| m.reason()).collect();
-    Err(Refusal { reasons, pods_matter })
+    Err(Refusal { reasons, pods_matter, everywhere: false })
 }
 
 /// A resource of which a node has too little left.
@@ -58,6 +63,40 @@ impl Missing {
             "memory" => "Insufficient memory".into(),
             other => format!("Insufficient {other}").into(),
         }
+    }
+}
+
+impl Missing {
+    fn remedy(&self) -> String {
+        let name = self.resource.as_str();
+        if name == "pods" {
+            return format!("remove one of the {} pods (the node takes {})", self.used, self.allocatable);
+        }
+        if self.allocatable <= 0 {
+            return format!("the node has no {name} at all");
+        }
+        let free = (self.allocatable - self.used).max(0);
+        format!(
+            "request {} less {name} ({} wanted, {} of {} free)",
+            amount(name, self.wanted - free),
+            amount(name, self.wanted),
+            amount(name, free),
+            amount(name, self.allocatable),
+        )
+    }
+}
+
+/// As people write it: `250m`, `1536Mi`.
+fn amount(resource: &str, value: i64) -> String {
+    const UNITS: [(&str, i64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    match resource {
+        "cpu" if value % 1000 == 0 => (value / 1000).to_string(),
+        "cpu" => format!("{value}m"),
+        "memory" | "ephemeral-storage" => {
+            let unit = UNITS.iter().find(|(_, size)| value != 0 && value % size == 0);
+            unit.map_or(value.to_string(), |(unit, size)| format!("{}{unit}", value / size))
+        }
+        _ => value.to_string(),
     }
 }
 

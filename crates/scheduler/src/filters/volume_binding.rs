@@ -1,9 +1,12 @@
 //! A pod's persistent volumes must exist and be reachable from the node.
 
 use super::{Check, Filter, Refusal};
-use crate::snapshot::{PodInfo, Snapshot};
+use crate::snapshot::{NodeInfo, PodInfo, Snapshot};
 use crate::volumes::ClaimState;
 use crate::waking::Waking;
+
+const OUT_OF_REACH: &str = "node(s) didn't match PersistentVolume's node affinity";
+const NONE_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 
 pub struct VolumeBinding;
 
@@ -13,27 +16,23 @@ impl Filter for VolumeBinding {
     }
 
     fn prepare<'a>(&self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> Option<Check<'a>> {
-        let claims = snapshot.volumes.claims_of(pod);
-        if claims.is_empty() {
+        let states = states(pod, snapshot);
+        if states.is_empty() {
             return None;
         }
-        let states: Vec<ClaimState> =
-            claims.iter().map(|claim| snapshot.volumes.state(&pod.key.namespace, claim)).collect();
+        if let Some(refusal) = states.iter().find_map(|(name, state)| hopeless(name, state)) {
+            return Some(Box::new(move |_| Err(refusal.clone())));
+        }
         Some(Box::new(move |node| {
-            for state in &states {
+            for (_, state) in &states {
                 match state {
-                    ClaimState::Missing(name) => {
-                        return Err(Refusal::fixed(format!("persistentvolumeclaim \"{name}\" not found")));
-                    }
-                    ClaimState::Unbound => {
-                        let reason = "pod has unbound immediate PersistentVolumeClaims";
-                        return Err(Refusal::fixed(reason));
-                    }
                     ClaimState::BoundTo(reach) if !reach.admits(node) => {
-                        let reason = "node(s) had volume node affinity conflict";
-                        return Err(Refusal::fixed(reason));
+                        return Err(Refusal::fixed(OUT_OF_REACH));
                     }
-                    ClaimState::BoundTo(_) | ClaimState::WaitsForConsumer => {}
+                    ClaimState::WaitsForConsumer(offer) if !offer.admits(node) => {
+                        return Err(Refusal::fixed(NONE_TO_BIND));
+                    }
+                    _ => {}
                 }
             }
             Ok(())
@@ -41,6 +40,57 @@ impl Filter for VolumeBinding {
     }
 
     fn helped_by(&self) -> Waking {
-        Waking::NODE | Waking::VOLUME
+        Waking::NODE | Waking::VOLUME | Waking::POD_GONE
+    }
+
+    fn remedy(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> String {
+        for (name, state) in states(pod, snapshot) {
+            match state {
+                ClaimState::Missing => return format!("create the PersistentVolumeClaim {name}"),
+                ClaimState::Deleted => return format!("the claim {name} is being deleted: use another"),
+                ClaimState::Unbound => return format!("provide a PersistentVolume for the claim {name}"),
+                ClaimState::TakenBy(holder) => {
+                    return format!("wait for {holder}, which alone may use {name}");
+                }
+                ClaimState::BoundTo(reach) if !reach.admits(node) => {
+                    return format!("the volume of {name} cannot be reached from here: use another node");
+                }
+                ClaimState::WaitsForConsumer(offer) if !offer.admits(node) => {
+                    return format!("provide a PersistentVolume for {name} that this node can reach");
+                }
+                _ => {}
+            }
+        }
+        String::new()
+    }
+}
+
+fn states<'a>(pod: &PodInfo, snapshot: &'a Snapshot) -> Vec<(String, ClaimState<'a>)> {
+    let claims = snapshot.volumes.claims_of(pod).into_iter();
+    claims
+        .map(|claim| {
+            let state = match snapshot.holder_of_exclusive(pod, &claim) {
+                Some(holder) => ClaimState::TakenBy(holder.key.to_string()),
+                None => snapshot.volumes.state(&pod.key.namespace, &claim),
+            };
+            (claim, state)
+        })
+        .collect()
+}
+
+/// What no node can change.
+fn hopeless(claim: &str, state: &ClaimState<'_>) -> Option<Refusal> {
+    match state {
+        ClaimState::Missing => {
+            Some(Refusal::everywhere(format!("persistentvolumeclaim \"{claim}\" not found")))
+        }
+        ClaimState::Deleted => {
+            Some(Refusal::everywhere(format!("persistentvolumeclaim \"{claim}\" is being deleted")))
+        }
+        ClaimState::Unbound => Some(Refusal::everywhere("pod has unbound immediate PersistentVolumeClaims")),
+        ClaimState::TakenBy(_) => Some(Refusal::by_pods(
+            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+        )),
+        ClaimState::WaitsForConsumer(_) | ClaimState::BoundTo(_) => None,
     }
 }

@@ -38,6 +38,8 @@ pub enum Scale {
     Span,
     /// The smallest becomes 100, the largest 0.
     SpanDown,
+    /// The smallest becomes 100, others less by their distance in terms of the largest; infinity becomes 0.
+    LeastIsBest,
 }
 
 pub struct Rating<'a> {
@@ -58,7 +60,7 @@ pub const BEST: f64 = 100.0;
 impl Scale {
     /// Turns raw numbers into 0 to 100, in place.
     pub fn apply(self, raw: &mut [f64]) {
-        let most = raw.iter().copied().fold(f64::MIN, f64::max);
+        let most = raw.iter().copied().filter(|v| v.is_finite()).fold(f64::MIN, f64::max);
         let least = raw.iter().copied().fold(f64::MAX, f64::min);
         match self {
             Scale::Ready => {}
@@ -67,6 +69,10 @@ impl Scale {
             Scale::LessIsBetter if most <= 0.0 => raw.fill(BEST),
             Scale::LessIsBetter => raw.iter_mut().for_each(|v| *v = BEST - *v * BEST / most),
             Scale::Span | Scale::SpanDown if most <= least => raw.fill(0.0),
+            Scale::LeastIsBest => {
+                let scaled = |v: f64| if most <= 0.0 { BEST } else { (most + least - v) * BEST / most };
+                raw.iter_mut().for_each(|v| *v = if v.is_finite() { scaled(*v) } else { 0.0 });
+            }
             Scale::Span => raw.iter_mut().for_each(|v| *v = (*v - least) * BEST / (most - least)),
             Scale::SpanDown => raw.iter_mut().for_each(|v| *v = (most - *v) * BEST / (most - least)),
         }
@@ -92,6 +98,8 @@ mod tests {
         check(Scale::Span, &[-10.0, 0.0, 10.0], &[0.0, 50.0, 100.0]);
         check(Scale::Span, &[3.0, 3.0], &[0.0, 0.0]);
         check(Scale::SpanDown, &[1.0, 2.0, 3.0], &[100.0, 50.0, 0.0]);
+        check(Scale::LeastIsBest, &[2.0, 4.0, f64::INFINITY], &[100.0, 50.0, 0.0]);
+        check(Scale::LeastIsBest, &[0.0, 0.0], &[100.0, 100.0]);
         check(Scale::Span, &[], &[]);
     }
 }

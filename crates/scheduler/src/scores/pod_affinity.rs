@@ -1,9 +1,10 @@
 //! Preferred pod affinity and anti-affinity, the newcomer's and that of the pods already there.
 
-use std::collections::HashMap;
+use std::slice::from_ref;
+use std::sync::Arc;
 
 use super::{Rating, Scale, Score};
-use crate::snapshot::{NodeInfo, PodInfo, PodTerm, Snapshot, Tally};
+use crate::snapshot::{NodeInfo, PodInfo, PodTerm, Snapshot, Tally, Topology};
 
 pub struct PodAffinity;
 
@@ -14,42 +15,55 @@ impl Score for PodAffinity {
 
     #[allow(clippy::cast_precision_loss)]
     fn prepare<'a>(&'a self, pod: &'a PodInfo, snapshot: &'a Snapshot) -> Option<Rating<'a>> {
-        let mut sums = Sums { snapshot, by_domain: HashMap::new() };
+        let mut sums = Sums::default();
         for preferred in &pod.preferred_pods {
-            let tally = snapshot.matching(&preferred.term);
-            sums.add(&preferred.term, &tally, preferred.weight);
+            let tally = snapshot.matching(from_ref(&preferred.term));
+            sums.add(&preferred.term, &tally, preferred.weight, snapshot);
         }
         for (preferred, tally) in snapshot.affinity_terms() {
             if snapshot.term_matches(&preferred.term, pod) {
-                sums.add(&preferred.term, tally, preferred.weight);
+                sums.add(&preferred.term, tally, preferred.weight, snapshot);
             }
         }
-        let by_domain = sums.by_domain;
-        if by_domain.is_empty() {
+        let by_key = sums.0;
+        if by_key.is_empty() {
             return None;
         }
         let rate = move |node: &NodeInfo| {
-            let keys = by_domain.iter();
-            let found = keys.filter_map(|(key, sums)| node.topology(key).and_then(|domain| sums.get(domain)));
+            let found = by_key.iter().filter_map(|sum| Some(sum.weights[sum.topology.domain(node.slot)?]));
             found.sum::<i64>() as f64
         };
         Some(Rating { scale: Scale::Span, rate: Box::new(rate) })
     }
 }
 
-struct Sums<'a> {
-    snapshot: &'a Snapshot,
-    /// Topology key to domain to weight.
-    by_domain: HashMap<String, HashMap<&'a str, i64>>,
+/// Weights per domain of one topology.
+struct Sum {
+    key: String,
+    topology: Arc<Topology>,
+    weights: Vec<i64>,
 }
 
-impl Sums<'_> {
-    fn add(&mut self, term: &PodTerm, tally: &Tally, weight: i64) {
+/// One per topology key; a pod knows few.
+#[derive(Default)]
+struct Sums(Vec<Sum>);
+
+impl Sums {
+    fn add(&mut self, term: &PodTerm, tally: &Tally, weight: i64, snapshot: &Snapshot) {
+        if tally.is_empty() {
+            return;
+        }
+        let known = self.0.iter().position(|sum| sum.key == term.topology_key);
+        let at = known.unwrap_or_else(|| {
+            let topology = snapshot.topology(&term.topology_key);
+            let weights = vec![0; topology.domains()];
+            self.0.push(Sum { key: term.topology_key.clone(), topology, weights });
+            self.0.len() - 1
+        });
+        let sum = &mut self.0[at];
         for (slot, count) in tally.slots() {
-            let domain = self.snapshot.node_at(slot).and_then(|node| node.topology(&term.topology_key));
-            if let Some(domain) = domain {
-                let domains = self.by_domain.entry(term.topology_key.clone()).or_default();
-                *domains.entry(domain).or_default() += weight * i64::from(count);
+            if let Some(domain) = sum.topology.domain(slot) {
+                sum.weights[domain] += weight * i64::from(count);
             }
         }
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinityTerm, WeightedPodAffinityTerm,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use minik8s_runtime::{Selector, placement};
 
-use super::NodeInfo;
+use super::{NodeInfo, PodInfo};
 
 /// Alternatives, one of which a node must meet in full.
 #[derive(Debug, Clone, Default)]
@@ -37,12 +38,30 @@ pub struct PodTerm {
     pub topology_key: String,
     namespaces: Vec<String>,
     namespace_selector: Selector,
+    /// Only pods of this controller, by UID.
+    controller: Option<String>,
+    /// Pods on their way out count too.
+    counts_leaving: bool,
 }
 
 impl PodTerm {
-    pub fn in_namespace(selector: Selector, namespace: String, topology_key: String) -> Self {
-        let namespace_selector = Selector::nothing();
-        PodTerm { selector, topology_key, namespaces: vec![namespace], namespace_selector }
+    /// Pods to spread: those of one namespace that are to stay.
+    pub(super) fn staying(selector: Selector, namespace: String, topology_key: String) -> Self {
+        PodTerm {
+            selector,
+            topology_key,
+            namespaces: vec![namespace],
+            namespace_selector: Selector::nothing(),
+            controller: None,
+            counts_leaving: false,
+        }
+    }
+
+    /// Pods to spread: those of one controller.
+    pub(super) fn siblings(controller: &str, namespace: String, topology_key: &str) -> Self {
+        let everything = Selector::new(Some(&LabelSelector::default()));
+        let term = PodTerm::staying(everything, namespace, topology_key.to_owned());
+        PodTerm { controller: Some(controller.to_owned()), ..term }
     }
 
     fn new(term: &PodAffinityTerm, pod: &Pod) -> Self {
@@ -67,7 +86,15 @@ impl PodTerm {
             topology_key: term.topology_key.clone(),
             namespaces,
             namespace_selector: Selector::new(term.namespace_selector.as_ref()),
+            controller: None,
+            counts_leaving: true,
         }
+    }
+
+    /// Whether the pod counts, before its labels and namespace are looked at.
+    pub(super) fn admits(&self, pod: &PodInfo) -> bool {
+        let sibling = self.controller.is_none() || self.controller == pod.controller;
+        sibling && (self.counts_leaving || !pod.is_leaving())
     }
 
     pub fn selects_namespace<'a>(
@@ -85,7 +112,7 @@ impl PodTerm {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WeightedPodTerm {
     pub weight: i64,
-    pub term: PodTerm,
+    pub term: Arc<PodTerm>,
 }
 
 #[derive(Default)]
@@ -104,7 +131,7 @@ pub(super) fn pod_terms(affinity: Option<&Affinity>, pod: &Pod) -> PodTerms {
     let weigh = |terms: Option<&Vec<WeightedPodAffinityTerm>>, sign: i64| -> Vec<Arc<WeightedPodTerm>> {
         let weighted = terms.into_iter().flatten().map(|weighted| WeightedPodTerm {
             weight: sign * i64::from(weighted.weight),
-            term: PodTerm::new(&weighted.pod_affinity_term, pod),
+            term: Arc::new(PodTerm::new(&weighted.pod_affinity_term, pod)),
         });
         weighted.map(Arc::new).collect()
     };

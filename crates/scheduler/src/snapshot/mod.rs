@@ -9,8 +9,9 @@ mod node;
 mod pod;
 mod resources;
 mod tally;
+mod topology;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -21,8 +22,10 @@ pub use node::{HostPort, NodeInfo, Usage};
 pub use pod::{PodInfo, SpreadConstraint};
 pub use resources::Resources;
 pub use tally::{Tallies, Tally};
+pub use topology::Topology;
 
 use crate::volumes::Volumes;
+use topology::Topologies;
 
 /// A node's place for as long as the node exists.
 pub type Slot = usize;
@@ -39,8 +42,9 @@ pub struct Snapshot {
     tallies: Tallies,
     namespaces: Namespaces,
     pub volumes: Volumes,
-    /// Counts changes of nodes, for caches of what depends on nodes alone.
-    generation: u64,
+    topologies: Topologies,
+    /// How many placed pods have each priority.
+    priorities: BTreeMap<i32, usize>,
 }
 
 impl Snapshot {
@@ -64,17 +68,26 @@ impl Snapshot {
         self.node_at(*self.by_name.get(name)?)
     }
 
-    pub fn generation(&self) -> u64 {
-        self.generation
+    /// The domains of a topology key. Worked out once, then kept until nodes or their labels change.
+    pub fn topology(&self, key: &str) -> Arc<Topology> {
+        self.topologies.get(key, self.nodes())
+    }
+
+    /// Whether any placed pod is less important than this.
+    pub fn has_lower_than(&self, priority: i32) -> bool {
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
     }
 
     pub fn set_node(&mut self, node: Arc<Node>) {
         let name = node.metadata.name.clone().unwrap_or_default();
-        self.generation += 1;
         if let Some(info) = self.by_name.get(&name).and_then(|&slot| self.slots[slot].as_mut()) {
+            if info.node.metadata.labels != node.metadata.labels {
+                self.topologies.forget();
+            }
             info.set_node(node);
             return;
         }
+        self.topologies.forget();
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -93,7 +106,7 @@ impl Snapshot {
 
     pub fn remove_node(&mut self, name: &str) {
         let Some(slot) = self.by_name.remove(name) else { return };
-        self.generation += 1;
+        self.topologies.forget();
         if let Some(info) = self.slots[slot].take() {
             for pod in info.pods() {
                 self.tallies.remove(pod, slot, &self.namespaces);
@@ -111,12 +124,19 @@ impl Snapshot {
             info.add_pod(pod.clone());
             self.tallies.add(&pod, slot, &self.namespaces);
         }
+        *self.priorities.entry(pod.priority).or_default() += 1;
         self.placed.insert(pod.key.clone(), (pod, node.to_owned()));
     }
 
     /// Takes a pod away and says where it was.
     pub fn displace(&mut self, key: &Key) -> Option<(Arc<PodInfo>, String)> {
         let (pod, node) = self.placed.remove(key)?;
+        if let Some(count) = self.priorities.get_mut(&pod.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&pod.priority);
+            }
+        }
         if let Some(&slot) = self.by_name.get(&node)
             && let Some(info) = self.slots[slot].as_mut()
         {
@@ -128,6 +148,18 @@ impl Snapshot {
 
     pub fn placed_on(&self, key: &Key) -> Option<&str> {
         self.placed.get(key).map(|(_, node)| node.as_str())
+    }
+
+    /// Another pod that uses a claim which only one pod at a time may use.
+    pub fn holder_of_exclusive(&self, pod: &PodInfo, claim: &str) -> Option<&Arc<PodInfo>> {
+        let namespace = &pod.key.namespace;
+        if !self.volumes.is_exclusive(&Key::new(&**namespace, claim)) {
+            return None;
+        }
+        let others = self.placed.values().map(|(other, _)| other);
+        others
+            .filter(|other| other.key.namespace == *namespace && other.key != pod.key)
+            .find(|other| self.volumes.claims_of(other).iter().any(|name| name == claim))
     }
 
     pub fn set_namespace(&mut self, namespace: Arc<Namespace>) {
@@ -149,12 +181,13 @@ impl Snapshot {
         self.namespaces.get(name)
     }
 
-    /// Per slot, how many pods there a term's selector matches. Counted once, then kept current.
-    pub fn matching(&self, term: &PodTerm) -> Arc<Tally> {
-        self.tallies.matching(term, || {
+    /// Per slot, how many pods there meet all of the terms. Counted once, then kept current.
+    pub fn matching(&self, terms: &[Arc<PodTerm>]) -> Arc<Tally> {
+        self.tallies.matching(terms, || {
             let mut tally = Tally::default();
             for node in self.nodes() {
-                let count = node.pods().filter(|pod| self.term_matches(term, pod)).count();
+                let meets = |pod: &&Arc<PodInfo>| terms.iter().all(|term| self.term_matches(term, pod));
+                let count = node.pods().filter(meets).count();
                 tally.set(node.slot, count);
             }
             tally

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration, TopologySpreadConstraint};
-use minik8s_runtime::{Key, Selector, key_of};
+use minik8s_runtime::{Key, Selector, controller_of, key_of};
 
 use super::affinity::{self, NodeTerms, PodTerm, WeightedPodTerm};
 use super::node::HostPort;
@@ -31,6 +31,10 @@ pub struct PodInfo {
     /// Negative weights are preferences to stay apart.
     pub preferred_pods: Vec<Arc<WeightedPodTerm>>,
     pub spread: Vec<SpreadConstraint>,
+    /// What is preferred if the pod names no constraints of its own.
+    pub default_spread: Vec<SpreadConstraint>,
+    /// UID of the controller that owns it.
+    pub controller: Option<String>,
     pub images: Vec<String>,
 }
 
@@ -45,7 +49,7 @@ pub struct SpreadConstraint {
     /// Count only nodes whose taints the pod tolerates.
     pub honour_taints: bool,
     /// The pods to spread, and over which topology.
-    pub term: PodTerm,
+    pub term: Arc<PodTerm>,
 }
 
 impl PodInfo {
@@ -59,7 +63,10 @@ impl PodInfo {
         burden.memory = if burden.memory == 0 { SMALL_MEMORY } else { burden.memory };
         let node_affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
         let terms = affinity::pod_terms(spec.affinity.as_ref(), &pod);
+        let controller = controller_of(&pod.metadata).map(|owner| owner.uid.clone());
         Arc::new(PodInfo {
+            default_spread: default_spread(controller.as_deref(), &key),
+            controller,
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             priority: spec.priority.unwrap_or(0),
             burden,
@@ -88,6 +95,11 @@ impl PodInfo {
 
     pub fn labels(&self) -> Option<&BTreeMap<String, String>> {
         self.pod.metadata.labels.as_ref()
+    }
+
+    /// Deleted, though its containers may still run.
+    pub fn is_leaving(&self) -> bool {
+        self.pod.metadata.deletion_timestamp.is_some()
     }
 
     pub fn spec(&self) -> Option<&PodSpec> {
@@ -123,10 +135,27 @@ fn spread_constraint(constraint: &TopologySpreadConstraint, pod: &Pod) -> Spread
         required: constraint.when_unsatisfiable == "DoNotSchedule",
         honour_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
         honour_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
-        term: PodTerm::in_namespace(
+        term: Arc::new(PodTerm::staying(
             selector,
             pod.metadata.namespace.clone().unwrap_or_default(),
             constraint.topology_key.clone(),
-        ),
+        )),
     }
+}
+
+/// Siblings are spread over nodes, and more loosely over zones.
+fn default_spread(controller: Option<&str>, key: &Key) -> Vec<SpreadConstraint> {
+    let preferred = |topology_key: &str, max_skew: i64, controller: &str| SpreadConstraint {
+        max_skew,
+        min_domains: 1,
+        required: false,
+        honour_affinity: true,
+        honour_taints: false,
+        term: Arc::new(PodTerm::siblings(controller, key.namespace.clone(), topology_key)),
+    };
+    let Some(controller) = controller else { return Vec::new() };
+    vec![
+        preferred("kubernetes.io/hostname", 3, controller),
+        preferred("topology.kubernetes.io/zone", 5, controller),
+    ]
 }

@@ -56,9 +56,9 @@ impl Tally {
 
 #[derive(Default)]
 pub struct Tallies {
-    /// Pods that a term matches; only terms that somebody asked for. Behind a lock because asking is
-    /// reading to everybody else.
-    matching: Mutex<HashMap<PodTerm, Arc<Tally>>>,
+    /// Pods that meet some terms at once; only those that somebody asked for. Behind a lock because asking
+    /// is reading to everybody else.
+    matching: Mutex<HashMap<Box<[Arc<PodTerm>]>, Arc<Tally>>>,
     /// Pods that carry a term.
     forbidding: HashMap<Arc<PodTerm>, Tally>,
     preferring: HashMap<Arc<WeightedPodTerm>, Tally>,
@@ -80,8 +80,8 @@ impl Tallies {
     }
 
     fn change(&mut self, pod: &PodInfo, slot: Slot, namespaces: &Namespaces, change: fn(&mut Tally, Slot)) {
-        for (term, tally) in self.matching.get_mut() {
-            if matches(term, pod, namespaces) {
+        for (terms, tally) in self.matching.get_mut() {
+            if terms.iter().all(|term| matches(term, pod, namespaces)) {
                 change(Arc::make_mut(tally), slot);
             }
         }
@@ -89,7 +89,7 @@ impl Tallies {
             change(self.forbidding.entry(term.clone()).or_default(), slot);
         }
         for term in &pod.affinity {
-            let weighted = Arc::new(WeightedPodTerm { weight: REQUIRED_WEIGHT, term: (**term).clone() });
+            let weighted = Arc::new(WeightedPodTerm { weight: REQUIRED_WEIGHT, term: term.clone() });
             change(self.preferring.entry(weighted).or_default(), slot);
         }
         for term in &pod.preferred_pods {
@@ -97,16 +97,16 @@ impl Tallies {
         }
     }
 
-    pub(super) fn matching(&self, term: &PodTerm, count: impl FnOnce() -> Tally) -> Arc<Tally> {
+    pub(super) fn matching(&self, terms: &[Arc<PodTerm>], count: impl FnOnce() -> Tally) -> Arc<Tally> {
         let mut known = self.matching.lock();
-        if let Some(tally) = known.get(term) {
+        if let Some(tally) = known.get(terms) {
             return tally.clone();
         }
         if known.len() >= MOST_TERMS {
             known.clear();
         }
         let tally = Arc::new(count());
-        known.insert(term.clone(), tally.clone());
+        known.insert(terms.into(), tally.clone());
         tally
     }
 
@@ -125,5 +125,7 @@ impl Tallies {
 
 pub(super) fn matches(term: &PodTerm, pod: &PodInfo, namespaces: &Namespaces) -> bool {
     let labels = || namespaces.get(&pod.key.namespace).and_then(|n| n.metadata.labels.as_ref());
-    term.selector.matches(pod.labels()) && term.selects_namespace(&pod.key.namespace, labels)
+    term.admits(pod)
+        && term.selector.matches(pod.labels())
+        && term.selects_namespace(&pod.key.namespace, labels)
 }

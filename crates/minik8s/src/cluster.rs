@@ -1,0 +1,157 @@
+//! `minik8s cluster set` and `get`: settings of the whole cluster that take effect without a restart.
+//!
+//! They are kept in the API, in the ConfigMap `minik8s-cluster` of `kube-system`, where whoever they concern
+//! watches them. Keys and values are checked here, before they are written.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use minik8s_scheduler::{SETTINGS as STRATEGY, Strategy};
+use serde_json::json;
+
+use crate::kubeconfig::{self, ClusterFlags};
+
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Change settings, e.g. `minik8s cluster set scheduler.strategy=binpack`; `KEY=` restores the default
+    Set {
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+        #[command(flatten)]
+        cluster: ClusterFlags,
+    },
+    /// Show the settings, e.g. `minik8s cluster get`
+    Get {
+        /// Only this one's value
+        #[arg(value_name = "KEY")]
+        key: Option<String>,
+        #[command(flatten)]
+        cluster: ClusterFlags,
+    },
+}
+
+struct Setting {
+    key: &'static str,
+    default: fn() -> String,
+    check: fn(&str) -> Result<(), String>,
+    about: &'static str,
+}
+
+const SETTINGS: &[Setting] = &[Setting {
+    key: STRATEGY.2,
+    default: || Strategy::default().to_string(),
+    check: |value| value.parse::<Strategy>().map(drop).map_err(|error| error.to_string()),
+    about: "how the scheduler chooses among the nodes that are possible",
+}];
+
+pub async fn run(command: ClusterCommand) -> anyhow::Result<()> {
+    match command {
+        ClusterCommand::Set { settings, cluster } => {
+            let changes = parse(&settings)?;
+            let (client, _) = kubeconfig::client(&cluster).await?;
+            write(&Api::namespaced(client, STRATEGY.0), &changes).await?;
+            for (key, value) in changes {
+                println!("{key}={}", value.map_or_else(|| default_of(key), str::to_owned));
+            }
+            Ok(())
+        }
+        ClusterCommand::Get { key, cluster } => {
+            let key = key.as_deref().map(known).transpose()?;
+            let (client, _) = kubeconfig::client(&cluster).await?;
+            let map: Option<ConfigMap> = Api::namespaced(client, STRATEGY.0).get_opt(STRATEGY.1).await?;
+            print!("{}", show(&map.and_then(|map| map.data).unwrap_or_default(), key));
+            Ok(())
+        }
+    }
+}
+
+async fn write(maps: &Api<ConfigMap>, changes: &BTreeMap<&str, Option<&str>>) -> anyhow::Result<()> {
+    let data = json!({ "data": changes });
+    let outcome = match maps.patch(STRATEGY.1, &PatchParams::default(), &Patch::Merge(&data)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            let data =
+                changes.iter().filter_map(|(key, value)| Some(((*key).to_owned(), (*value)?.to_owned())));
+            let mut map = ConfigMap { data: Some(data.collect()), ..ConfigMap::default() };
+            map.metadata.name = Some(STRATEGY.1.to_owned());
+            maps.create(&PostParams::default(), &map).await
+        }
+        other => other,
+    };
+    outcome.map(drop).context("cannot write the cluster's settings")
+}
+
+/// Keys with their new values; None goes back to the default.
+fn parse(settings: &[String]) -> anyhow::Result<BTreeMap<&'static str, Option<&str>>> {
+    let mut changes = BTreeMap::new();
+    for setting in settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("{setting:?} is not of the form KEY=VALUE");
+        };
+        let key = known(key)?;
+        let found = SETTINGS.iter().find(|setting| setting.key == key);
+        if let Some(Err(error)) = found.filter(|_| !value.is_empty()).map(|setting| (setting.check)(value)) {
+            bail!("{key}: {error}");
+        }
+        changes.insert(key, Some(value).filter(|value| !value.is_empty()));
+    }
+    Ok(changes)
+}
+
+fn known(key: &str) -> anyhow::Result<&'static str> {
+    let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) else {
+        let keys: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
+        bail!("unknown setting {key:?}; known: {}", keys.join(", "));
+    };
+    Ok(setting.key)
+}
+
+fn default_of(key: &str) -> String {
+    SETTINGS.iter().find(|setting| setting.key == key).map(|setting| (setting.default)()).unwrap_or_default()
+}
+
+fn show(data: &BTreeMap<String, String>, only: Option<&str>) -> String {
+    let value = |setting: &Setting| data.get(setting.key).cloned().unwrap_or_else(|| (setting.default)());
+    if let Some(setting) = SETTINGS.iter().find(|setting| Some(setting.key) == only) {
+        return format!("{}\n", value(setting));
+    }
+    let lines = SETTINGS.iter().map(|setting| {
+        let source = if data.contains_key(setting.key) { "" } else { " (default)" };
+        format!("{}={}{source}\n    {}\n", setting.key, value(setting), setting.about)
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked() {
+        let check = |setting: &str, expected: Result<Option<&str>, &str>| {
+            let settings = [setting.to_owned()];
+            match (parse(&settings), expected) {
+                (Ok(changes), Ok(value)) => assert_eq!(changes.get("scheduler.strategy"), Some(&value)),
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (got, _) => panic!("{setting}: {got:?}"),
+            }
+        };
+        check("scheduler.strategy=binpack", Ok(Some("binpack")));
+        check("scheduler.strategy=", Ok(None));
+        check("scheduler.strategy=best", Err("unknown scheduling strategy \"best\"; known: balanced, "));
+        check("strategy=binpack", Err("unknown setting \"strategy\"; known: scheduler.strategy"));
+        check("binpack", Err("not of the form KEY=VALUE"));
+    }
+
+    #[test]
+    fn what_get_prints() {
+        let set = BTreeMap::from([("scheduler.strategy".to_owned(), "random".to_owned())]);
+        let about = "    how the scheduler chooses among the nodes that are possible\n";
+        assert_eq!(show(&BTreeMap::new(), None), format!("scheduler.strategy=balanced (default)\n{about}"));
+        assert_eq!(show(&set, None), format!("scheduler.strategy=random\n{about}"));
+        assert_eq!(show(&set, Some("scheduler.strategy")), "random\n");
+    }
+}
