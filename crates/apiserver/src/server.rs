@@ -107,6 +107,11 @@ impl Server {
         self.address
     }
 
+    /// What signs the tokens of service accounts.
+    pub fn token_issuer(&self) -> Arc<TokenIssuer> {
+        self.api.authenticator.issuer.clone()
+    }
+
     /// The API for code in this process, as this user.
     pub fn local(&self, user: User) -> LocalService {
         LocalService::new(self.api.clone(), user)

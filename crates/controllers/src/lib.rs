@@ -24,6 +24,7 @@ pub mod pod_garbage;
 mod pods;
 pub mod quota;
 pub mod replicas;
+pub mod routing;
 mod run;
 pub mod service_account;
 pub mod simulate;

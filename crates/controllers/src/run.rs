@@ -27,7 +27,8 @@ use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
 use crate::quota::Quotas;
 use crate::replicas::Replicas;
-use crate::service_account::{DefaultAccounts, RootCertificates};
+use crate::routing::{DnsStatuses, IngressStatuses};
+use crate::service_account::{DefaultAccounts, RootCertificates, Signer, TokenSecrets};
 use crate::stateful_set::StatefulSets;
 
 /// What the controllers need to be told.
@@ -39,6 +40,8 @@ pub struct Config {
     pub caches: Option<Arc<Caches>>,
     /// The CA certificate (PEM) that pods are to trust.
     pub root_ca: Option<String>,
+    /// Makes the tokens that Secrets of service accounts hold.
+    pub token_signer: Option<Signer>,
     /// Nodes without a range of pod addresses get one out of this.
     pub cluster_range: Option<Ipv4Net>,
     /// Signs certificate requests.
@@ -55,6 +58,7 @@ impl Default for Config {
             leads: settings.leads,
             caches: None,
             root_ca: None,
+            token_signer: None,
             cluster_range: None,
             authority: None,
             node_grace: DEFAULT_GRACE,
@@ -64,7 +68,7 @@ impl Default for Config {
 
 /// Runs every controller until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { stop, leads, caches, root_ca, cluster_range, authority, node_grace } = config;
+    let Config { stop, leads, caches, root_ca, token_signer, cluster_range, authority, node_grace } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
     let settings = Settings { stop: stop.clone(), leads };
     let mut manager = Manager::new(client.clone(), caches.clone(), settings);
@@ -80,6 +84,9 @@ pub async fn run(client: Client, config: Config) {
     manager.add(ServiceEndpoints);
     manager.add(LoadBalancers);
     manager.add(DefaultAccounts);
+    if let Some((signer, root_ca)) = token_signer.zip(root_ca.clone()) {
+        manager.add(TokenSecrets { signer, root_ca });
+    }
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });
     }
@@ -91,6 +98,8 @@ pub async fn run(client: Client, config: Config) {
         manager.add(Certificates { authority });
     }
     manager.add(PodGarbage);
+    manager.add(DnsStatuses);
+    manager.add(IngressStatuses);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
     manager.add(Quotas::new(catalog.clone()));

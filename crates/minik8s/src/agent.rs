@@ -64,6 +64,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         port: flags.machine.node_port,
         cri_endpoint: flags.machine.cri_endpoint.clone(),
         backend: flags.machine.network_backend,
+        router: flags.machine.router.clone(),
         description,
         settings,
         serving: node::serving(member.serving.clone(), member.ca_pem.clone()),

@@ -121,12 +121,6 @@ impl StoreFlag {
     }
 }
 
-/// A path, also in the form `unix:///run/containerd/containerd.sock`.
-fn socket_path(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
-    if path.is_absolute() { Ok(path) } else { Err("give the absolute path of a unix socket".to_owned()) }
-}
-
 fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
@@ -139,16 +133,6 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sockets() {
-        let check =
-            |text: &str, want: Option<&str>| assert_eq!(socket_path(text).ok(), want.map(PathBuf::from));
-        check("/run/crio.sock", Some("/run/crio.sock"));
-        check("unix:///run/crio.sock", Some("/run/crio.sock"));
-        check("crio.sock", None);
-        check("tcp://10.0.0.1:1", None);
     }
 
     #[test]

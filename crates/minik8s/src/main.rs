@@ -11,6 +11,7 @@ mod join_token;
 mod node;
 mod node_config;
 mod output;
+mod router;
 mod server;
 mod token;
 

@@ -15,8 +15,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
-use crate::host;
 use crate::node_config::NodeConfig;
+use crate::router::RouterFlags;
+use crate::{host, router};
 
 /// Issued anew at every start of the server.
 const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
@@ -40,11 +41,13 @@ pub struct MachineFlags {
     #[arg(long, value_name = "FILE")]
     pub node_config: Option<PathBuf>,
     /// Socket of a container runtime to use instead of a containerd of our own
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", value_parser = socket_path)]
     pub cri_endpoint: Option<PathBuf>,
     /// How pods reach those of other nodes: auto is plain routes where nodes share a link, VXLAN elsewhere
     #[arg(long, value_name = "auto|vxlan|host-gw", default_value = "auto")]
     pub network_backend: Backend,
+    #[command(flatten)]
+    pub router: RouterFlags,
 }
 
 impl MachineFlags {
@@ -52,6 +55,12 @@ impl MachineFlags {
         let read = self.node_config.as_deref().map(NodeConfig::read).transpose()?;
         Ok(read.unwrap_or_default())
     }
+}
+
+/// A path, also in the form `unix:///run/containerd/containerd.sock`.
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text.strip_prefix("unix://").unwrap_or(text));
+    if path.is_absolute() { Ok(path) } else { Err("give the absolute path of a unix socket".to_owned()) }
 }
 
 /// All that is known about a node when it starts.
@@ -62,6 +71,7 @@ pub struct Node {
     pub port: u16,
     pub cri_endpoint: Option<PathBuf>,
     pub backend: Backend,
+    pub router: RouterFlags,
     pub description: NodeConfig,
     pub settings: ClusterSettings,
     pub serving: Serving,
@@ -77,7 +87,10 @@ impl Node {
     ) -> anyhow::Result<()> {
         let mut config = self.kubelet();
         config.validate()?;
-        let network = self.network(&config, stop);
+        let mut network = self.network(&config, stop);
+        let router_client = node_client.clone();
+        network.hosts =
+            Some(router::start(router_client, &self.router, &network, self.address, &self.data_dir));
         let (drains, ending) = mpsc::channel(64);
         config.drains = Some(drains);
         let uplink = Kernel::default().uplink(network.node_ip).await;
@@ -119,6 +132,7 @@ impl Node {
             cluster_cidr: self.settings.cluster_cidr,
             backend: self.backend,
             dns: Some(dns),
+            hosts: None,
             instance: node.instance(),
             stop,
         }
@@ -156,5 +170,21 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     let config = Config::new("gone", &data_dir, host::address());
     minik8s_kubelet::tear_down(&config).await;
     minik8s_network::tear_down(&config.instance()).await;
+    router::tear_down(&data_dir, &config.instance());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets() {
+        let check =
+            |text: &str, want: Option<&str>| assert_eq!(socket_path(text).ok(), want.map(PathBuf::from));
+        check("/run/crio.sock", Some("/run/crio.sock"));
+        check("unix:///run/crio.sock", Some("/run/crio.sock"));
+        check("crio.sock", None);
+        check("tcp://10.0.0.1:1", None);
+    }
 }

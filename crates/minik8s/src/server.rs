@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames, write_kubeconfig};
+use minik8s_auth::service_account_token::ObjectRef;
 use minik8s_runtime::Caches;
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,6 +59,7 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
             stop: stop.clone(),
             caches: Some(caches.clone()),
             root_ca: Some(pki.ca_pem()),
+            token_signer: Some(token_signer(&server)),
             cluster_range: Some(flags.cluster_cidr),
             authority: Some(Arc::new(ClusterAuthority(pki.clone()))),
             node_grace: SignedDuration::from_secs(flags.node_grace.into()),
@@ -113,6 +115,7 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyho
         port: machine.node_port,
         cri_endpoint: machine.cri_endpoint.clone(),
         backend: machine.network_backend,
+        router: machine.router.clone(),
         description,
         settings,
     })
@@ -132,6 +135,16 @@ fn settings(flags: &ServerFlags) -> ClusterSettings {
 /// The API without a socket, as one of the cluster's own components.
 fn client(server: &Server, user: &str) -> kube::Client {
     kube::Client::new(server.local(User::authenticated(user, groups(user))), "default")
+}
+
+/// Tokens for Secrets, by the key that the API server trusts.
+fn token_signer(server: &Server) -> minik8s_controllers::service_account::Signer {
+    let issuer = server.token_issuer();
+    Arc::new(move |account, uid, secret| {
+        let owner = ObjectRef { name: account.name.clone(), uid: uid.to_owned() };
+        let token = issuer.issue_for_secret(&account.namespace, &owner, secret);
+        token.inspect_err(|error| tracing::warn!(%account, %error, "no token for its Secret")).ok()
+    })
 }
 
 /// Controllers and scheduler live in the process that holds the store: bounding them would bound nothing.

@@ -8,7 +8,7 @@ mod harness;
 
 use std::thread::JoinHandle;
 
-use harness::{Kubectl, Server};
+use harness::{Kubectl, Server, installed};
 use minik8s_controllers::simulate;
 use tokio_util::sync::CancellationToken;
 
@@ -37,9 +37,14 @@ impl Cluster {
         Cluster { server, stop, nodes: Some(nodes) }
     }
 
-    fn chapter(test: impl FnMut(&Kubectl)) {
+    /// With the oldest and the newest kubectl of this machine.
+    fn chapter(scene: &str, test: impl Fn(&Kubectl)) {
         let cluster = Cluster::start();
-        Kubectl::each(&cluster.server, test);
+        let mut programs = installed();
+        let newest = programs.pop();
+        for program in programs.first().into_iter().chain(&newest) {
+            test(&Kubectl::new(&cluster.server, program, scene));
+        }
     }
 }
 
@@ -52,7 +57,7 @@ impl Drop for Cluster {
 
 #[test]
 fn deployments_roll_forward_and_back() {
-    Cluster::chapter(|k| {
+    Cluster::chapter("roll", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
         k.run("wait --for=condition=Available deployment/web --timeout=60s").says("condition met");
@@ -92,7 +97,7 @@ fn deployments_roll_forward_and_back() {
 
 #[test]
 fn a_rollout_that_cannot_progress_says_so() {
-    Cluster::chapter(|k| {
+    Cluster::chapter("stuck", |k| {
         k.run("create deployment web --image=v1 --replicas=2");
         k.run("rollout status deployment/web --timeout=60s");
         k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":1,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}'"#);
@@ -122,7 +127,7 @@ spec:
 
 #[test]
 fn stateful_and_daemon_sets_roll_too() {
-    Cluster::chapter(|k| {
+    Cluster::chapter("sets", |k| {
         k.run_with(SETS, "apply -f -");
         for set in ["statefulset/db", "daemonset/agent"] {
             k.run(&format!("rollout status {set} --timeout=60s"));
@@ -160,7 +165,7 @@ spec:
 
 #[test]
 fn jobs_run_and_are_waited_for() {
-    Cluster::chapter(|k| {
+    Cluster::chapter("jobs", |k| {
         k.run_with(QUICK, "apply -f -");
         k.run("get cronjob tick").says("0 0 1 1 *").says("False");
         k.run("create job now --from=cronjob/tick").says("created");
@@ -177,7 +182,7 @@ fn jobs_run_and_are_waited_for() {
 
 #[test]
 fn draining_respects_the_budget() {
-    Cluster::chapter(|k| {
+    Cluster::chapter("drain", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("create pdb web --selector=app=web --min-available=2").says("created");
         k.run("rollout status deployment/web --timeout=60s");

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use crate::dns::Hosts;
 use crate::pod_network::Backend;
 use ipnet::Ipv4Net;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,8 @@ pub struct Config {
     pub backend: Backend,
     /// `None`: somebody else answers for the cluster's domain.
     pub dns: Option<Dns>,
+    /// Names that lead to this node itself.
+    pub hosts: Option<Hosts>,
     /// Tells this agent's table from those of other agents on the host.
     pub instance: String,
     /// Ends [`run`](crate::run). The rules stay.

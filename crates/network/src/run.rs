@@ -19,7 +19,7 @@ use tracing::{debug, error, warn};
 
 use crate::backends::{Backends, Key};
 use crate::config::table_of;
-use crate::dns::{Resolver, Upstreams, Zone, records};
+use crate::dns::{Resolver, Upstreams, Zone, follow_hosts, records};
 use crate::drain::{Drains, EndingPod};
 use crate::health::HealthPorts;
 use crate::pod_network::{self, Kernel, Owner};
@@ -122,6 +122,7 @@ struct Names {
     endpoint: SocketAddrV4,
     zone: Arc<RwLock<Zone>>,
     _task: AbortOnDropHandle<()>,
+    _hosts: Option<AbortOnDropHandle<()>>,
 }
 
 impl Names {
@@ -139,7 +140,10 @@ impl Names {
             Ok((port, resolver)) => {
                 let endpoint = SocketAddrV4::new(config.node_ip, port);
                 let task = AbortOnDropHandle::new(tokio::spawn(resolver.serve()));
-                Some(Names { dns, endpoint, zone, _task: task })
+                let hosts =
+                    config.hosts.clone().map(|hosts| follow_hosts(hosts, zone.clone(), config.node_ip));
+                let hosts = hosts.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
+                Some(Names { dns, endpoint, zone, _task: task, _hosts: hosts })
             }
             Err(error) => {
                 error!(%error, "pods of this node cannot resolve names: cannot listen on {}", config.node_ip);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::Response;
 use minik8s_api::LabelSelector;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::success;
 use crate::answer::Body;
@@ -29,8 +29,38 @@ pub async fn evict(api: &Arc<Api>, call: &Call, eviction: &Value) -> Result<Resp
     if counts_against_budget(&pod) {
         charge_budget(api, &call, &pod).await?;
     }
+    mark_disrupted(api, &call, &pod).await?;
     api.registry.delete(&call, &options).await?;
     Ok(success(201))
+}
+
+/// Whoever looks at the pod's end (a Job's failure policy) can tell that it was not its own fault.
+async fn mark_disrupted(api: &Arc<Api>, call: &Call, pod: &Value) -> Result<()> {
+    if call.options.dry_run || pod.is_terminating() {
+        return Ok(());
+    }
+    let mut on_status = call.on(&call.namespace, &call.name);
+    on_status.subresource = "status".to_owned();
+    on_status.options.field_manager = String::new();
+    let condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": timestamp(call.now),
+    });
+    api.registry
+        .change(&on_status, |old| {
+            let mut new = old.clone();
+            let conditions = object_at(&mut new, "status").entry("conditions").or_insert_with(|| json!([]));
+            if let Some(all) = conditions.as_array_mut() {
+                all.retain(|known| known["type"] != "DisruptionTarget");
+                all.push(condition.clone());
+            }
+            Ok(new)
+        })
+        .await?;
+    Ok(())
 }
 
 /// Pods that are done, dying or not yet running disrupt nothing.

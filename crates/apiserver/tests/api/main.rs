@@ -13,6 +13,7 @@ mod discovery;
 mod events;
 mod every_kind;
 mod hostile;
+mod ingress;
 mod listing;
 mod objects;
 mod protobuf;

@@ -1,8 +1,8 @@
 //! What to do about a namespace that is being deleted.
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::{Action, Key, Plan, Target};
+use minik8s_runtime::{Action, Key, Kind, Plan, Target};
 
 use super::{Observed, conditions};
 use crate::catalog::is_event;
@@ -17,7 +17,10 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     if !finalizers.iter().any(|finalizer| finalizer == OURS) || seen.kinds.is_empty() {
         return plan;
     }
-    for (kind, objects) in &seen.contents {
+    // Pods may still need what is beside them (accounts, configuration, policies): they go before all else.
+    let pods = Kind::of::<Pod>();
+    let has_pods = seen.contents.iter().any(|(kind, _)| *kind == pods);
+    for (kind, objects) in seen.contents.iter().filter(|(kind, _)| !has_pods || *kind == pods) {
         for meta in objects.iter().filter(|meta| meta.deletion_timestamp.is_none()) {
             let target = Target {
                 kind: kind.clone(),

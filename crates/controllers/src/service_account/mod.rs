@@ -1,5 +1,7 @@
 //! What every namespace gets: the ServiceAccount `default`, and the cluster's CA certificate in the
-//! ConfigMap `kube-root-ca.crt`.
+//! ConfigMap `kube-root-ca.crt`. And the Secrets that hold tokens of ServiceAccounts.
+
+mod token_secrets;
 
 use std::sync::Arc;
 
@@ -8,6 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Action, Caches, Controller, Key, Object, Plan, Watches};
 use serde_json::json;
+
+pub use token_secrets::{Signer, TokenSecrets};
 
 const ACCOUNT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";

@@ -65,6 +65,10 @@ impl Operation {
                 if let Some(id) = discard {
                     self.runtime(self.context.runtime.remove_container(&id).await, "CreateContainerError")?;
                 }
+                // The pod's resources may have changed since the last incarnation.
+                if attempt > 0 {
+                    self.make_room()?;
+                }
                 self.start_container(spec, &sandbox_id, attempt, restart_delay).await?;
             }
             Action::KillContainer { name, id, grace, why } => self.kill(&name, &id, grace, &why).await?,
@@ -119,16 +123,22 @@ impl Operation {
         cgroup::set_cpu_shares(cgroups, &cgroup, cpu_shares(milli)).map_err(failed)
     }
 
+    /// Raises the limits of the pod's cgroup to what its containers may have now.
+    fn make_room(&self) -> Result<()> {
+        let Context { config, cgroups, .. } = self.context.as_ref();
+        let cgroup = sandbox::pod_cgroup(config, &self.blueprint);
+        let grown = cgroup::grow(cgroups, &cgroup, &pod_limits(&self.blueprint, config.pod_pids));
+        grown.map_err(|e| OperationError::new("ResizeError", format!("cgroup: {e}")))
+    }
+
     /// The pod's cgroup must never be smaller than its containers': it grows before and shrinks after them.
     async fn resize(&self, name: &str, id: &str) -> Result<()> {
         let Some(spec) = self.blueprint.container(name) else { return Ok(()) };
         let failed = |e: String| OperationError::new("ResizeError", e);
-        let Context { config, cgroups, machine, .. } = self.context.as_ref();
-        let cgroup = sandbox::pod_cgroup(config, &self.blueprint);
-        let limits = pod_limits(&self.blueprint, config.pod_pids);
-        cgroup::grow(cgroups, &cgroup, &limits).map_err(|e| failed(format!("cgroup: {e}")))?;
+        self.make_room()?;
         let wanted = spec.spec.resources.clone().unwrap_or_default();
-        let resources = linux_resources(&wanted, qos::class(&self.blueprint), machine.memory as i64);
+        let memory = self.context.machine.memory as i64;
+        let resources = linux_resources(&wanted, qos::class(&self.blueprint), memory);
         let updated = self.context.runtime.update_resources(id, resources).await;
         updated.map_err(|e| failed(e.to_string()))?;
         self.limit_pod().map_err(|e| failed(e.message))?;

@@ -75,16 +75,16 @@ fn phase(blueprint: &Blueprint, record: &PodRecord, ended: bool, status: &core::
     };
     let all_succeeded = blueprint.of_kind(Kind::Main).all(|spec| ran_well(newest(&spec.spec.name)));
     let over = finished(blueprint, record);
+    let stopped = !record.anything_running();
+    // A pod that must end before its time has failed, however well its containers took it.
+    if ended && stopped {
+        return "Failed";
+    }
     if over && all_succeeded {
         return "Succeeded";
     }
-    // A pod that ends before its time has failed, once nothing of it runs any more.
-    let stopped = !record.anything_running();
-    if over || ((ended || blueprint.deleted.is_some()) && stopped && main.all(|c| c.is_some())) {
+    if over || (blueprint.deleted.is_some() && stopped && main.all(|c| c.is_some())) {
         return if all_succeeded { "Succeeded" } else { "Failed" };
-    }
-    if ended && stopped {
-        return "Failed";
     }
     let mut statuses = status.container_statuses.iter().flatten();
     let never_ran = |status: &core::ContainerStatus| {

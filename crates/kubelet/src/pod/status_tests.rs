@@ -118,6 +118,7 @@ fn a_pod_that_is_made_to_end_fails_when_nothing_runs() {
     let got = compute(&blueprint, &record(Some(running()), 0), &notes);
     assert_eq!((&got["phase"], &got["reason"]), (&json!("Running"), &json!("Evicted")));
     assert_eq!(compute(&blueprint, &record(Some(exited(137)), 0), &notes)["phase"], "Failed");
+    assert_eq!(compute(&blueprint, &record(Some(exited(0)), 0), &notes)["phase"], "Failed");
     assert_eq!(compute(&blueprint, &record(None, 0), &notes)["phase"], "Failed");
 }
 

@@ -18,7 +18,7 @@ use crate::stats::NodeSample;
 
 const EVERY: Duration = Duration::from_secs(10);
 /// Walking volumes costs more.
-const VOLUMES_EVERY: u32 = 6;
+const VOLUMES_EVERY: u32 = 2;
 /// Pods of this priority keep the cluster alive.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 

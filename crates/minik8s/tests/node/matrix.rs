@@ -128,7 +128,7 @@ pub async fn objects_that_come_and_go(space: Space) {
         space.send(http::Method::DELETE, &space.path(resource, "going"), Value::Null).await.unwrap();
     }
     space.change("configmaps", "changing", json!({"data": {"k": "2"}})).await;
-    space.change("secrets", "changing", json!({"stringData": {"k": "2"}})).await;
+    space.change("secrets", "changing", json!({"data": {"k": "Mg=="}})).await;
     space.config_map("coming", json!({"k": "3"})).await;
     space.secret("coming", json!({"k": "3"})).await;
     space.eventually("every change", async || log().await.ends_with("all\n")).await;

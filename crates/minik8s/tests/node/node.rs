@@ -128,14 +128,17 @@ pub async fn static_pods(space: Space) {
 
 /// A log that grows large is divided; what is read back are the newest lines.
 pub async fn log_rotation(space: Space) {
-    let main = shell("main", &format!("yes {} | head -c 12000000; echo last; sleep 1000", "x".repeat(999)));
+    let main = shell(
+        "main",
+        &format!("yes {} | head -c 12000000; while :; do echo; echo tick; sleep 1; done", "x".repeat(999)),
+    );
     space.pod("talks", json!({"containers": [main], "terminationGracePeriodSeconds": 0})).await;
     let pod = space.ready("talks").await;
     let uid = pod["metadata"]["uid"].as_str().unwrap();
     let dir = space.cluster.config().logs_dir().join(format!("{}_talks_{uid}/main", space.name));
     space.eventually("rotated", async || std::fs::read_dir(&dir).unwrap().count() > 1).await;
     space
-        .eventually("complete", async || space.kubectl(&["logs", "talks", "--tail=1"]).await == "last\n")
+        .eventually("goes on", async || space.kubectl(&["logs", "talks", "--tail=1"]).await == "tick\n")
         .await;
     space.delete("talks", 0).await;
     space.deleted("talks").await;

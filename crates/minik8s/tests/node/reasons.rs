@@ -34,7 +34,7 @@ pub async fn missing_images(space: Space) {
         pod["status"]["containerStatuses"][0]["restartCount"] == 1 && state(pod)["running"].is_object()
     };
     let pod = space.until("absent", "replaced", replaced).await;
-    assert_eq!(pod["status"]["containerStatuses"][0]["image"], BUSYBOX);
+    assert_eq!(pod["spec"]["containers"][0]["image"], BUSYBOX);
 }
 
 pub async fn a_missing_command(space: Space) {

@@ -82,7 +82,13 @@ impl Space {
     pub async fn send(&self, method: Method, path: &str, body: Value) -> kube::Result<Value> {
         let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let request = Request::builder().method(method).uri(path).header("content-type", kind);
-        self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
+        self.client
+            .request(
+                request
+                    .body(if body.is_null() { Vec::new() } else { body.to_string().into_bytes() })
+                    .unwrap(),
+            )
+            .await
     }
 
     pub async fn get(&self, path: &str) -> Option<Value> {

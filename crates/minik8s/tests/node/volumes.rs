@@ -48,7 +48,7 @@ pub async fn host_paths(space: Space) {
     assert_eq!(log, "from the host\ncharacter special file\n");
     assert_eq!(std::fs::read_to_string(path("made/answer")).unwrap(), "back\n");
 
-    let mut spec = with_volumes("touch /made/new || echo refused", &volumes[1..2]);
+    let mut spec = with_volumes("touch /made/new 2>/dev/null || echo refused", &volumes[1..2]);
     spec["containers"][0]["volumeMounts"][0]["readOnly"] = true.into();
     assert!(space.output("read-only", spec).await.ends_with("refused\n"));
 
@@ -178,7 +178,7 @@ pub async fn optional_objects(space: Space) {
         ("sec", json!({"secret": {"secretName": "later", "optional": true}})),
     ];
     let script = format!(
-        "ls /cm /sec; until [ -s /cm/k ] && [ -s /sec/k ]; do sleep 0.3; done; cat /cm/k /sec/k; {IDLE}"
+        "ls /cm /sec; until [ -s /cm/k ] && [ -s /sec/k ]; do sleep 0.3; done; cat /cm/k /sec/k; echo; {IDLE}"
     );
     let mut spec = with_volumes(&script, &volumes);
     spec["containers"][0]["image"] = BUSYBOX.into();
@@ -186,7 +186,7 @@ pub async fn optional_objects(space: Space) {
     space.ready("pod").await;
     space.config_map("later", json!({"k": "c"})).await;
     space.secret("later", json!({"k": "s"})).await;
-    space.eventually("both files", async || space.kubectl(&["logs", "pod"]).await.ends_with("cs")).await;
+    space.eventually("both files", async || space.kubectl(&["logs", "pod"]).await.ends_with("cs\n")).await;
 }
 
 /// Claims that are bound to directories of this node.
@@ -220,7 +220,7 @@ pub async fn bound_claims(space: Space) {
         bind(&space, name, &volume).await;
     }
     let claim = |name: &str, read_only: bool| json!({"persistentVolumeClaim": {"claimName": name, "readOnly": read_only}});
-    let script = "echo one > /host/f; echo two > /local/f; touch /locked/g || echo locked";
+    let script = "echo one > /host/f; echo two > /local/f; touch /locked/g 2>/dev/null || echo locked";
     let volumes =
         [("host", claim("host", false)), ("local", claim("local", false)), ("locked", claim("local", true))];
     let log = space.output("pod", with_volumes(script, &volumes)).await;

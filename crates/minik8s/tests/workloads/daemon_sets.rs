@@ -144,11 +144,10 @@ async fn status_and_collections() {
         .await;
     cluster.patch::<DaemonSet>("agent", new_image("v2")).await;
     on_all(&cluster, 2, "v2").await;
-    let mut seen = api.get_status("agent").await.unwrap();
-    assert_eq!(seen.status.as_ref().unwrap().conditions.as_ref().unwrap()[0].type_, "Mine");
+    let seen = api.get_status("agent").await.unwrap();
+    assert_eq!(seen.status.as_ref().unwrap().conditions.as_ref().unwrap()[0].type_.as_deref(), Some("Mine"));
     let replaced = eventually("replaced", async || {
-        seen = api.get_status("agent").await.unwrap();
-        let mut wanted = seen.clone();
+        let mut wanted = api.get_status("agent").await.unwrap();
         wanted.status.as_mut().unwrap().conditions = None;
         api.replace_status("agent", &PostParams::default(), &wanted).await.map_err(|error| error.to_string())
     });

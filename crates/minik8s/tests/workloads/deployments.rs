@@ -34,8 +34,8 @@ async fn rolled_out(cluster: &Cluster) -> Deployment {
 
 fn condition(deployment: &Deployment, kind: &str) -> Option<(String, String)> {
     let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|c| c.type_ == kind)?;
-    Some((found.status.clone(), found.reason.clone().unwrap_or_default()))
+    let found = conditions.iter().find(|c| c.type_.as_deref() == Some(kind))?;
+    Some((found.status.clone()?, found.reason.clone().unwrap_or_default()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +59,14 @@ async fn lives_from_creation_to_deletion() {
     let seen = rolled_out(&cluster).await;
     assert_eq!(condition(&seen, "Mine").unwrap(), ("True".into(), "Because".into()));
     let mut replaced = cluster.api::<Deployment>().get_status("web").await.unwrap();
-    replaced.status.as_mut().unwrap().conditions.as_mut().unwrap().retain(|c| c.type_ != "Mine");
+    replaced
+        .status
+        .as_mut()
+        .unwrap()
+        .conditions
+        .as_mut()
+        .unwrap()
+        .retain(|c| c.type_.as_deref() != Some("Mine"));
     cluster.api::<Deployment>().replace_status("web", &PostParams::default(), &replaced).await.unwrap();
     assert_eq!(condition(&cluster.get("web").await, "Mine"), None);
     cluster.delete::<Deployment>("web", DeleteParams::background()).await;

@@ -212,7 +212,7 @@ async fn scale_and_status_subresources() {
             set.status.as_ref().is_some_and(|status| status.replicas == 1)
         })
         .await;
-    assert_eq!(seen.status.clone().unwrap().conditions.unwrap()[0].type_, "Mine");
+    assert_eq!(seen.status.clone().unwrap().conditions.unwrap()[0].type_.as_deref(), Some("Mine"));
     let mut replaced = api.get_status("db").await.unwrap();
     replaced.status.as_mut().unwrap().conditions = None;
     let replaced = api.replace_status("db", &PostParams::default(), &replaced).await.unwrap();

@@ -35,7 +35,7 @@ impl Upstreams {
         Upstreams {
             servers: servers.map(|address| SocketAddr::new(address, 53)).collect(),
             // The last line wins.
-            searches: text.lines().filter_map(search).last().unwrap_or_default(),
+            searches: text.lines().filter_map(search).next_back().unwrap_or_default(),
         }
     }
 

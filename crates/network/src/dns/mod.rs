@@ -7,6 +7,7 @@
 mod answer;
 mod cache;
 mod forward;
+mod hosts;
 mod message;
 mod names;
 mod search;
@@ -19,6 +20,8 @@ mod tests;
 pub use answer::Answer;
 pub use cache::Cache;
 pub use forward::Upstreams;
+pub use hosts::Hosts;
+pub(crate) use hosts::follow as follow_hosts;
 pub use message::{Query, Reply, Status, parse, question};
 pub use names::records;
 pub use server::Resolver;

@@ -136,6 +136,13 @@ fn a_client_stays_with_its_endpoint() {
         let answers = change(&[own, other]);
         assert!(names(&answers).iter().all(|name| *name != first && name.starts_with('p')), "{answers:?}");
     }
+    // Without affinity clients come to all endpoints again.
+    lab.nft("node", &rules(json!({}), json!({}), BOTH).to_string());
+    for (host, port) in [(NODE, 30080), (VIP, 80)] {
+        let answers = lab.ask("out", host, port, 24);
+        let names = names(&answers);
+        assert!(names.contains(&"p2") && names.contains(&"p3"), "{answers:?}");
+    }
     // After the time-out the choice is free again: 12 times the same would be chance (1 in 2048).
     lab.nft("node", &rules(sticky(1), json!({}), BOTH).to_string());
     let mut seen = std::collections::BTreeSet::new();

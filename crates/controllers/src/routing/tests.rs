@@ -1,0 +1,140 @@
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
+use minik8s_api::dns::{ACCEPTED, Dns, READY};
+use minik8s_runtime::Key;
+use minik8s_runtime::testing::{Simulation, World, check_convergence};
+use serde_json::{Value, json};
+
+use super::{DnsStatuses, IngressStatuses};
+
+/// `host path service` lines.
+fn dns(name: &str, age: &str, lines: &[&str]) -> Dns {
+    let rule = |line: &&str| {
+        let [host, path, service] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        json!({"host": host, "paths": [{"path": path, "backend": {"service": {"name": service, "port": 80}}}]})
+    };
+    let rules: Vec<Value> = lines.iter().map(rule).collect();
+    let created = format!("2026-01-01T00:00:{age}Z");
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "ns", "creationTimestamp": created, "generation": 3, "uid": name},
+        "spec": {"rules": rules},
+    }))
+    .unwrap()
+}
+
+fn add_service(world: &mut World, name: &str, ready: bool) {
+    let service = json!({"metadata": {"name": name, "namespace": "ns"}, "spec": {"ports": [{"port": 80}]}});
+    world.insert(&serde_json::from_value::<Service>(service).unwrap());
+    let slice = json!({
+        "metadata": {"name": name, "namespace": "ns", "labels": {"kubernetes.io/service-name": name}},
+        "addressType": "IPv4", "ports": [{"port": 8080}],
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
+    });
+    world.insert(&serde_json::from_value::<EndpointSlice>(slice).unwrap());
+}
+
+/// `host/path ready reason` of every path, and the two conditions.
+fn shown(simulation: &Simulation, name: &str) -> (Vec<String>, Vec<String>) {
+    let dns: Dns = simulation.world.get(&Key::new("ns", name)).unwrap();
+    let status = dns.status.unwrap();
+    assert_eq!(status.observed_generation, Some(3));
+    let path = |p: &minik8s_api::dns::DnsPathStatus| {
+        format!("{}{} {} {}", p.host, p.path, p.ready, p.reason.as_deref().unwrap_or("-"))
+    };
+    let conditions = status.conditions.iter().map(|c| format!("{}={} {}", c.type_, c.status, c.reason));
+    (status.paths.iter().map(path).collect(), conditions.collect())
+}
+
+#[test]
+fn every_path_says_whether_it_is_ready() {
+    let build = || {
+        let mut world = World::default();
+        add_service(&mut world, "web", true);
+        add_service(&mut world, "down", false);
+        world.insert(&dns("x", "01", &["h /web web", "h /down down", "h /gone gone"]));
+        world.insert(&dns("fine", "02", &["i / web"]));
+        Simulation::new(world).with(DnsStatuses)
+    };
+    check_convergence(build, |simulation| {
+        let (paths, conditions) = shown(simulation, "x");
+        assert_eq!(paths, ["h/web true -", "h/down false NoReadyEndpoints", "h/gone false ServiceNotFound"]);
+        assert_eq!(conditions, [format!("{ACCEPTED}=True Accepted"), format!("{READY}=False PathsNotReady")]);
+        let (_, conditions) = shown(simulation, "fine");
+        assert_eq!(conditions[1], format!("{READY}=True AllPathsReady"));
+    });
+}
+
+#[test]
+fn the_younger_of_two_hears_of_it() {
+    let build = || {
+        let mut world = World::default();
+        add_service(&mut world, "web", true);
+        world.insert(&dns("young", "02", &["h /a web", "h /b web"]));
+        world.insert(&dns("old", "01", &["h /a/ web"]));
+        Simulation::new(world).with(DnsStatuses)
+    };
+    check_convergence(build, |simulation| {
+        assert_eq!(shown(simulation, "old").1[0], format!("{ACCEPTED}=True Accepted"));
+        let (paths, conditions) = shown(simulation, "young");
+        assert_eq!(paths, ["h/a false Conflict", "h/b true -"]);
+        assert_eq!(
+            conditions,
+            [format!("{ACCEPTED}=False Conflict"), format!("{READY}=False PathsNotReady")]
+        );
+        let young: Dns = simulation.world.get(&Key::new("ns", "young")).unwrap();
+        let message = &young.status.unwrap().conditions[0].message;
+        assert_eq!(message, "h/a belongs to the older DNS ns/old");
+    });
+}
+
+#[test]
+fn a_place_that_becomes_free_is_taken() {
+    let mut world = World::default();
+    add_service(&mut world, "web", true);
+    world.insert(&dns("young", "02", &["h /a web"]));
+    world.insert(&dns("old", "01", &["h /a web"]));
+    let mut simulation = Simulation::new(world).with(DnsStatuses);
+    simulation.settle().unwrap();
+    assert_eq!(shown(&simulation, "young").0, ["h/a false Conflict"]);
+    simulation.world.erase::<Dns>(&Key::new("ns", "old"));
+    simulation.settle().unwrap();
+    assert_eq!(shown(&simulation, "young").0, ["h/a true -"]);
+    simulation.world.erase::<EndpointSlice>(&Key::new("ns", "web"));
+    simulation.settle().unwrap();
+    assert_eq!(shown(&simulation, "young").0, ["h/a false NoReadyEndpoints"]);
+}
+
+#[test]
+fn ingresses_are_reached_at_the_ready_nodes() {
+    let build = || {
+        let mut world = World::default();
+        for (name, ready, ip) in
+            [("a", "True", "10.0.0.2"), ("b", "True", "10.0.0.1"), ("c", "False", "10.0.0.3")]
+        {
+            let node = json!({"metadata": {"name": name}, "status": {
+                "conditions": [{"type": "Ready", "status": ready}],
+                "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": ip}],
+            }});
+            world.insert(&serde_json::from_value::<Node>(node).unwrap());
+        }
+        let class = json!({"metadata": {"name": "nginx"}, "spec": {"controller": "x.io/nginx"}});
+        world.insert(&serde_json::from_value::<IngressClass>(class).unwrap());
+        for (name, class) in [("ours", Value::Null), ("theirs", json!("nginx"))] {
+            let ingress =
+                json!({"metadata": {"name": name, "namespace": "ns"}, "spec": {"ingressClassName": class}});
+            world.insert(&serde_json::from_value::<Ingress>(ingress).unwrap());
+        }
+        Simulation::new(world).with(IngressStatuses)
+    };
+    check_convergence(build, |simulation| {
+        let addresses = |name: &str| {
+            let ingress: Ingress = simulation.world.get(&Key::new("ns", name)).unwrap();
+            let balancer = ingress.status.and_then(|status| status.load_balancer);
+            let list = balancer.and_then(|balancer| balancer.ingress).unwrap_or_default();
+            list.into_iter().filter_map(|entry| entry.ip).collect::<Vec<_>>()
+        };
+        assert_eq!(addresses("ours"), ["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(addresses("theirs"), [""; 0]);
+    });
+}
