@@ -15,8 +15,8 @@ fn unknown_fields(k: &Kubectl) {
     let warned = DEPLOYMENT.replace("replicas: 0", "replicass: 0");
     k.run_with(&warned, "create -f - --validate=warn")
         .says(r#"unknown field "spec.replicass", did you mean "spec.replicas"?"#);
-    k.run_with(&warned, "replace -f - --validate=ignore").silent_on("replicass");
     k.run("delete deployment app");
+    k.run_with(&warned, "create -f - --validate=ignore --dry-run=server").silent_on("replicass");
     k.fail_with(&DEPLOYMENT.replace("replicas: 0", "replicas: many"), "create -f -").says("replicas");
     k.fail_with(&DEPLOYMENT.replace("kind: Deployment", "kind: Deploiment"), "create -f -")
         .says(r#"no matches for kind "Deploiment" in version "apps/v1""#);
