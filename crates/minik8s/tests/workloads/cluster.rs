@@ -55,7 +55,8 @@ pub struct Cluster {
     pub client: Client,
     server: Server,
     control: Control,
-    nodes: Control,
+    /// Ended when dropped.
+    _nodes: Control,
     /// Last, so that it outlives the store.
     _dir: TempDir,
 }
@@ -80,7 +81,7 @@ impl Cluster {
         let mut nodes = Control { stop: CancellationToken::new(), tasks: JoinSet::new() };
         let config = simulate::Config { nodes: count, pods_per_node: 110, stop: nodes.stop.clone() };
         nodes.tasks.spawn(simulate::run(crate::cluster::client(&server, "simulation"), config));
-        let cluster = Cluster { client, server, control, nodes, _dir: dir };
+        let cluster = Cluster { client, server, control, _nodes: nodes, _dir: dir };
         cluster.until_account(NAMESPACE).await;
         cluster
     }
@@ -94,12 +95,6 @@ impl Cluster {
     /// Starts them anew.
     pub fn restart_control(&mut self) {
         self.control = control(&self.server);
-    }
-
-    /// Ends all simulated kubelets: their nodes fall silent.
-    pub fn stop_nodes(&mut self) {
-        self.nodes.tasks.abort_all();
-        self.nodes.stop.cancel();
     }
 
     pub fn api<K: Namespaced>(&self) -> Api<K> {
