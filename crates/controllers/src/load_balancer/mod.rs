@@ -38,7 +38,7 @@ impl Controller for LoadBalancers {
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Service>(move |old, new| {
             let Some(caches) = caches.upgrade() else { return Vec::new() };
-            let own = new.map(|service| key_of(service));
+            let own = new.map(key_of);
             // Who gives up a port, or takes one, is of interest to the others.
             let ports = |service: Option<&Service>| service.filter(|s| plan::is_balanced(s)).map(plan::ports);
             let others = if ports(old) == ports(new) { Vec::new() } else { balanced(&caches) };

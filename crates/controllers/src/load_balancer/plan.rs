@@ -91,7 +91,7 @@ fn node_addresses(seen: &Observed) -> BTreeSet<Ipv4Addr> {
 }
 
 /// Those that fit, or all of them if none does: an address that may work later is better than none.
-fn prefer<'a>(nodes: Vec<&'a Node>, fits: impl Fn(&Node) -> bool) -> Vec<&'a Node> {
+fn prefer(nodes: Vec<&Node>, fits: impl Fn(&Node) -> bool) -> Vec<&Node> {
     let fitting: Vec<&Node> = nodes.iter().copied().filter(|node| fits(node)).collect();
     if fitting.is_empty() { nodes } else { fitting }
 }

@@ -14,6 +14,9 @@ pub struct Operations {
     counts: Mutex<BTreeMap<&'static str, Count>>,
 }
 
+/// One figure of an operation.
+type Read = fn(&Count) -> f64;
+
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Count {
     done: u64,
@@ -72,7 +75,7 @@ pub fn own(sample: &NodeSample, operations: &Operations, process: Process) -> St
     text.metric("process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.");
     text.sample("process_cpu_seconds_total", &[], process.cpu_seconds, None);
     let counts = operations.counts.lock().clone();
-    let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, fn(&Count) -> f64)]| {
+    let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, Read)]| {
         text.metric(name, kind, help);
         for (operation, count) in &counts {
             for (suffix, value) in values {

@@ -143,7 +143,11 @@ impl Worker {
                 () = later => {}
             }
             let endpoints = table.borrow_and_update().endpoints();
-            poll_fn(|cx| Poll::Ready(self.pool.sweep(&endpoints, cx))).await;
+            poll_fn(|cx| {
+                self.pool.sweep(&endpoints, cx);
+                Poll::Ready(())
+            })
+            .await;
         }
     }
 }

@@ -54,11 +54,14 @@ impl Tally {
     }
 }
 
+/// All terms of one pod's affinity: they must be met by the same pods.
+type Terms = Box<[Arc<PodTerm>]>;
+
 #[derive(Default)]
 pub struct Tallies {
     /// Pods that meet some terms at once; only those that somebody asked for. Behind a lock because asking
     /// is reading to everybody else.
-    matching: Mutex<HashMap<Box<[Arc<PodTerm>]>, Arc<Tally>>>,
+    matching: Mutex<HashMap<Terms, Arc<Tally>>>,
     /// Pods that carry a term.
     forbidding: HashMap<Arc<PodTerm>, Tally>,
     preferring: HashMap<Arc<WeightedPodTerm>, Tally>,
