@@ -1,5 +1,6 @@
 # Sourced by every example's `run`: a namespace of its own that goes when the script ends, and a few words to write
-# the scripts with. KUBECONFIG and DATA_DIR are those of `make up` unless set; MINIK8S names the binary.
+# the scripts with. KUBECONFIG and DATA_DIR are those of `make up` unless set; MINIK8S names the binary, IMAGES the
+# folder of the images.
 set -euo pipefail
 
 example=$(basename "$(dirname "$(readlink -f "$0")")")
@@ -8,6 +9,7 @@ root=$(readlink -f "$here/../..")
 export DATA_DIR=${DATA_DIR:-/var/lib/minik8s}
 export KUBECONFIG=${KUBECONFIG:-$DATA_DIR/admin.kubeconfig}
 MINIK8S=${MINIK8S:-$root/target/release/minik8s}
+images=${IMAGES:-$root/images/out}
 namespace=example-$example
 
 say() { printf '\n%s: %s\n' "$example" "$*"; }
@@ -36,8 +38,8 @@ image() {
   local name
   for name in "$@"; do
     "$MINIK8S" image list --data-dir "$DATA_DIR" | grep -q "minik8s.io/$name:1" && continue
-    [ -e "$root/images/out/$name.tar" ] || "$root/images/build" >/dev/null
-    "$MINIK8S" image load --data-dir "$DATA_DIR" "$root/images/out/$name.tar"
+    [ -e "$images/$name.tar" ] || "$root/images/build" "$images" >/dev/null
+    "$MINIK8S" image load --data-dir "$DATA_DIR" "$images/$name.tar"
   done
 }
 

@@ -85,7 +85,7 @@ fn deployments_roll_forward_and_back() {
         k.run("rollout status deployment/web --timeout=60s");
         k.run("get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").is("v2");
         k.run("expose deployment/web --port=80 --target-port=8080").says("exposed");
-        k.run("wait --for=jsonpath='{.subsets[0].addresses[3].ip}' endpoints/web --timeout=60s")
+        k.run("wait --for=jsonpath='{.subsets[0].ports[0].port}'=8080 endpoints/web --timeout=60s")
             .says("condition met");
         k.run("describe deployment web")
             .says("ScalingReplicaSet")

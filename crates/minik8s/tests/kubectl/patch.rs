@@ -52,9 +52,16 @@ fn merge_and_json(k: &Kubectl) {
         .says(r#"Warning: unknown field "spec.replicass", did you mean "spec.replicas"?"#);
 }
 
+const BALANCED: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: LoadBalancer, loadBalancerClass: example.com/other, selector: {app: web}, ports: [{port: 80}]}
+"#;
+
 fn subresources(k: &Kubectl) {
-    // A kind without a controller, so that nobody else writes.
-    k.run("create service loadbalancer web --tcp=80");
+    // Of somebody else's class, so that no controller of ours writes.
+    k.run_with(BALANCED, "create -f -");
     k.run(r#"patch service web --subresource=status --type=merge
         -p '{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}},"spec":{"sessionAffinity":"ClientIP"}}'"#);
     k.run("get service web -o jsonpath='{.status.loadBalancer.ingress[0].ip} {.spec.sessionAffinity}'")

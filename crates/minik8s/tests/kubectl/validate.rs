@@ -44,11 +44,11 @@ fn wrong_values(k: &Kubectl) {
         ),
         ("name: side", "name: main", "spec.template.spec.containers[1].name: Duplicate value: \"main\""),
         ("        image: busybox:1\n", "", "spec.template.spec.containers[1].image: Required value"),
-        ("{name: A,", "{name: '9 A',", "env[0].name: Invalid value"),
+        ("{name: A,", "{name: 'A=B',", "env[0].name: Invalid value"),
         (
             "labels: {app: app}}",
-            "labels: {app: no}}",
-            "spec.template.metadata.labels: Invalid value: {\"app\":\"no\"}: `selector` does not match template `labels`",
+            "labels: {app: other}}",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"other\"}: `selector` does not match template `labels`",
         ),
         (
             "containers:",

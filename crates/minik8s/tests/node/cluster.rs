@@ -84,6 +84,12 @@ impl Cluster {
         node_config(&self.dir)
     }
 
+    /// Where the node's router listens.
+    pub fn http_port(&self) -> &str {
+        let mut arguments = self.server.arguments.iter().skip_while(|argument| *argument != "--http-port");
+        arguments.nth(1).unwrap()
+    }
+
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("admin.kubeconfig")
     }
@@ -109,6 +115,8 @@ impl Server {
         let arguments = [
             ("--port", port()),
             ("--node-port", port()),
+            ("--http-port", port()),
+            ("--https-port", port()),
             ("--node-name", NODE.to_owned()),
             ("--cluster-cidr", format!("10.{}.{low}.0/24", 150 + high)),
             ("--service-cidr", format!("10.{}.{low}.0/24", 100 + high)),

@@ -1,0 +1,51 @@
+//! Every example's script runs to its end on a real cluster. They run side by side, each in its own namespace.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "node/cluster.rs"]
+#[allow(dead_code, reason = "the node's tests need more of it")]
+mod cluster;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use cluster::{Cluster, load_image, on_a_cluster};
+
+#[test]
+fn every_example_runs() {
+    let scripts = scripts();
+    assert!(scripts.len() >= 6, "{scripts:?}");
+    on_a_cluster(move |cluster| {
+        load_image(&cluster.dir, "load.tar", minik8s_kubelet::image::load().unwrap());
+        let running: Vec<_> = scripts.iter().map(|script| (script, start(script, &cluster))).collect();
+        let ended: Vec<_> =
+            running.into_iter().map(|(script, child)| (script, child.wait_with_output().unwrap())).collect();
+        let failed: Vec<_> = ended.iter().filter(|(_, output)| !output.status.success()).map(told).collect();
+        assert!(failed.is_empty(), "{}", failed.join("\n"));
+    });
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folders = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
+    folders.map(|folder| folder.join("run")).filter(|script| script.exists()).collect()
+}
+
+fn start(script: &Path, cluster: &Cluster) -> std::process::Child {
+    Command::new(script)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("DATA_DIR", &cluster.dir)
+        .env("IMAGES", &cluster.dir)
+        .env("HTTP_PORT", cluster.http_port())
+        .env("MINIK8S", env!("CARGO_BIN_EXE_minik8s"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn told((script, output): &(&PathBuf, Output)) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{} failed:\n{}{}", script.display(), text(&output.stdout), text(&output.stderr))
+}
