@@ -136,7 +136,7 @@ impl ServiceAddresses {
         request: &mut Request<'_>,
         address: &str,
     ) -> Result<String> {
-        let path = || Path::new("spec").field("clusterIPs").index(0);
+        let path = || Path::new("spec").field("clusterIPs");
         let refuse = |request: &Request<'_>, why: String| {
             let mut errors = FieldErrors::default();
             errors.invalid(path(), json!([address]), why);

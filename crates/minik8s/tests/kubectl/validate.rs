@@ -76,7 +76,7 @@ fn wrong_values(k: &Kubectl) {
     k.fail("create configmap one -n nowhere").says(r#"namespaces "nowhere" not found"#);
     k.fail("delete namespace default").says("this namespace may not be deleted");
     k.fail_with("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: '***'}\n", "create -f -")
-        .says("illegal base64 data");
+        .says("into field data[a] of type base64");
 }
 
 fn dry_runs(k: &Kubectl) {

@@ -85,6 +85,7 @@ impl Cluster {
     }
 
     /// Where the node's router listens.
+    #[allow(dead_code, reason = "only the examples ask for it")]
     pub fn http_port(&self) -> &str {
         let mut arguments = self.server.arguments.iter().skip_while(|argument| *argument != "--http-port");
         arguments.nth(1).unwrap()
