@@ -18,7 +18,7 @@ use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Form};
 use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written, refused_watch};
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
-use crate::{discovery, nonresource, review, subresource};
+use crate::{component, discovery, nonresource, review, subresource};
 
 /// A request with what has been found out about it.
 pub struct Incoming<B> {
@@ -117,6 +117,9 @@ impl Api {
             return review::answer(self, call, incoming).await;
         }
         let accepted = incoming.accepted()?;
+        if call.served.kind == "ComponentStatus" && call.served.group.is_empty() {
+            return component::answer(self, call, &accepted).await;
+        }
         let content_type = incoming.header(CONTENT_TYPE).to_owned();
         match info.verb.as_str() {
             "get" => self.get(call, &accepted).await,

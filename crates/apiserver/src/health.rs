@@ -9,6 +9,17 @@ use crate::request::{Query, RequestInfo};
 /// The store must answer within this time to be called healthy.
 const STORE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
+const CHECKS: &[&str] = &["ping", "store", "bootstrap", "authorization"];
+
+/// All checks with what each found.
+pub async fn checks(api: &Api) -> Vec<(&'static str, Result<(), String>)> {
+    let mut found = Vec::new();
+    for name in CHECKS {
+        found.push((*name, check(api, name).await));
+    }
+    found
+}
+
 /// Whether the request asks how the server is.
 pub fn is_probe(info: &RequestInfo) -> bool {
     let endpoint = info.path.trim_start_matches('/').split('/').next().unwrap_or_default();
@@ -23,7 +34,7 @@ pub async fn answer(api: &Api, path: &str, query: &Query) -> Option<Response<Bod
     };
     let names: &[&str] = match endpoint {
         "livez" => &["ping", "store"],
-        "healthz" | "readyz" => &["ping", "store", "bootstrap", "authorization"],
+        "healthz" | "readyz" => CHECKS,
         _ => return None,
     };
     if one.is_some_and(|one| !names.contains(&one)) {

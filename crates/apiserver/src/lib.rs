@@ -15,6 +15,7 @@ mod authorizer;
 mod bootstrap;
 mod catalog;
 mod codec;
+mod component;
 mod custom;
 mod discovery;
 mod dispatch;

@@ -14,6 +14,7 @@ use minik8s_scheduler::{SETTINGS as STRATEGY, Strategy};
 use serde_json::json;
 
 use crate::kubeconfig::{self, ClusterFlags};
+use crate::output;
 
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -55,7 +56,7 @@ pub async fn run(command: ClusterCommand) -> anyhow::Result<()> {
             let (client, _) = kubeconfig::client(&cluster).await?;
             write(&Api::namespaced(client, STRATEGY.0), &changes).await?;
             for (key, value) in changes {
-                println!("{key}={}", value.map_or_else(|| default_of(key), str::to_owned));
+                output::line(format_args!("{key}={}", value.map_or_else(|| default_of(key), str::to_owned)))?;
             }
             Ok(())
         }
@@ -63,7 +64,7 @@ pub async fn run(command: ClusterCommand) -> anyhow::Result<()> {
             let key = key.as_deref().map(known).transpose()?;
             let (client, _) = kubeconfig::client(&cluster).await?;
             let map: Option<ConfigMap> = Api::namespaced(client, STRATEGY.0).get_opt(STRATEGY.1).await?;
-            print!("{}", show(&map.and_then(|map| map.data).unwrap_or_default(), key));
+            output::text(show(&map.and_then(|map| map.data).unwrap_or_default(), key))?;
             Ok(())
         }
     }

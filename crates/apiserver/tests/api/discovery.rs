@@ -116,3 +116,16 @@ async fn a_review_does_not_come_as_a_table() {
     let either = format!("{TABLE},application/json");
     assert_eq!(admin.accepting(&either).post(reviews, review).await.ok()["status"]["allowed"], true);
 }
+
+#[tokio::test]
+async fn the_parts_of_the_server_tell_how_they_are() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let list = admin.get("/api/v1/componentstatuses").await.ok();
+    assert_eq!(list["kind"], "ComponentStatusList");
+    let shown = |part: &Value| format!("{} {}", part["metadata"]["name"], part["conditions"][0]["status"]);
+    let parts: Vec<String> = list["items"].as_array().unwrap().iter().map(shown).collect();
+    assert!(parts.contains(&"\"store\" \"True\"".to_owned()), "{parts:?}");
+    assert_eq!(admin.get("/api/v1/componentstatuses/store").await.ok()["metadata"]["name"], "store");
+    assert_eq!(admin.get("/api/v1/componentstatuses/nothing").await.code, 404);
+}

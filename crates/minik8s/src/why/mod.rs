@@ -18,6 +18,7 @@ use kube::api::{Api, ListParams};
 use minik8s_scheduler::snapshot::{PodInfo, Snapshot};
 
 use crate::kubeconfig::{self, ClusterFlags};
+use crate::output;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: minik8s why pod/web -n default")]
@@ -42,7 +43,7 @@ pub async fn run(flags: WhyFlags) -> anyhow::Result<()> {
     match assigned.filter(|node| !node.is_empty()) {
         None => {
             let snapshot = snapshot(&client).await?;
-            print!("{}", pending::explain(&PodInfo::new(Arc::new(pod)), &snapshot));
+            output::text(pending::explain(&PodInfo::new(Arc::new(pod)), &snapshot))?;
         }
         Some(node) => {
             let node: Option<Node> = Api::all(client.clone()).get_opt(&node).await?;
@@ -52,7 +53,7 @@ pub async fn run(flags: WhyFlags) -> anyhow::Result<()> {
             let mut events = events.list(&about).await?.items;
             let uid = pod.metadata.uid.clone();
             events.retain(|event| event.involved_object.uid == uid);
-            print!("{}", containers::explain(&pod, node.as_ref(), &events));
+            output::text(containers::explain(&pod, node.as_ref(), &events))?;
         }
     }
     Ok(())
