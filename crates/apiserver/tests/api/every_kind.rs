@@ -33,8 +33,12 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
     expect(admin.post(&format!("{strict}&dryRun=All"), object.clone()).await, 201)?;
     let made = expect(admin.post(&strict, object.clone()).await, 201)?;
     expect(admin.post(&all, object.clone()).await, 409)?;
-    let read = expect(admin.get(&one).await, 200)?;
+    let mut read = expect(admin.get(&one).await, 200)?;
     // The server at once says in a definition's status that it is served.
+    while resource.kind == "CustomResourceDefinition" && !is_established(&read) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        read = expect(admin.get(&one).await, 200)?;
+    }
     if read != made && resource.kind != "CustomResourceDefinition" {
         return Err(format!("read back otherwise: {}", differences(&made, &read)));
     }
@@ -110,6 +114,11 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
         expect(admin.get(&one).await, code)?;
     }
     Ok(())
+}
+
+fn is_established(definition: &Value) -> bool {
+    let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
 /// The resource and its subresources stand in the group's list.

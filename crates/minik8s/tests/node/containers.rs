@@ -119,8 +119,12 @@ pub async fn sidecars(space: Space) {
     });
     space.pod("pod", spec).await;
     space.phase("pod", "Succeeded").await;
-    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
-    assert_eq!(log, "side up\ninit\nmain\nmain ends\nside down\n");
+    let log = || std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let begun = std::time::Instant::now();
+    while !log().contains("side down") && begun.elapsed() < crate::cluster::PATIENCE {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(log(), "side up\ninit\nmain\nmain ends\nside down\n");
 
     let mut dying = shell("dying", "sleep 0.5; exit 1");
     dying["restartPolicy"] = "Always".into();

@@ -49,7 +49,7 @@ const CHAPTERS: &[(&str, Chapter)] = chapters! {
     security: users_and_groups, privileges, root_is_refused, sysctls;
     volumes: empty_dirs, host_paths, files_from_objects, files_follow_changes, parts_of_volumes,
         service_account_tokens, optional_objects, bound_claims;
-    matrix: files_of_every_mode, objects_that_come_and_go, empty_dirs_of_every_mode, files_about_the_pod, parts_of_files,
+    matrix: files_of_every_mode, empty_dirs_of_every_mode, files_about_the_pod, parts_of_files,
         paths_of_variables, commands_and_arguments, hooks_that_ask, a_pods_life, hosts_files;
     reasons: missing_images, a_missing_command, missing_objects, missing_volumes;
     node: what_the_node_says, figures, cordon, static_pods, log_rotation;

@@ -81,59 +81,6 @@ pub async fn files_of_every_mode(space: Space) {
     assert_eq!(space.output("other", spec).await, "644\nvalue-1\n".repeat(readable.len()));
 }
 
-/// Text and bytes, objects that may be missing, and one that comes, changes and goes.
-pub async fn objects_that_come_and_go(space: Space) {
-    space
-        .create(
-            "configmaps",
-            json!({"metadata": {"name": "bytes"}, "data": {"text": "a"}, "binaryData": {"raw": "3sr+"}}),
-        )
-        .await;
-    let log = space
-        .output(
-            "binary",
-            mounting(
-                "cat /v0/text; echo; hexdump -C /v0/raw | head -1 | cut -c11-18",
-                &[json!({"configMap": {"name": "bytes"}})],
-            ),
-        )
-        .await;
-    assert_eq!(log, "a\nde ca fe\n");
-
-    let object = |kind: &str, key: &str, name: &str| json!({kind: {key: name, "optional": true}});
-    let volumes: Vec<Value> = ["going", "changing", "coming"]
-        .into_iter()
-        .flat_map(|name| {
-            [
-                object("configMap", "name", name),
-                object("secret", "secretName", name),
-                json!({"projected": {"sources": [object("configMap", "name", name)]}}),
-                json!({"projected": {"sources": [object("secret", "name", name)]}}),
-            ]
-        })
-        .collect();
-    for name in ["going", "changing"] {
-        space.config_map(name, json!({"k": "1"})).await;
-        space.secret(name, json!({"k": "1"})).await;
-    }
-    let script = format!(
-        "for v in 0 1 2 3 4 5 6 7; do cat /v$v/k; done; echo; \
-        until [ \"$(cat /v4/k /v5/k /v6/k /v7/k /v8/k /v9/k /v10/k /v11/k 2>/dev/null)\" = 22223333 ] && ! ls /v0/k /v1/k /v2/k /v3/k 2>/dev/null; do sleep 0.3; done; echo all; {IDLE}"
-    );
-    space.pod("pod", mounting(&script, &volumes)).await;
-    let log = async || space.kubectl(&["logs", "pod"]).await;
-    space.ready("pod").await;
-    space.eventually("the first values", async || log().await.starts_with("11111111\n")).await;
-    for resource in ["configmaps", "secrets"] {
-        space.send(http::Method::DELETE, &space.path(resource, "going"), Value::Null).await.unwrap();
-    }
-    space.change("configmaps", "changing", json!({"data": {"k": "2"}})).await;
-    space.change("secrets", "changing", json!({"data": {"k": "Mg=="}})).await;
-    space.config_map("coming", json!({"k": "3"})).await;
-    space.secret("coming", json!({"k": "3"})).await;
-    space.eventually("every change", async || log().await.ends_with("all\n")).await;
-}
-
 /// emptyDirs on disk and in memory, for root and others, with files of several modes.
 pub async fn empty_dirs_of_every_mode(space: Space) {
     let volumes = [json!({"emptyDir": {}}), json!({"emptyDir": {"medium": "Memory"}})];
