@@ -8,6 +8,7 @@ mod client;
 mod measure;
 mod peers;
 mod server;
+mod workloads;
 
 use std::path::PathBuf;
 use std::time::Duration;

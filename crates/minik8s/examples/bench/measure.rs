@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::client::Client;
 use crate::peers;
 use crate::server::Server;
+use crate::workloads;
 
 const CLIENTS: usize = 64;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -22,7 +23,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub struct Figures(Vec<(String, String, String)>);
 
 impl Figures {
-    fn add(&mut self, what: &str, measured: String, target: &str) {
+    pub fn add(&mut self, what: &str, measured: String, target: &str) {
         eprintln!("{what}: {measured}");
         self.0.push((what.to_owned(), measured, target.to_owned()));
     }
@@ -49,7 +50,8 @@ pub async fn all(binary: &Path, time: Duration, figures: &mut Figures) -> anyhow
     watch_latency(&server, figures).await?;
     writes(&server, time, figures).await?;
     drop(server);
-    lists(binary, figures).await
+    lists(binary, figures).await?;
+    workloads::all(binary, figures).await
 }
 
 async fn idle(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
@@ -156,7 +158,7 @@ async fn lists(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
         let mut client = server.client().await?;
         tasks.spawn(async move {
             for i in (worker..PODS).step_by(16) {
-                client.post("/api/v1/namespaces/default/pods", &pod(i)).await?;
+                client.post("/api/v1/namespaces/default/pods", &pod(i, "none")).await?;
             }
             Ok::<(), anyhow::Error>(())
         });
@@ -203,15 +205,15 @@ fn config_map(name: &str, size: usize) -> String {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "x".repeat(size)}}).to_string()
 }
 
-/// A pod of ordinary size that no scheduler takes.
-fn pod(i: usize) -> String {
+/// A pod of ordinary size.
+pub fn pod(i: usize, scheduler: &str) -> String {
     let env: Vec<_> =
         (0..10).map(|e| json!({"name": format!("VARIABLE_{e}"), "value": "some ordinary value"})).collect();
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("pod-{i}"), "labels": {"app": "bench", "number": i.to_string()}},
         "spec": {
-            "schedulerName": "none",
+            "schedulerName": scheduler,
             "containers": [{
                 "name": "main", "image": "example/image:1", "env": env, "ports": [{"containerPort": 80}],
                 "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
