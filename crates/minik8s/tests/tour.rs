@@ -60,10 +60,7 @@ fn the_chinese_readme_has_the_same_tour() {
         text.lines().map(|line| line.split("  #").next().unwrap().trim().to_owned()).collect()
     };
     let [english, chinese] = ["README.md", "README.zh.md"].map(blocks);
-    assert_eq!(
-        english.iter().map(bare).collect::<Vec<_>>(),
-        chinese.iter().map(bare).collect::<Vec<_>>()
-    );
+    assert_eq!(english.iter().map(bare).collect::<Vec<_>>(), chinese.iter().map(bare).collect::<Vec<_>>());
 }
 
 /// The code blocks of the tour's chapter that have more than one line.
@@ -123,7 +120,8 @@ fn shell(script: &str, dir: &Path) -> Result<String, String> {
         .env("LAB_DIR", dir.join("lab"))
         .output()
         .unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(text) } else { Err(text) }
 }
 

@@ -21,7 +21,7 @@ const PODS: usize = 4_000;
 const REPLICAS: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub async fn all(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
+pub async fn workloads(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
     let server = Server::start(binary).await?;
     let _nodes = SimulatedNodes::join(binary, &server).await?;
     binds(&server, figures).await?;
