@@ -21,7 +21,7 @@ use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
 use crate::services::Services;
-use crate::stats::{Collector, Operations};
+use crate::stats::{Collector, Operations, Sampler};
 use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
@@ -51,6 +51,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         services,
         cgroups: Hierarchy::detect(),
         stats: Collector::default(),
+        sampler: Sampler::default(),
         operations: Operations::default(),
         config,
     });
@@ -82,7 +83,8 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
             write_events,
             watch_services,
             watch_pressure.run(),
-            keep_house(context),
+            keep_house(context.clone()),
+            context.sampler.run(&context),
             node.run(),
             pods.run()
         )

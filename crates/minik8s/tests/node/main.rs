@@ -15,6 +15,7 @@ mod matrix;
 mod node;
 mod reasons;
 mod resources;
+mod scaling;
 mod security;
 mod space;
 mod volumes;
@@ -53,6 +54,7 @@ const CHAPTERS: &[(&str, Chapter)] = chapters! {
         paths_of_variables, commands_and_arguments, hooks_that_ask, a_pods_life, hosts_files;
     reasons: missing_images, a_missing_command, missing_objects, missing_volumes;
     node: what_the_node_says, figures, cordon, static_pods, log_rotation;
+    scaling: top_agrees_with_cgroups, scaling_on_cpu, scaling_on_own_metrics, pages_for_prometheus;
     leftovers: nothing_remains;
 };
 
