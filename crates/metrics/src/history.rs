@@ -76,7 +76,9 @@ struct Kept {
 #[derive(Default)]
 struct Pod {
     uid: String,
+    /// When anything was heard of it, and when it was in a reading.
     heard: Timestamp,
+    measured: Timestamp,
     traffic: Series<PER_POD>,
     containers: BTreeMap<String, Container>,
     own: Option<(Timestamp, BTreeMap<String, f64>)>,
@@ -199,7 +201,7 @@ impl Pod {
             // Another pod of the same name.
             *self = Pod { uid: layout.uid.clone(), own: self.own.take(), ..Pod::default() };
         }
-        self.heard = at;
+        (self.heard, self.measured) = (at, at);
         let (own, mut rest) = values.split_at(PER_POD);
         if let Some(values) = known(own) {
             push(&mut self.traffic, at, values, &[RECEIVED, SENT]);
@@ -230,7 +232,7 @@ impl Pod {
             let (first, last) = span;
             let Some(cpu_nanos) = per_second(span, CPU).filter(|_| is_fresh(last.at, now)) else { continue };
             // Containers that ended are no longer in the readings that their siblings are in.
-            if last.at < self.heard {
+            if last.at < self.measured {
                 continue;
             }
             let usage = ContainerUse {
@@ -351,6 +353,8 @@ mod tests {
             record(&history, &layout("u", &[("x", "1")]), second);
         }
         assert_eq!(history.pod("ns", "p", WINDOW, at(2)).unwrap().own["r"], 1.5);
+        history.record_own("ns", "p", BTreeMap::from([("r".to_owned(), 2.0)]), at(3));
+        assert_eq!(history.pod("ns", "p", WINDOW, at(3)).unwrap().own["r"], 2.0, "though measured before");
         record(&history, &layout("u", &[("x", "1")]), 20);
         assert!(history.pod("ns", "p", WINDOW, at(20)).unwrap().own.is_empty(), "too old");
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use minik8s_scheduler::snapshot::Usage;
 use minik8s_scheduler::{Effect, Event, Scheduler, Strategy};
 use serde_json::{Value, json};
 
@@ -569,6 +570,30 @@ fn strategies_choose_as_they_say() {
         assert_eq!(spread(&place_six(strategy)), [6], "{strategy}");
     }
     assert!(place_six(Strategy::Random).iter().all(|node| node.starts_with('n')));
+}
+
+/// Of three equal nodes the one that really uses least is chosen, until what was placed there makes up for it; a pod
+/// counts by its request until it had time to show in the figures.
+#[test]
+fn measured_use_decides() {
+    let usage = |cpu_millis: i64| Some(Usage { cpu_millis, memory_bytes: 1 << 30 });
+    let measure = |cluster: &mut Cluster, cpu: [i64; 3]| {
+        let figures = ["n1", "n2", "n3"].iter().zip(cpu).map(|(node, cpu)| ((*node).to_owned(), usage(cpu)));
+        cluster.scheduler.handle(Event::Measured(figures.collect()), cluster.now);
+    };
+    let mut cluster = Cluster::new(Strategy::LeastCpu);
+    cluster.node("n1", json!({})).node("n2", json!({})).node("n3", json!({}));
+    measure(&mut cluster, [3000, 1000, 2500]);
+    let nodes: Vec<String> = (0..5).map(|i| cluster.place(asking(&format!("p{i}"), "600m"))).collect();
+    assert_eq!(nodes, ["n2", "n2", "n2", "n3", "n2"], "a burst does not pile up on one node");
+    // They started, and are idle.
+    for _ in 0..5 {
+        measure(&mut cluster, [3000, 1100, 2500]);
+    }
+    assert_eq!(cluster.place(asking("late", "600m")), "n2");
+    // One that is not measured cannot be compared: requests decide.
+    cluster.scheduler.handle(Event::Measured(vec![("n1".to_owned(), None)]), cluster.now);
+    assert_eq!(cluster.place(asking("later", "600m")), "n1");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub async fn run(
         let changed = changed.clone();
         Box::new(move |old, new| {
             // Heartbeats change nothing here.
-            if old.is_none() || new.is_none() {
+            if old.map(|node| answers(node)) != new.map(|node| answers(node)) {
                 changed.notify_one();
             }
         })
@@ -46,7 +46,7 @@ pub async fn run(
         let measured: Vec<String> = nodes
             .list()
             .into_iter()
-            .filter(|node| is_real(node))
+            .filter(|node| answers(node))
             .filter_map(|node| node.metadata.name.clone())
             .collect();
         streams.keep(&measured, &wants);
@@ -58,9 +58,11 @@ pub async fn run(
     }
 }
 
-/// Nodes without machines have nothing to tell.
-fn is_real(node: &Node) -> bool {
-    node.metadata.labels.as_ref().is_none_or(|labels| !labels.contains_key(simulate::LABEL))
+/// Nodes without machines have nothing to tell, and those that are away can tell nothing.
+fn answers(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+    ready && node.metadata.labels.as_ref().is_none_or(|labels| !labels.contains_key(simulate::LABEL))
 }
 
 /// The streams that are held open, by node and path.
