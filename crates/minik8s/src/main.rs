@@ -12,6 +12,7 @@ mod housekeeping;
 mod image;
 mod join_token;
 mod kubeconfig;
+mod leftovers;
 mod node;
 mod node_config;
 mod output;
