@@ -25,7 +25,7 @@ pub(super) fn has_no_execute(node: &Node) -> bool {
     of(node).iter().any(|taint| taint.effect == "NoExecute")
 }
 
-/// All taints the node should have: those of others as they are, ours as its conditions demand.
+/// All taints the node should have: those of others as they are, with their time; ours as its conditions demand.
 pub(super) fn wanted(node: &Node, may_evict: bool, now: Timestamp) -> Vec<Taint> {
     let have = of(node);
     let mut wanted: Vec<(&str, &str)> = Vec::new();
@@ -50,6 +50,7 @@ pub(super) fn wanted(node: &Node, may_evict: bool, now: Timestamp) -> Vec<Taint>
         .iter()
         .filter(|taint| !is_ours(taint) || wanted.iter().any(|wanted| is(taint, *wanted)))
         .cloned()
+        .map(|taint| with_time(taint, now))
         .collect();
     for missing in wanted {
         if !have.iter().any(|taint| is(taint, missing)) {
@@ -62,6 +63,14 @@ pub(super) fn wanted(node: &Node, may_evict: bool, now: Timestamp) -> Vec<Taint>
         }
     }
     taints
+}
+
+/// Pods bear a taint for some time from its beginning, which people who taint a node do not write down.
+fn with_time(mut taint: Taint, now: Timestamp) -> Taint {
+    if taint.effect == "NoExecute" && taint.time_added.is_none() {
+        taint.time_added = Some(Time(now));
+    }
+    taint
 }
 
 fn is_ours(taint: &Taint) -> bool {

@@ -1,6 +1,7 @@
 //! Watches what is left of the node's resources and decides who must go.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
@@ -18,6 +19,8 @@ use crate::stats::NodeSample;
 
 /// Walking volumes costs more.
 const VOLUMES_EVERY: u32 = 2;
+/// How long the end of one pod is waited for before the next is chosen.
+const LONGEST_END: Duration = Duration::from_secs(30);
 /// Pods of this priority keep the cluster alive.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
@@ -32,7 +35,22 @@ pub struct PressureActor {
     pub evictions: mpsc::Sender<Eviction>,
     pub pressure: watch::Sender<Pressure>,
     /// The pod whose end is waited for.
-    pub evicting: Option<String>,
+    pub evicting: Option<Ending>,
+}
+
+/// A pod that was evicted and may still hold what the node lacks.
+pub struct Ending {
+    uid: String,
+    since: Instant,
+}
+
+impl Ending {
+    /// Its containers run, or its files are there. A pod that cannot end does not keep others from being ended.
+    fn lasts(&self, context: &Context, active: &[Blueprint]) -> bool {
+        let is_active = active.iter().any(|pod| pod.uid == self.uid);
+        let has_files = context.config.pods_dir().join(&self.uid).exists();
+        self.since.elapsed() < LONGEST_END && (is_active || has_files)
+    }
 }
 
 impl PressureActor {
@@ -77,7 +95,7 @@ impl PressureActor {
         let Ok(sample) = self.context.stats.collect(&self.context).await else { return };
         let pods: Vec<_> = self.context.pods.all().into_iter().map(Blueprint::new).collect();
         let active: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
-        if active.iter().any(|pod| Some(&pod.uid) == self.evicting.as_ref()) {
+        if self.evicting.as_ref().is_some_and(|ending| ending.lasts(&self.context, &active)) {
             return;
         }
         let (context, resource) = (self.context.clone(), shortage.resource);
@@ -96,7 +114,7 @@ impl PressureActor {
             shortage.threshold,
             shortage.available
         );
-        self.evicting = Some(pod.uid.clone());
+        self.evicting = Some(Ending { uid: pod.uid.clone(), since: Instant::now() });
         self.evict(&pod, End { reason: "Evicted".to_owned(), message, at_once: true }).await;
     }
 

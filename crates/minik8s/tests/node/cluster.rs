@@ -48,9 +48,8 @@ pub fn on_a_cluster_apart(megabytes: u32, test: impl FnOnce(Arc<Cluster>) + Send
     let alone = ["--no-agent", "--node-grace", "8"].map(str::to_owned);
     let server = Program::new("server", &control, [network.server(), alone.to_vec()].concat());
     let join = [
-        ("--server", format!("https://127.0.0.1:{}", network.port)),
+        ("--server", format!("https://{}:{}", outward_address(), network.port)),
         ("--token", format!("@{}", control.join("join-token").display())),
-        ("--node-ip", outward_address().to_string()),
     ];
     let join = join.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
     let agent = Program::new("agent", &disk.0.join("node"), [network.node(), join].concat());

@@ -162,7 +162,7 @@ pub async fn environment(space: Space) {
         "command": ["sh", "-c", "env | sort; echo ARGUMENT=$0; echo COMMAND=$(GREETING)"],
         "args": ["$(GREETING)-$(NOBODY)-$$(GREETING)"],
         "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "10m", "memory": "32Mi"}},
-        "envFrom": [{"configMapRef": {"name": "settings"}, "prefix": "CM_"}, {"secretRef": {"name": "hidden"}}, {"secretRef": {"name": "hidden"}, "prefix": "p-"},
+        "envFrom": [{"configMapRef": {"name": "settings"}, "prefix": "CM_"}, {"secretRef": {"name": "hidden"}}, {"secretRef": {"name": "hidden"}, "prefix": "p_"},
             {"configMapRef": {"name": "absent", "optional": true}}],
         "env": [
             {"name": "GREETING", "value": "hello"},
@@ -200,7 +200,7 @@ pub async fn environment(space: Space) {
         ("TWICE", "hello hello $(LATER)"),
         ("ARGUMENT", "hello-$(NOBODY)-$(GREETING)"),
         ("COMMAND", "hello"),
-        ("p-word", "xyzzy"),
+        ("p_word", "xyzzy"),
         ("CM_colour", "green"),
         ("CM_taste", "sour"),
         ("word", "xyzzy"),

@@ -237,6 +237,8 @@ pub async fn grpc(space: Space) {
     let pod = async |name: &str, kind: &str, service: &str| {
         let mut main = shell("main", IDLE);
         main[kind] = every_second(json!({"grpc": {"port": server.port, "service": service}}));
+        // Also on a busy machine.
+        main[kind]["timeoutSeconds"] = 20.into();
         let spec = json!({"containers": [main], "hostNetwork": true, "terminationGracePeriodSeconds": 1});
         space.pod(name, spec).await;
     };

@@ -11,14 +11,8 @@ use crate::cluster::{Cluster, NODE, load_image};
 use crate::space::{IDLE, Space, condition, shell};
 
 /// A shortage is seen at once, and forgotten soon.
-const QUICK: [&str; 6] = [
-    "--housekeeping-interval",
-    "500ms",
-    "--eviction-pressure-transition-period",
-    "2s",
-    "--minimum-image-ttl-duration",
-    "0s",
-];
+const QUICK: [&str; 4] =
+    ["--eviction-pressure-transition-period", "2s", "--minimum-image-ttl-duration", "0s"];
 const UNUSED: &str = "minik8s.io/unused:1";
 const SMALL: &str = "minik8s.io/small:1";
 
@@ -51,9 +45,10 @@ async fn taints_that_evict(space: &Space) {
     assert_eq!(later["metadata"]["deletionTimestamp"], Value::Null);
 }
 
-fn restart(space: &Space, flags: &[&str]) {
+fn restart(space: &Space, interval: &str, eviction: &str) {
     space.cluster.crash_agent();
-    space.cluster.start_agent(&[&QUICK, flags].concat());
+    let flags = ["--housekeeping-interval", interval, "--eviction-hard", eviction];
+    space.cluster.start_agent(&[&QUICK[..], &flags].concat());
 }
 
 fn load(space: &Space, name: &str, megabytes: usize) {
@@ -91,7 +86,7 @@ async fn images_beyond_the_threshold(space: &Space) {
 
 /// First the images that nobody uses; when that is not enough, the pod that takes most.
 async fn disk(space: &Space) {
-    restart(space, &["--eviction-hard", "nodefs.available<30%"]);
+    restart(space, "500ms", "nodefs.available<30%");
     load(space, UNUSED, 30);
     let writer = |name: &str, first: u32| {
         let mut main = shell(
@@ -105,7 +100,11 @@ async fn disk(space: &Space) {
         main["readinessProbe"] = json!({"exec": {"command": ["test", "-e", "/v/up"]}, "periodSeconds": 1});
         (name.to_owned(), json!({"containers": [main], "volumes": [{"name": "v", "emptyDir": {}}]}))
     };
-    let (greedy, spec) = writer("greedy", 45);
+    // A little more than may be used, but less than that and the image.
+    let disk = nix::sys::statvfs::statvfs(space.cluster.node_dir()).unwrap();
+    let megabytes = |blocks: u64| (blocks * disk.fragment_size() >> 20) as u32;
+    let allowed = megabytes(disk.blocks_available()) - megabytes(disk.blocks()) * 3 / 10;
+    let (greedy, spec) = writer("greedy", allowed + 10);
     space.pod(&greedy, spec).await;
     let (modest, spec) = writer("modest", 1);
     space.pod(&modest, spec).await;
@@ -142,7 +141,7 @@ async fn evicted(space: &Space, name: &str, resource: &str) -> Value {
 
 /// The pod that takes more than it asked for goes first. The node says what it lacks, until it does not.
 async fn lack(space: &Space, threshold: &str, kind: &str, resource: &str) {
-    restart(space, &["--eviction-hard", ""]);
+    restart(space, "500ms", "");
     let pod = |memory: &str, script: &str| {
         let mut main = shell("main", script);
         main["resources"] = json!({"requests": {"memory": memory}});
@@ -153,12 +152,14 @@ async fn lack(space: &Space, threshold: &str, kind: &str, resource: &str) {
     space.pod(&greedy, pod("1Ki", &format!("for i in 1 2 3 4 5; do sleep 1000 & done; {IDLE}"))).await;
     space.ready(&modest).await;
     space.ready(&greedy).await;
-    restart(space, &["--eviction-hard", threshold]);
-    evicted(space, &greedy, resource).await;
-    let other = space.get(&space.path("pods", &modest)).await.unwrap();
-    assert_ne!(other["status"]["reason"], "Evicted", "the modest one goes later: {:#}", other["status"]);
+    // Long enough between two evictions to tell their times apart, which are whole seconds.
+    restart(space, "2s", threshold);
+    let first = evicted(space, &greedy, resource).await;
     pressed(space, kind, "True").await;
-    evicted(space, &modest, resource).await;
-    restart(space, &["--eviction-hard", ""]);
+    let second = evicted(space, &modest, resource).await;
+    let at =
+        |pod: &Value| condition(pod, "DisruptionTarget")["lastTransitionTime"].as_str().unwrap().to_owned();
+    assert!(at(&first) < at(&second), "{first:#} {second:#}");
+    restart(space, "500ms", "");
     pressed(space, kind, "False").await;
 }
