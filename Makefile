@@ -53,4 +53,5 @@ test: lint
 	@scripts/test
 
 bench: build
+	@scripts/setup --bench
 	@scripts/bench

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::figures::Figures;
 use crate::server::Serving;
 
 /// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
@@ -46,6 +47,8 @@ pub struct Config {
     pub pod_mtu: Option<u32>,
     /// Where the network is told which pods end. `None`: nobody has to be told.
     pub drains: Option<mpsc::Sender<DrainRequest>>,
+    /// Of the agent's other parts, to be shown at `/metrics`.
+    pub figures: Figures,
     /// How often the node says that it lives.
     pub heartbeat: Duration,
     /// Processes that a pod may have.
@@ -82,6 +85,7 @@ impl Config {
             max_pods: 110,
             pod_mtu: None,
             drains: None,
+            figures: Figures::default(),
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
         }

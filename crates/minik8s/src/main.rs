@@ -14,6 +14,7 @@ mod kubeconfig;
 mod node;
 mod node_config;
 mod output;
+mod remembered;
 mod router;
 mod server;
 mod simulate;
