@@ -11,6 +11,7 @@ mod host;
 mod image;
 mod join_token;
 mod kubeconfig;
+mod leftovers;
 mod node;
 mod node_config;
 mod output;

@@ -19,7 +19,7 @@ use crate::cluster_settings::ClusterSettings;
 use crate::node_config::NodeConfig;
 use crate::remembered::Remembered;
 use crate::router::RouterFlags;
-use crate::{host, router};
+use crate::{host, leftovers, router};
 
 /// Issued anew at every start of the server.
 const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
@@ -94,6 +94,7 @@ impl Node {
     ) -> anyhow::Result<()> {
         let mut config = self.kubelet();
         config.validate()?;
+        leftovers::note(&config.data_dir, &config.instance());
         let mut network = self.network(&config, stop);
         let router_client = node_client.clone();
         let router = router::start(router_client, &self.router, &network, self.address, &self.data_dir);
@@ -150,7 +151,7 @@ impl Node {
     }
 }
 
-/// Refuses address ranges that this machine's own networks use.
+/// Refuses address ranges that this machine's own networks use, after clearing up what no longer has an owner.
 pub async fn check_ranges(
     data_dir: &Path,
     cluster: Ipv4Net,
@@ -159,6 +160,7 @@ pub async fn check_ranges(
     let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
     let instance = Config::new("any", &data_dir, host::address()).instance();
     let bridge = minik8s_kubelet::bridge_name(&instance);
+    leftovers::remove().await;
     Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
 }
 
@@ -183,6 +185,7 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     minik8s_network::tear_down(&config.instance()).await;
     router::tear_down(&data_dir, &config.instance());
     Remembered::new(&data_dir, KNOWN).forget();
+    leftovers::forget(&config.instance());
     Ok(())
 }
 

@@ -65,10 +65,13 @@ fn changes_and_the_end_are_mirrored() {
     let mut simulation = simulate(&endpoints(json!({})), Value::Null);
     simulation.settle().unwrap();
     let fewer = json!([{"addresses": [{"ip": "10.0.0.9"}], "ports": [{"name": "sql", "port": 5432}]}]);
-    simulation.world.insert(&endpoints(json!({"subsets": fewer})));
+    let key = Key::new("ns", "db");
+    simulation
+        .world
+        .change::<Endpoints>(&key, |now| now.subsets = endpoints(json!({"subsets": fewer})).subsets);
     simulation.settle().unwrap();
     assert_eq!(shown(&simulation.world), ["IPv4 5432: 10.0.0.9 true"]);
-    simulation.world.erase::<Endpoints>(&Key::new("ns", "db"));
+    simulation.world.erase::<Endpoints>(&key);
     simulation.settle().unwrap();
     assert_eq!(shown(&simulation.world), [""; 0]);
 }
