@@ -5,7 +5,6 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use http::{Method, Request};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::dns::{A, Answer, over_udp};
 use crate::names;
@@ -64,13 +63,7 @@ fn a_services_status(world: &World) {
 pub fn the_api_server_is_a_way_in(world: &mut World) {
     let _server = Echo::start(world.pod("web-2").inside(|| TcpListener::bind("0.0.0.0:8090").unwrap()));
     world.apply("{apiVersion: v1, kind: Service, metadata: {name: echo}, spec: {selector: {name: web-2}, ports: [{name: http, port: 80, targetPort: 8090}]}}");
-    let kubeconfig = world.lab.dir.join("admin.kubeconfig");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-        let config =
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        let client = kube::Client::try_from(config).unwrap();
+    world.with_client(async |client| {
         for target in ["pods/web-2:8090", "services/echo:80", "services/http:echo:http"] {
             for (below, seen) in [("", "/"), ("/", "/"), ("/some/path?x=1", "/some/path?x=1")] {
                 for method in

@@ -3,13 +3,14 @@
 use std::net::TcpListener;
 use std::process::Command;
 
+use crate::place::socket;
 use crate::world::World;
 
 const OBJECTS: &str = r#"
 apiVersion: v1
 kind: List
 items:
-- {apiVersion: v1, kind: Service, metadata: {name: greedy}, spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 10250, targetPort: 8080}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: greedy}, spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 6443, targetPort: 8080}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: bold}, spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 9099, targetPort: 8080}]}}
 - {apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: late}, spec: {ingressClassName: minik8s, rules: [{host: shop.test, http: {paths: [{path: /one, pathType: Prefix, backend: {service: {name: two, port: {number: 80}}}}]}}]}}
 "#;
@@ -34,12 +35,16 @@ pub fn what_cannot_work_says_so(world: &mut World) {
     let _program = node.inside(|| TcpListener::bind("0.0.0.0:9099").unwrap());
     world.apply(OBJECTS);
     let message = event(world, "PortReserved", "greedy");
-    assert!(message.contains("port 10250/tcp of node") && message.contains("use another port"), "{message}");
+    assert!(message.contains("port 6443/tcp of node") && message.contains("use another port"), "{message}");
     let inside = world.cluster_ip("greedy");
     let client = world.pod("client-1");
-    world.settles("the Service inside the cluster", || client.ask(&inside, 10250), |a| a.starts_with("web-"));
-    // The node's own port is still the node's.
-    assert!(world.exec("client-2", &["true"]).is_ok());
+    world.settles("the Service inside the cluster", || client.ask(&inside, 6443), |a| a.starts_with("web-"));
+    // The port of the nodes is still the API server's, also from the other node.
+    let server = socket(&world.lab.address(1), 6443);
+    assert!(
+        client.get(&world.lab.address(1), 6443, "any", "/cgi-bin/who").map_or(true, |(code, _)| code != 200)
+    );
+    world.node(2).inside(|| std::net::TcpStream::connect(server)).unwrap();
     let message = event(world, "PortInUse", "bold");
     assert!(message.contains("a program of node node1 listens on port 9099/tcp"), "{message}");
     world.apply("{apiVersion: v1, kind: Service, metadata: {name: second}, spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 9099}]}}");

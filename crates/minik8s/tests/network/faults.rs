@@ -82,6 +82,7 @@ pub fn a_cut_node(world: &mut World) {
         "patch",
         "service",
         "own",
+        "--type=merge",
         "-p",
         r#"{"spec":{"ports":[{"port":81,"targetPort":8080}]}}"#,
     ]);

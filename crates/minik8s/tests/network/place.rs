@@ -14,6 +14,8 @@ use std::time::Duration;
 use nix::sched::{CloneFlags, setns};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Nobody tells that a datagram was lost.
+const PATIENCE_UDP: Duration = Duration::from_secs(4);
 
 #[derive(Clone)]
 pub struct Place {
@@ -133,18 +135,20 @@ pub fn socket(address: &str, port: u16) -> SocketAddrV4 {
 pub fn get(to: SocketAddrV4, host: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&to.into(), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    // The old version: answers come in one piece.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    // Scripts of busybox's web server end their lines plainly.
+    let answer = String::from_utf8_lossy(&answer).replace("\r\n", "\n");
+    let (head, body) = answer.split_once("\n\n").ok_or(io::ErrorKind::UnexpectedEof)?;
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     Ok((code.ok_or(io::ErrorKind::InvalidData)?, body.trim().to_owned()))
 }
 
 fn exchange(to: SocketAddrV4, datagram: &[u8]) -> io::Result<Vec<u8>> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(PATIENCE_UDP))?;
     socket.connect(to)?;
     socket.send(datagram)?;
     let mut answer = vec![0; 4096];

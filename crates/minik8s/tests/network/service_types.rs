@@ -2,6 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::{Endpoints, Service};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::json;
+
 use crate::dns::{A, Answer, over_udp};
 use crate::names;
 use crate::place::Place;
@@ -186,19 +191,29 @@ items:
 /// Many Services for one pod: how long until each has its endpoint.
 pub fn endpoints_come_soon(world: &mut World) {
     const SERVICES: usize = 100;
-    let service = |number: usize| {
-        format!(
-            "- {{apiVersion: v1, kind: Service, metadata: {{name: soon-{number}, labels: {{soon: yes-they-are}}}}, spec: {{selector: {{name: web-1}}, ports: [{{port: 80, targetPort: 8080}}]}}}}\n"
-        )
-    };
-    let list: String = (0..SERVICES).map(service).collect();
     let begun = Instant::now();
-    world.apply(&format!("apiVersion: v1\nkind: List\nitems:\n{list}"));
-    let filled = || {
-        let all = world.lab.get(&["endpoints", "-l", "soon=yes-they-are"]);
-        all.iter().filter(|one| !one["subsets"].is_null()).count()
+    let services = async |client: kube::Client| {
+        let api: Api<Service> = Api::default_namespaced(client.clone());
+        for number in 0..SERVICES {
+            let service = json!({
+                "metadata": {"name": format!("soon-{number}"), "labels": {"soon": "yes"}},
+                "spec": {"selector": {"name": "web-1"}, "ports": [{"port": 80, "targetPort": 8080}]},
+            });
+            api.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+        }
+        let endpoints: Api<Endpoints> = Api::default_namespaced(client);
+        loop {
+            let all = endpoints.list(&ListParams::default().labels("soon=yes")).await.unwrap();
+            let filled =
+                all.iter().filter(|one| one.subsets.as_ref().is_some_and(|subsets| !subsets.is_empty()));
+            if filled.count() == SERVICES {
+                break;
+            }
+            assert!(begun.elapsed() < crate::lab::PATIENCE, "not all have endpoints");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     };
-    world.until("all have their endpoint", || filled() == SERVICES);
+    world.with_client(services);
     let took = begun.elapsed();
     eprintln!("{SERVICES} Services made and filled in {took:?}");
     assert!(took < Duration::from_secs(20), "even together slower than upstream allows for one: {took:?}");
@@ -206,7 +221,12 @@ pub fn endpoints_come_soon(world: &mut World) {
     let last = world.cluster_ip(&format!("soon-{}", SERVICES - 1));
     world.settles("the last of them", || client.ask(&last, 80), |answer| answer.starts_with("web-1 "));
     // A collection goes at once, and only what is selected.
-    world.kubectl(&["delete", "service", "-l", "soon=yes-they-are"]);
-    assert!(world.lab.get(&["services", "-l", "soon=yes-they-are"]).is_empty());
+    world.with_client(async |client| {
+        let (api, chosen) =
+            (Api::<Service>::default_namespaced(client), ListParams::default().labels("soon=yes"));
+        assert_eq!(api.list(&chosen).await.unwrap().items.len(), SERVICES);
+        api.delete_collection(&DeleteParams::default(), &chosen).await.unwrap();
+        assert_eq!(api.list(&chosen).await.unwrap().items.len(), 0);
+    });
     assert!(world.try_kubectl(&["get", "service", "web"]).is_ok());
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use minik8s_kubelet::image::busybox;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub const UDP: u16 = 8081;
 /// Answers `/cgi-bin/who` with its name and the client's address, `/` with its name.
 const SCRIPT: &str = r##"
 mkdir -p /tmp/w/cgi-bin
-printf '#!/bin/sh\necho Content-Type: text/plain\necho\necho "$(hostname) $REMOTE_ADDR"\n' >/tmp/w/cgi-bin/who
+printf '#!/bin/sh\na=${REMOTE_ADDR#*ffff:}\necho Content-Type: text/plain\necho\necho "$(hostname) ${a%%]}"\n' >/tmp/w/cgi-bin/who
 chmod 755 /tmp/w/cgi-bin/who
 hostname >/tmp/w/index.html
 exec httpd -f -p 8080 -h /tmp/w
@@ -68,7 +69,8 @@ impl World {
     #[track_caller]
     pub fn apply(&self, objects: &str) {
         let path = self.lab.dir.join("objects.yaml");
-        std::fs::write(&path, objects).unwrap();
+        // kubectl takes what begins with a brace for JSON.
+        std::fs::write(&path, format!("# objects\n{objects}")).unwrap();
         self.kubectl(&["apply", "-f", path.to_str().unwrap()]);
     }
 
@@ -99,6 +101,17 @@ impl World {
     pub fn outside(&self) -> Place {
         let address = self.lab.address(244);
         Place::new("outside", address.parse().unwrap(), &self.lab.namespace("lan"))
+    }
+
+    /// The API without kubectl, for what is done many times.
+    pub fn with_client<T>(&self, work: impl AsyncFnOnce(kube::Client) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let kubeconfig = Kubeconfig::read_from(self.lab.dir.join("admin.kubeconfig")).unwrap();
+            let options = KubeConfigOptions::default();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+            work(kube::Client::try_from(config).unwrap()).await
+        })
     }
 
     pub fn cluster_ip(&self, service: &str) -> String {

@@ -116,8 +116,18 @@ fn header(map: &Map) -> String {
     all.map(|line| line + "; ").collect()
 }
 
+/// What we write, and how nft prints it.
+const PRINTED_OTHERWISE: [(&str, &str); 3] = [
+    ("meta mark & 0xfffe0000 != 0x4d380000 return", "meta mark != 0x4d380000/15 return"),
+    ("meta l4proto tcp reject with tcp reset", "reject with tcp reset"),
+    ("reject with icmp port-unreachable", "reject"),
+];
+
 /// One form for what nft and we write differently.
 fn canonical(rule: &str) -> String {
+    if let Some((_, printed)) = PRINTED_OTHERWISE.iter().find(|(ours, _)| *ours == rule) {
+        return (*printed).to_owned();
+    }
     let words = rule.split_whitespace().map(|word| match word {
         "dstnat;" => "-100;".to_owned(),
         "srcnat;" => "100;".to_owned(),
