@@ -54,4 +54,5 @@ test: lint
 	@scripts/test
 
 bench: build
+	@scripts/setup --bench
 	@scripts/bench

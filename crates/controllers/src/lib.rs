@@ -11,6 +11,7 @@ pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;
+pub mod endpoint_mirror;
 pub mod endpoints;
 pub mod garbage;
 mod hash;

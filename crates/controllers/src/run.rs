@@ -19,6 +19,7 @@ use crate::cron_job::CronJobs;
 use crate::daemon_set::DaemonSets;
 use crate::deployment::Deployments;
 use crate::disruption::DisruptionBudgets;
+use crate::endpoint_mirror::EndpointMirror;
 use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
 use crate::job::{Jobs, LostJobPods};
@@ -101,6 +102,7 @@ pub async fn run(client: Client, config: Config) {
     manager.add(CronJobs);
     manager.add(DisruptionBudgets);
     manager.add(ServiceEndpoints);
+    manager.add(EndpointMirror);
     manager.add(LoadBalancers);
     manager.add(DefaultAccounts);
     if let Some((signer, root_ca)) = token_signer.zip(root_ca.clone()) {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::figures::Figures;
 use crate::housekeeping::HousekeepingSettings;
 use crate::server::Serving;
 
@@ -47,6 +48,8 @@ pub struct Config {
     pub pod_mtu: Option<u32>,
     /// Where the network is told which pods end. `None`: nobody has to be told.
     pub drains: Option<mpsc::Sender<DrainRequest>>,
+    /// Of the agent's other parts, to be shown at `/metrics`.
+    pub figures: Figures,
     /// How often the node says that it lives.
     pub heartbeat: Duration,
     /// Processes that a pod may have.
@@ -86,6 +89,7 @@ impl Config {
             max_pods: 110,
             pod_mtu: None,
             drains: None,
+            figures: Figures::default(),
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
             housekeeping: HousekeepingSettings::default(),

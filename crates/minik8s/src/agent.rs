@@ -62,6 +62,8 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         name: member.node_name.clone(),
         address: address(&flags, &member.servers),
         port: flags.machine.node_port,
+        // The rules of this node lead its pods to the servers' ports as well.
+        api_port: member.servers.first().map(|server| server.port),
         cri_endpoint: flags.machine.cri_endpoint.clone(),
         backend: flags.machine.network_backend,
         router: flags.machine.router.clone(),

@@ -16,6 +16,7 @@ mod leftovers;
 mod node;
 mod node_config;
 mod output;
+mod remembered;
 mod router;
 mod server;
 mod simulate;

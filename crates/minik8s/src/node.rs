@@ -10,13 +10,15 @@ use ipnet::Ipv4Net;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_auth::pki::{AltNames, LiveIdentity, Pki, Subject};
 use minik8s_kubelet::{Config, Serving};
+use minik8s_network::Known;
 use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
 use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
+use crate::remembered::Remembered;
 use crate::router::RouterFlags;
 use crate::{host, leftovers, router};
 
@@ -25,6 +27,9 @@ const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365
 
 /// As whom the API server calls nodes.
 const API_SERVER: &str = "kube-apiserver-kubelet-client";
+
+/// The file that has Services and their endpoints for the next start.
+const KNOWN: &str = "known-services";
 
 /// What may be said about the machine.
 #[derive(Debug, Args)]
@@ -72,6 +77,8 @@ pub struct Node {
     pub data_dir: PathBuf,
     pub address: IpAddr,
     pub port: u16,
+    /// Of the API servers.
+    pub api_port: Option<u16>,
     pub cri_endpoint: Option<PathBuf>,
     pub backend: Backend,
     pub router: RouterFlags,
@@ -95,17 +102,14 @@ impl Node {
         leftovers::note(&config.data_dir, &config.instance());
         let mut network = self.network(&config, stop);
         let router_client = node_client.clone();
-        network.hosts =
-            Some(router::start(router_client, &self.router, &network, self.address, &self.data_dir));
+        let router = router::start(router_client, &self.router, &network, self.address, &self.data_dir);
+        network.hosts = Some(router.names());
+        config.figures.add(move || router.metrics());
         let (drains, ending) = mpsc::channel(64);
         config.drains = Some(drains);
         let uplink = Kernel::default().uplink(network.node_ip).await;
         config.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
-        tokio::spawn(async move {
-            if let Err(error) = minik8s_network::run(network_client, network, ending).await {
-                tracing::error!("the node has no Services: {error:#}", error = anyhow::Error::from(error));
-            }
-        });
+        tokio::spawn(minik8s_network::run(network_client, network, ending));
         minik8s_kubelet::run(config, node_client).await.context("the node cannot run")
     }
 
@@ -130,6 +134,10 @@ impl Node {
             IpAddr::V4(address) => address,
             IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
         };
+        let remembered = Remembered::new(&self.data_dir, KNOWN);
+        let known = Arc::new(remembered.read(Known::from_json).unwrap_or_default());
+        let (memory, newest) = watch::channel(Arc::default());
+        remembered.keep(newest, Known::to_json);
         let dns =
             minik8s_network::Dns { address: self.settings.dns_address, domain: self.settings.domain.clone() };
         minik8s_network::Config {
@@ -138,7 +146,10 @@ impl Node {
             cluster_cidr: self.settings.cluster_cidr,
             backend: self.backend,
             dns: Some(dns),
+            own_ports: self.api_port.into_iter().chain([self.port]).collect(),
             hosts: None,
+            known,
+            memory,
             instance: node.instance(),
             stop,
         }
@@ -178,6 +189,7 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     minik8s_kubelet::tear_down(&config).await;
     minik8s_network::tear_down(&config.instance()).await;
     router::tear_down(&data_dir, &config.instance());
+    Remembered::new(&data_dir, KNOWN).forget();
     leftovers::forget(&config.instance());
     Ok(())
 }

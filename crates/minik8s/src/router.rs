@@ -6,12 +6,17 @@ use std::sync::Arc;
 
 use clap::Args;
 use kube::Client;
-use minik8s_network::dns::Hosts;
+use minik8s_router::table::Objects;
 use minik8s_router::{Config, Router};
+use tokio::sync::watch;
+
+use crate::remembered::Remembered;
 
 const HOSTS_FILE: &str = "/etc/hosts";
 /// The file below the data dir that says which hosts file has our names.
 const REMEMBERED: &str = "hosts-file";
+/// The file that has the routes for the next start.
+const KNOWN: &str = "known-routes";
 
 #[derive(Debug, Clone, Args)]
 pub struct RouterFlags {
@@ -26,14 +31,14 @@ pub struct RouterFlags {
     pub hosts_file: PathBuf,
 }
 
-/// Starts it beside the node's network, until that stops. Gives the names that pods are to resolve to this node.
+/// Starts it beside the node's network, until that stops.
 pub fn start(
     client: Client,
     flags: &RouterFlags,
     network: &minik8s_network::Config,
     own_address: IpAddr,
     data_dir: &Path,
-) -> Hosts {
+) -> Arc<Router> {
     // For `tear_down`, which has no flags of the server.
     if let Err(error) =
         std::fs::write(data_dir.join(REMEMBERED), flags.hosts_file.as_os_str().as_encoded_bytes())
@@ -46,6 +51,8 @@ pub fn start(
         true => vec![own_address, node_ip],
         false => vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)],
     };
+    let remembered = Remembered::new(data_dir, KNOWN);
+    let (memory, objects) = watch::channel(Arc::default());
     let config = Config {
         node_name: network.node_name.clone(),
         node_ip,
@@ -54,21 +61,25 @@ pub fn start(
         https_port: flags.https_port,
         cluster_domain: network.dns.as_ref().map(|dns| dns.domain.clone()).unwrap_or_default(),
         hosts_file: flags.hosts_file.clone(),
+        known: remembered.read(Objects::from_json),
+        memory,
         instance: network.instance.clone(),
         stop: network.stop.clone(),
     };
+    remembered.keep(objects, Objects::to_json);
     let router = Arc::new(Router::default());
-    let hosts = router.names();
+    let running = router.clone();
     tokio::spawn(async move {
-        if let Err(error) = minik8s_router::run(client, config, router).await {
+        if let Err(error) = minik8s_router::run(client, config, running).await {
             tracing::error!(%error, "host names and paths are not answered on this node");
         }
     });
-    hosts
+    router
 }
 
 /// Takes the names of a stopped node out of the machine's hosts file.
 pub fn tear_down(data_dir: &Path, instance: &str) {
     let path = std::fs::read_to_string(data_dir.join(REMEMBERED)).unwrap_or_else(|_| HOSTS_FILE.to_owned());
     minik8s_router::tear_down(Path::new(&path), instance);
+    Remembered::new(data_dir, KNOWN).forget();
 }

@@ -120,6 +120,7 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyho
         name,
         address,
         port: machine.node_port,
+        api_port: Some(flags.port),
         cri_endpoint: machine.cri_endpoint.clone(),
         backend: machine.network_backend,
         router: machine.router.clone(),

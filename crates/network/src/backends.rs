@@ -7,6 +7,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointSlic
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
+use crate::Known;
 use crate::watches::{Objects, key};
 
 /// Namespace and name.
@@ -24,9 +25,33 @@ pub struct Backends {
     version: u64,
     /// Whether a pod that ends was among the changes.
     sees_end: bool,
+    is_remembered: bool,
 }
 
 impl Backends {
+    /// Begins with what a former run knew; what the API server says takes its place.
+    pub fn remembering(known: &Known) -> Backends {
+        let mut backends = Backends {
+            services: Objects::remembering(&known.services),
+            slices: Objects::remembering(&known.slices),
+            is_remembered: !known.is_empty(),
+            ..Backends::default()
+        };
+        backends.changed.extend(backends.services.keys().cloned());
+        backends.index_slices();
+        backends
+    }
+
+    /// To be kept for the next run.
+    pub fn known(&self) -> Known {
+        Known { services: self.services.all(), slices: self.slices.all() }
+    }
+
+    /// Whether there was anything to begin with.
+    pub fn is_remembered(&self) -> bool {
+        self.is_remembered
+    }
+
     pub fn take_service(&mut self, event: Event<Service>) {
         self.note_version(&event);
         let relisted = matches!(event, Event::InitDone);
@@ -63,11 +88,7 @@ impl Backends {
             Event::InitDone => {
                 self.slices.take(event);
                 self.changed.extend(std::mem::take(&mut self.slices_of).into_keys());
-                for slice in self.slices.iter() {
-                    let Some(service) = service_of(slice) else { continue };
-                    self.changed.insert(service.clone());
-                    self.slices_of.entry(service).or_default().insert(key(slice));
-                }
+                self.index_slices();
             }
             Event::Init | Event::InitApply(_) => drop(self.slices.take(event)),
         }
@@ -112,6 +133,14 @@ impl Backends {
     pub fn addresses(&self, pod_uid: &str) -> BTreeSet<String> {
         let of_pod = self.slices.iter().flat_map(endpoints).filter(|one| is_pod(one, pod_uid));
         of_pod.flat_map(|one| one.addresses.iter().cloned()).collect()
+    }
+
+    fn index_slices(&mut self) {
+        for slice in self.slices.iter() {
+            let Some(service) = service_of(slice) else { continue };
+            self.changed.insert(service.clone());
+            self.slices_of.entry(service).or_default().insert(key(slice));
+        }
     }
 
     fn note_version<K: ResourceExt>(&mut self, event: &Event<K>) {
@@ -190,6 +219,15 @@ mod tests {
         backends.take_service(Event::Delete(service("a")));
         assert_eq!(changed(&mut backends), ["a", "b"]);
         assert!(backends.service(&("ns".into(), "a".into())).is_none());
+        // What is known outlives the process, and a list without it takes it away.
+        let known = Known::from_json(&backends.known().to_json().unwrap()).unwrap();
+        let mut next = Backends::remembering(&known);
+        assert!(next.is_remembered() && !next.is_complete());
+        assert_eq!((changed(&mut next), slices(&next, "b")), (vec!["a".to_owned(), "b".to_owned()], 1));
+        next.take_service(Event::Init);
+        next.take_service(Event::InitDone);
+        assert_eq!(changed(&mut next), ["b"]);
+        assert!(next.service(&("ns".into(), "b".into())).is_none());
         // A new list without what was there before.
         backends.take_slice(Event::Init);
         backends.take_slice(Event::InitDone);

@@ -1,11 +1,16 @@
 //! What the network of a node must be told.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
+use ipnet::Ipv4Net;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::Known;
 use crate::dns::Hosts;
 use crate::pod_network::Backend;
-use ipnet::Ipv4Net;
-use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -18,8 +23,14 @@ pub struct Config {
     pub backend: Backend,
     /// `None`: somebody else answers for the cluster's domain.
     pub dns: Option<Dns>,
+    /// TCP ports of the node that no Service may take: without them nobody could reach it.
+    pub own_ports: BTreeSet<u16>,
     /// Names that lead to this node itself.
     pub hosts: Option<Hosts>,
+    /// What was known when an agent last ran here.
+    pub known: Arc<Known>,
+    /// Is told what is known now, to be kept for the next run.
+    pub memory: watch::Sender<Arc<Known>>,
     /// Tells this agent's table from those of other agents on the host.
     pub instance: String,
     /// Ends [`run`](crate::run). The rules stay.

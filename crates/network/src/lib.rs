@@ -2,21 +2,26 @@
 //! behind them, and knows their names.
 //!
 //! [`run`] follows Nodes, Services and EndpointSlices and keeps routes and one nftables table of its own in
-//! step with them. The
-//! data path is the kernel's: when this process ends, everything goes on as it was. It never touches a table
-//! that it did not make, and it never decides who is an endpoint: the EndpointSlice controller does.
+//! step with them. The data path is the kernel's: when this process ends, everything goes on as it was. It never
+//! touches a table that it did not make, and it never decides who is an endpoint: the EndpointSlice controller does.
 
 mod backends;
 mod config;
 pub mod dns;
 mod drain;
 mod health;
+mod known;
+mod names;
 pub mod pod_network;
+mod ports;
 pub mod proxy;
+mod reports;
 mod run;
+mod service_rules;
 mod sysctl;
 mod watches;
 
 pub use config::{Config, Dns};
 pub use drain::EndingPod;
-pub use run::{RunError, run, tear_down};
+pub use known::Known;
+pub use run::{run, tear_down};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
@@ -10,9 +11,9 @@ use kube::runtime::watcher::Event;
 /// depend on the order of events.
 #[derive(Debug)]
 pub struct Objects<K> {
-    known: BTreeMap<(String, String), K>,
+    known: BTreeMap<(String, String), Arc<K>>,
     /// What a new list has shown so far: it replaces the known objects when it is complete.
-    listing: BTreeMap<(String, String), K>,
+    listing: BTreeMap<(String, String), Arc<K>>,
     complete: bool,
 }
 
@@ -23,6 +24,16 @@ impl<K> Default for Objects<K> {
 }
 
 impl<K: ResourceExt> Objects<K> {
+    /// What a former run knew, until the first list is complete.
+    pub fn remembering(objects: &[Arc<K>]) -> Self {
+        let known = objects.iter().map(|object| (key(&**object), object.clone())).collect();
+        Objects { known, ..Objects::default() }
+    }
+
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.known.values().cloned().collect()
+    }
+
     /// Whether it changed what [`Objects::iter`] shows.
     pub fn take(&mut self, event: Event<K>) -> bool {
         match event {
@@ -48,7 +59,7 @@ impl<K: ResourceExt> Objects<K> {
     }
 
     pub fn get(&self, key: &(String, String)) -> Option<&K> {
-        self.known.get(key)
+        self.known.get(key).map(AsRef::as_ref)
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &(String, String)> {
@@ -56,7 +67,7 @@ impl<K: ResourceExt> Objects<K> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &K> {
-        self.known.values()
+        self.known.values().map(AsRef::as_ref)
     }
 }
 
@@ -64,9 +75,9 @@ pub fn key<K: ResourceExt>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-fn slim<K: ResourceExt>(mut object: K) -> K {
+fn slim<K: ResourceExt>(mut object: K) -> Arc<K> {
     object.managed_fields_mut().clear();
-    object
+    Arc::new(object)
 }
 
 #[cfg(test)]

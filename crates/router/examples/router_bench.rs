@@ -4,17 +4,21 @@
 //! proxies are processes of their own, so that their CPU time can be read from /proc. Without nginx (Debian's
 //! `nginx-light`) only the router is measured.
 
+#[path = "../../network/examples/dns_bench/process.rs"]
+mod process;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use minik8s_router::proxy::{Client, Shared, Worker};
 use minik8s_router::table::{Objects, build};
+use process::{Process, free_port, is_installed, median, verdict};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +26,9 @@ use tokio_util::sync::CancellationToken;
 
 const CONNECTIONS: usize = 32;
 const WARM_UP: Duration = Duration::from_millis(500);
-const MEASURED: Duration = Duration::from_secs(3);
+const MEASURED: Duration = Duration::from_millis(1500);
+/// In turns, so that what else the machine does hits both.
+const ROUNDS: usize = 3;
 const REQUEST: &[u8] =
     b"GET /api/items?id=7 HTTP/1.1\r\nhost: bench.example\r\nuser-agent: bench\r\naccept: */*\r\n\r\n";
 const ANSWER: &[u8] =
@@ -46,19 +52,29 @@ async fn compare() -> Result<()> {
     let _backend = Process::start(Command::new(&me).args(["backend", &back.to_string()]))?;
     let router =
         Process::start(Command::new(&me).args(["router", &own.to_string(), &format!("127.0.0.1:{back}")]))?;
-    let ours = measure("router", own, router.0.id()).await?;
-    if Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_err() {
+    let nginx = match is_installed("nginx", "-v") {
+        true => {
+            Some(Process::start(Command::new("nginx").arg("-c").arg(nginx_conf(dir.path(), theirs, back)?))?)
+        }
+        false => None,
+    };
+    let (mut ours, mut others) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        ours.push(measure("router", own, &router).await?);
+        if let Some(nginx) = &nginx {
+            others.push(measure("nginx", theirs, nginx).await?);
+        }
+    }
+    if others.is_empty() {
         println!("nginx is not installed: nothing to compare with");
         return Ok(());
     }
-    let nginx = Process::start(Command::new("nginx").arg("-c").arg(nginx_conf(dir.path(), theirs, back)?))?;
-    let theirs = measure("nginx", theirs, nginx.0.id()).await?;
-    println!("router / nginx: {:.2}", ours / theirs);
+    verdict("router: CPU per request, as a multiple of nginx's", median(ours) / median(others), "", 1.0);
     Ok(())
 }
 
 /// Microseconds of CPU per request.
-async fn measure(name: &str, port: u16, pid: u32) -> Result<f64> {
+async fn measure(name: &str, port: u16, server: &Process) -> Result<f64> {
     wait_for(port).await?;
     let count = Arc::new(AtomicU64::new(0));
     let mut clients = tokio::task::JoinSet::new();
@@ -66,10 +82,10 @@ async fn measure(name: &str, port: u16, pid: u32) -> Result<f64> {
         clients.spawn(client(port, count.clone()));
     }
     tokio::time::sleep(WARM_UP).await;
-    let (requests, cpu, began) = (count.load(Ordering::Relaxed), cpu(pid)?, Instant::now());
+    let (requests, cpu, began) = (count.load(Ordering::Relaxed), server.cpu()?, Instant::now());
     tokio::time::sleep(MEASURED).await;
     let requests = count.load(Ordering::Relaxed) - requests;
-    let (used, took) = (self::cpu(pid)? - cpu, began.elapsed());
+    let (used, took) = (server.cpu()? - cpu, began.elapsed());
     ensure!(clients.try_join_next().is_none(), "{name}: a request failed");
     ensure!(requests > 0, "{name} answers nothing");
     let each = used.as_secs_f64() * 1e6 / requests as f64;
@@ -176,27 +192,6 @@ http {{
     Ok(path)
 }
 
-/// Ended by its id when dropped.
-struct Process(Child);
-
-impl Process {
-    fn start(command: &mut Command) -> Result<Self> {
-        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        Ok(Process(started.with_context(|| format!("{command:?}"))?))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 async fn wait_for(port: u16) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(5);
     while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
@@ -204,12 +199,4 @@ async fn wait_for(port: u16) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())
-}
-
-/// User and system time of a process, in hundredths of a second as the kernel counts.
-fn cpu(pid: u32) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat.rsplit(") ").next().context("a stat line")?.split(' ').collect();
-    let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-    Ok(Duration::from_millis(ticks * 10))
 }

@@ -2,8 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::table::Objects;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -20,6 +24,10 @@ pub struct Config {
     pub cluster_domain: String,
     /// The node's hosts file, which gets a block of our own.
     pub hosts_file: PathBuf,
+    /// What was known when an agent last ran here.
+    pub known: Option<Objects>,
+    /// Is told what is known now, to be kept for the next run.
+    pub memory: watch::Sender<Arc<Objects>>,
     /// Tells this agent's block from those of other agents on the host.
     pub instance: String,
     /// Ends [`run`](crate::run): no new connections, and those that are open may finish their request.

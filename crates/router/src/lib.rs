@@ -10,6 +10,7 @@
 
 mod config;
 mod hosts;
+mod known;
 mod listen;
 mod metrics;
 pub mod proxy;

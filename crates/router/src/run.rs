@@ -25,7 +25,7 @@ use crate::listen::{Workers, listen};
 use crate::proxy::Shared;
 use crate::sources::{Name, Source};
 use crate::table::{Objects, build};
-use crate::{Certificates, Config, HostsFile};
+use crate::{Certificates, Config, HostsFile, Table};
 
 /// Events come in groups: a Service and its slices, the pods of a Deployment.
 const GATHER: Duration = Duration::from_millis(5);
@@ -47,6 +47,21 @@ impl Router {
     pub fn metrics(&self) -> String {
         self.shared.metrics.page()
     }
+
+    /// For the next request, and for the names that lead here.
+    fn apply(&self, table: Table, hosts_file: &HostsFile, config: &Config) {
+        if **self.shared.table.borrow() == table {
+            return;
+        }
+        debug!(names = table.names().len(), "applied a new routing table");
+        if **self.names.borrow() != *table.names() {
+            self.names.send_replace(Arc::new(table.names().clone()));
+        }
+        if let Err(error) = hosts_file.write(table.names(), config.node_ip) {
+            error!(%error, "this node does not resolve names of DNS objects: cannot write {}", config.hosts_file.display());
+        }
+        self.shared.table.send_replace(Arc::new(table));
+    }
 }
 
 /// Routes requests until it is told to stop. Fails only if this machine cannot start threads.
@@ -57,6 +72,9 @@ pub async fn run(client: Client, config: Config, router: Arc<Router>) -> io::Res
     let mut watched = Watched::start(&client);
     let hosts_file = HostsFile::new(&config.hosts_file, &config.instance);
     let mut problems = Vec::new();
+    if let Some(known) = &config.known {
+        router.apply(build(known, &config.cluster_domain), &hosts_file, &config);
+    }
     loop {
         tokio::select! {
             () = config.stop.cancelled() => return Ok(()),
@@ -64,6 +82,7 @@ pub async fn run(client: Client, config: Config, router: Arc<Router>) -> io::Res
         }
         let Some(objects) = watched.objects() else { continue };
         let table = build(&objects, &config.cluster_domain);
+        config.memory.send_replace(Arc::new(objects));
         let secrets = watched.secrets(table.certificates().values());
         let (certificates, found) = Certificates::build(table.certificates(), &secrets);
         if found != problems {
@@ -71,17 +90,7 @@ pub async fn run(client: Client, config: Config, router: Arc<Router>) -> io::Res
             problems = found;
         }
         router.shared.certificates.send_replace(Arc::new(certificates));
-        if **router.shared.table.borrow() == table {
-            continue;
-        }
-        debug!(names = table.names().len(), "applied a new routing table");
-        if **router.names.borrow() != *table.names() {
-            router.names.send_replace(Arc::new(table.names().clone()));
-        }
-        if let Err(error) = hosts_file.write(table.names(), config.node_ip) {
-            error!(%error, "this node does not resolve names of DNS objects: cannot write {}", config.hosts_file.display());
-        }
-        router.shared.table.send_replace(Arc::new(table));
+        router.apply(table, &hosts_file, &config);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use minik8s_runtime::{Action, Plan};
+use minik8s_runtime::{Action, Plan, owner_reference};
 
 use super::backend::{Backend, Port};
 use super::{HEADLESS, MANAGED_BY, Observed};
@@ -61,6 +61,8 @@ fn endpoints(service: &Service, backends: &[Backend]) -> Endpoints {
             namespace: service.metadata.namespace.clone(),
             labels: Some(labels),
             annotations,
+            // They go with the Service.
+            owner_references: Some(vec![owner_reference(service)]),
             ..ObjectMeta::default()
         },
         subsets: Some(subsets(&live[..live.len().min(MOST_ADDRESSES)])).filter(|s| !s.is_empty()),

@@ -19,10 +19,10 @@ use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches, key_of};
 use crate::pods;
 
 /// Who made a slice.
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// Which Service a slice is of.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
 pub struct ServiceEndpoints;
@@ -92,6 +92,11 @@ fn selector(service: &Service) -> Option<Selector> {
     Some(Selector::equal(Some(selector)))
 }
 
+/// Whether pods are looked for: else somebody writes the endpoints by hand.
+pub(crate) fn has_selector(service: &Service) -> bool {
+    service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_some_and(|selector| !selector.is_empty())
+}
+
 fn services_for(caches: &Caches, pod: &Pod) -> Vec<Key> {
     let services = caches.of::<Service>().in_namespace(pod.metadata.namespace.as_deref().unwrap_or(""));
     let matching =
@@ -99,7 +104,7 @@ fn services_for(caches: &Caches, pod: &Pod) -> Vec<Key> {
     matching.map(|service| key_of(&**service)).collect()
 }
 
-fn service_of(slice: &EndpointSlice) -> Option<Key> {
+pub(crate) fn service_of(slice: &EndpointSlice) -> Option<Key> {
     let name = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?;
     Some(Key::new(slice.metadata.namespace.as_deref().unwrap_or(""), &**name))
 }

@@ -1,7 +1,8 @@
 //! From pods to slices and Endpoints.
 
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::Plan;
+use minik8s_runtime::{Notice, Plan};
 
 use super::backend::{Backend, Family};
 use super::{Observed, legacy, slices};
@@ -28,7 +29,22 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
             legacy::reconcile(seen, &backends, &mut plan);
         }
     }
+    // Said when the endpoints change, not whenever somebody looks.
+    if pods.is_empty() && !plan.actions.is_empty() {
+        plan.notice(nobody(&seen.service));
+    }
     plan
+}
+
+fn nobody(service: &Service) -> Notice {
+    let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    let labels = selector.into_iter().flatten().map(|(key, value)| format!("{key}={value}"));
+    let labels = labels.collect::<Vec<_>>().join(",");
+    let message = format!(
+        "no pod has the labels {labels}: connections are refused until there is one; \
+         compare with `kubectl get pods --show-labels`"
+    );
+    Notice::normal(service, "NoPods", message)
 }
 
 /// When a pod last changed in a way that Services see.

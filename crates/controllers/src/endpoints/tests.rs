@@ -108,6 +108,22 @@ fn without_pods_there_is_one_empty_slice() {
 }
 
 #[test]
+fn whoever_selects_nothing_hears_of_it_once() {
+    let seen = |slices: Vec<Arc<EndpointSlice>>, endpoints: Option<Arc<Endpoints>>| {
+        let (service, zones) = (Arc::new(service(json!({}))), HashMap::new());
+        Observed { service, pods: Vec::new(), zones, slices, endpoints }
+    };
+    let plan = ServiceEndpoints.plan(&seen(Vec::new(), None), Timestamp::UNIX_EPOCH);
+    assert_eq!(plan.notices.len(), 1);
+    assert!(plan.notices[0].message.starts_with("no pod has the labels app=web: "), "{:?}", plan.notices);
+    let mut simulation = simulate(&service(json!({})), &[]);
+    simulation.settle().unwrap();
+    let slices = simulation.world.list::<EndpointSlice>().into_iter().map(Arc::new).collect();
+    let endpoints = simulation.world.list::<Endpoints>().into_iter().map(Arc::new).next();
+    assert_eq!(ServiceEndpoints.plan(&seen(slices, endpoints), Timestamp::UNIX_EPOCH).notices, []);
+}
+
+#[test]
 fn services_without_selector_are_left_alone() {
     for change in [json!({"selector": null}), json!({"type": "ExternalName"})] {
         let mut simulation = simulate(&service(change), &[pod("a", "10.0.0.1", true, 80)]);

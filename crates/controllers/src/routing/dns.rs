@@ -11,6 +11,8 @@ use minik8s_api::dns::{ACCEPTED, Dns, DnsPathStatus, DnsStatus, READY};
 use minik8s_api::routing::{Claim, Owner, claims_of_dns, claims_of_ingress, endpoints, serves, service_of};
 use minik8s_runtime::{Caches, Controller, Key, Notice, Plan, Watches, key_of};
 
+use super::conflict::{accepted, owner_before, shown};
+
 pub struct DnsStatuses;
 
 pub struct Observed {
@@ -119,12 +121,10 @@ impl Controller for DnsStatuses {
 }
 
 impl Observed {
-    /// Whoever has the claim's place and is older than this object.
     fn owner_before(&self, claim: &Claim<'_>) -> Option<Owner<'_>> {
         let of_dns = self.others.iter().flat_map(|dns| claims_of_dns(dns));
         let of_ingresses = self.ingresses.iter().flat_map(|ingress| claims_of_ingress(ingress));
-        let same = of_dns.chain(of_ingresses).filter(|other| other.place() == claim.place());
-        same.map(|other| other.owner).filter(|owner| *owner < claim.owner).min()
+        owner_before(claim, of_dns.chain(of_ingresses))
     }
 
     fn path(&self, claim: &Claim<'_>, conflict: Option<&Owner<'_>>) -> DnsPathStatus {
@@ -158,15 +158,6 @@ impl Observed {
     }
 }
 
-/// Which places belong to others, in one sentence.
-fn accepted(claims: &[Claim<'_>], conflicts: &[Option<Owner<'_>>]) -> Result<(), String> {
-    let taken = claims.iter().zip(conflicts).filter_map(|(claim, owner)| Some((claim, owner.as_ref()?)));
-    let said: Vec<String> = taken
-        .map(|(claim, owner)| format!("{}{} belongs to the older {}", claim.host, claim.path, shown(owner)))
-        .collect();
-    if said.is_empty() { Ok(()) } else { Err(said.join("; ")) }
-}
-
 fn ready(paths: &[DnsPathStatus]) -> Result<(&'static str, String), (&'static str, String)> {
     let count = paths.iter().filter(|path| path.ready).count();
     if count == paths.len() {
@@ -176,10 +167,6 @@ fn ready(paths: &[DnsPathStatus]) -> Result<(&'static str, String), (&'static st
     let message =
         format!("{count} of {} paths lead to a Service that answers: {}", paths.len(), problems.join("; "));
     Err(("PathsNotReady", message))
-}
-
-fn shown(owner: &Owner<'_>) -> String {
-    format!("{} {}/{}", owner.kind, owner.namespace, owner.name)
 }
 
 fn with_host(caches: &Caches, hosts: &[&str]) -> Vec<Key> {

@@ -1,4 +1,5 @@
-//! The addresses in the status of Ingresses: those of the nodes, whose routers all answer.
+//! The addresses in the status of Ingresses: those of the nodes, whose routers all answer. An Ingress has no
+//! conditions: that a place belongs to an older object is told by an event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,8 +9,11 @@ use k8s_openapi::api::networking::v1::{
     Ingress, IngressClass, IngressLoadBalancerIngress, IngressLoadBalancerStatus, IngressStatus,
 };
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::routing::serves;
-use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
+use minik8s_api::dns::Dns;
+use minik8s_api::routing::{claims_of_dns, claims_of_ingress, serves};
+use minik8s_runtime::{Caches, Controller, Key, Notice, Plan, Watches, key_of};
+
+use super::conflict::{accepted, owner_before};
 
 pub struct IngressStatuses;
 
@@ -19,6 +23,9 @@ pub struct Observed {
     ours: bool,
     /// Addresses of ready nodes.
     addresses: BTreeSet<String>,
+    /// Others that the router answers for, and that have a host in common with this one.
+    others: Vec<Arc<Ingress>>,
+    dns: Vec<Arc<Dns>>,
 }
 
 impl Controller for IngressStatuses {
@@ -31,6 +38,7 @@ impl Controller for IngressStatuses {
 
     fn watch(&self, watches: &Watches<Key>) {
         watches.own::<Ingress>();
+        watches.needs::<Dns>();
         watches.on::<IngressClass>(|caches, _| everyone(caches));
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Node>(move |old, new| {
@@ -46,7 +54,17 @@ impl Controller for IngressStatuses {
         let ours = serves(&ingress, classes.iter().map(AsRef::as_ref));
         let nodes = caches.of::<Node>().list();
         let addresses = nodes.iter().filter_map(|node| address(node)).map(str::to_owned).collect();
-        Some(Observed { ingress, ours, addresses })
+        let claims = claims_of_ingress(&ingress);
+        let shares = |host: &str| claims.iter().any(|claim| claim.host == host);
+        let mut others = caches.of::<Ingress>().list();
+        others.retain(|other| {
+            key_of(&**other) != *key
+                && claims_of_ingress(other).iter().any(|claim| shares(claim.host))
+                && serves(other, classes.iter().map(AsRef::as_ref))
+        });
+        let mut dns = caches.of::<Dns>().list();
+        dns.retain(|dns| dns.paths().any(|(host, _)| shares(host)));
+        Some(Observed { ours, addresses, others, dns, ingress: ingress.clone() })
     }
 
     fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
@@ -54,6 +72,9 @@ impl Controller for IngressStatuses {
         // The status of an Ingress that is another controller's is that controller's.
         if !seen.ours || seen.ingress.metadata.deletion_timestamp.is_some() {
             return plan;
+        }
+        if let Err(message) = seen.accepted() {
+            plan.notice(Notice::warning(&*seen.ingress, "Conflict", message));
         }
         let entry = |ip: &String| IngressLoadBalancerIngress { ip: Some(ip.clone()), ..Default::default() };
         let wanted: Vec<_> = seen.addresses.iter().map(entry).collect();
@@ -66,6 +87,23 @@ impl Controller for IngressStatuses {
             plan.status(&*seen.ingress, new);
         }
         plan
+    }
+}
+
+impl Observed {
+    #[cfg(test)]
+    pub(super) fn of(ingress: Arc<Ingress>, others: Vec<Arc<Ingress>>) -> Self {
+        Observed { ingress, ours: true, addresses: BTreeSet::new(), others, dns: Vec::new() }
+    }
+
+    fn accepted(&self) -> Result<(), String> {
+        let claims = claims_of_ingress(&self.ingress);
+        let others = || {
+            let of_ingresses = self.others.iter().flat_map(|ingress| claims_of_ingress(ingress));
+            of_ingresses.chain(self.dns.iter().flat_map(|dns| claims_of_dns(dns)))
+        };
+        let conflicts: Vec<_> = claims.iter().map(|claim| owner_before(claim, others())).collect();
+        accepted(&claims, &conflicts)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! The router on each node decides by the same rules ([`minik8s_api::routing`]); nothing here routes.
 
+mod conflict;
 mod dns;
 mod ingress;
 #[cfg(test)]

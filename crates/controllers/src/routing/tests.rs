@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
+use k8s_openapi::jiff::Timestamp;
 use minik8s_api::dns::{ACCEPTED, Dns, READY};
-use minik8s_runtime::Key;
 use minik8s_runtime::testing::{Simulation, World, check_convergence};
+use minik8s_runtime::{Controller, Key};
 use serde_json::{Value, json};
 
 use super::{DnsStatuses, IngressStatuses};
@@ -138,4 +141,26 @@ fn ingresses_are_reached_at_the_ready_nodes() {
         assert_eq!(addresses("ours"), ["10.0.0.1", "10.0.0.2"]);
         assert_eq!(addresses("theirs"), [""; 0]);
     });
+}
+
+#[test]
+fn the_younger_ingress_hears_of_it() {
+    let ingress = |name: &str, created: &str, path: &str| -> Arc<Ingress> {
+        let path = json!({"path": path, "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}});
+        let object = json!({
+            "metadata": {"name": name, "namespace": "ns", "creationTimestamp": format!("2026-01-{created}T00:00:00Z")},
+            "spec": {"rules": [{"host": "h", "http": {"paths": [path]}}]},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    let check = |own: Arc<Ingress>, other: Arc<Ingress>, expected: Option<&str>| {
+        let seen = super::ingress::Observed::of(own, vec![other]);
+        let plan = IngressStatuses.plan(&seen, Timestamp::UNIX_EPOCH);
+        let messages: Vec<&str> = plan.notices.iter().map(|notice| notice.message.as_str()).collect();
+        assert_eq!(messages, expected.into_iter().collect::<Vec<_>>());
+    };
+    let (old, young) = (ingress("old", "01", "/a"), ingress("young", "02", "/a/"));
+    check(young.clone(), old.clone(), Some("h/a belongs to the older Ingress ns/old"));
+    check(old.clone(), young, None);
+    check(ingress("elsewhere", "02", "/b"), old, None);
 }

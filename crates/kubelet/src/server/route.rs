@@ -64,7 +64,7 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
         ["stats", "summary"] => Ok(answer::json(&stats::summary(&sample(context).await?))),
         ["metrics"] => {
             let page = stats::own(&sample(context).await?, &context.operations, stats::Process::measure());
-            Ok(answer::metrics(page))
+            Ok(answer::metrics(page + &context.config.figures.page()))
         }
         ["metrics", "resource"] => Ok(answer::metrics(stats::resource(&sample(context).await?))),
         ["metrics", "node"] => Ok(answer::metrics(stats::Host::read(&context.config.data_dir).page())),

@@ -12,6 +12,8 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 pub struct Lab {
     name: String,
     net: String,
+    /// For server and agents alike.
+    flags: String,
     pub dir: PathBuf,
     _temporary: tempfile::TempDir,
 }
@@ -19,18 +21,33 @@ pub struct Lab {
 impl Lab {
     /// Nodes 1 to `nodes`, of which the first is the server.
     pub fn up(nodes: u32) -> Lab {
+        let lab = Lab::new();
+        lab.run(&["up", &nodes.to_string()]);
+        lab
+    }
+
+    fn new() -> Lab {
         let id = std::process::id();
         let temporary = tempfile::tempdir().unwrap();
-        let lab = Lab {
+        Lab {
             name: format!("l{:x}", id & 0xfffff),
             // Away from the ranges of pods and Services.
             net: format!("172.{}.{}", 18 + (id >> 8) % 12, id & 0xff),
             // Sockets below it must have short paths.
             dir: temporary.path().join("lab"),
+            flags: String::new(),
             _temporary: temporary,
-        };
-        lab.run(&["up", &nodes.to_string()]);
-        lab
+        }
+    }
+
+    /// What every minik8s that is started from now on is told.
+    pub fn set_flags(&mut self, flags: &str) {
+        self.flags = flags.to_owned();
+    }
+
+    /// The network namespace of a node, or of the switch between them (`lan`).
+    pub fn namespace(&self, of: &str) -> PathBuf {
+        PathBuf::from(format!("/run/netns/{}-{of}", self.name))
     }
 
     /// `scripts/lab …`, which must succeed.
@@ -38,11 +55,14 @@ impl Lab {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/lab");
         let output = Command::new(script)
             .args(arguments)
-            .env("MINIK8S", env!("CARGO_BIN_EXE_minik8s"))
+            .env("MINIK8S", binary())
             .env("LAB_NAME", &self.name)
             .env("LAB_NET", &self.net)
             .env("LAB_DIR", &self.dir)
-            .env("LAB_SERVER_FLAGS", "--node-grace 3")
+            .env("LAB_SERVER_FLAGS", format!("--node-grace 3 {}", self.flags))
+            .env("LAB_AGENT_FLAGS", &self.flags)
+            .env("MINIK8S_LOG", "info,access=debug")
+            .env("NO_COLOR", "1")
             .output()
             .unwrap();
         assert!(output.status.success(), "lab {arguments:?}: {}{}", text(&output.stderr), self.logs());
@@ -54,8 +74,13 @@ impl Lab {
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.kubectl_without_limit(&[&["--request-timeout=10s"], arguments].concat())
+    }
+
+    /// For commands that wait for something.
+    pub fn kubectl_without_limit(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(self.dir.join("admin.kubeconfig")).arg("--request-timeout=10s");
+        command.arg("--kubeconfig").arg(self.dir.join("admin.kubeconfig"));
         command.args(arguments).output().unwrap()
     }
 
@@ -94,10 +119,12 @@ impl Lab {
             .collect()
     }
 
+    pub fn log(&self, node: &str) -> String {
+        std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default()
+    }
+
     fn logs(&self) -> String {
-        let log =
-            |node: &str| std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default();
-        format!("\nnode1:\n{}\nnode2:\n{}", log("node1"), log("node2"))
+        format!("\nnode1:\n{}\nnode2:\n{}", self.log("node1"), self.log("node2"))
     }
 
     /// What is left of the lab on this machine.
@@ -119,6 +146,12 @@ impl Drop for Lab {
             self.run(&["down"]);
         }
     }
+}
+
+/// The program: Cargo tells tests where it is, everybody else the environment.
+fn binary() -> String {
+    let told = option_env!("CARGO_BIN_EXE_minik8s").map(str::to_owned);
+    told.or_else(|| std::env::var("MINIK8S").ok()).expect("MINIK8S names the program")
 }
 
 fn text(bytes: &[u8]) -> String {

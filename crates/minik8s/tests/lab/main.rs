@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "the tests of the network use the rest")]
 mod lab;
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The kernel's own notices of changed interfaces and addresses: links that something else took away are put
+//! The kernel's own notices of changed interfaces, addresses and routes: links that something else took away are put
 //! back at once, and nobody has to look every few seconds.
 
 use std::io;
@@ -11,8 +11,8 @@ use nix::sys::socket::{
 };
 use tokio::sync::mpsc;
 
-/// Groups of notices, as bits: interfaces, and IPv4 addresses.
-const GROUPS: u32 = 0x1 | 0x10;
+/// Groups of notices, as bits: interfaces, IPv4 addresses, IPv4 routes.
+const GROUPS: u32 = 0x1 | 0x10 | 0x40;
 const NEW_LINK: u16 = 16;
 const DELETED_LINK: u16 = 17;
 
@@ -37,7 +37,7 @@ impl Notices {
         Ok(Notices(receiver))
     }
 
-    /// Returns after a change of an address or of one of these interfaces. Pods' interfaces come and go all
+    /// Returns after a change of an address, of a route or of one of these interfaces. Pods' interfaces come and go all
     /// the time and mean nothing here.
     pub async fn next(&mut self, interfaces: &[u32]) {
         loop {

@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::notices::Notices;
-use super::{Kernel, KernelError, Me, Owner, Peer, Plan, changes, peers, plan};
+use super::{Kernel, KernelError, Me, Owner, Peer, changes, peers, plan};
 use crate::Config;
+use crate::reports::Reports;
 use crate::watches::Objects;
 
 /// Events come in groups.
@@ -22,10 +23,11 @@ const RETRY: Duration = Duration::from_secs(1);
 pub async fn follow(
     config: &Config,
     events: impl Stream<Item = Result<watcher::Event<Node>, watcher::Error>>,
+    reports: &Reports,
 ) {
     let mut events = std::pin::pin!(events);
     let mut nodes = Objects::<Node>::default();
-    let mut network = PodNetwork::new(config);
+    let mut network = PodNetwork::new(config, reports);
     let mut notices = Notices::open()
         .inspect_err(|error| warn!(%error, "links that others remove are noticed only when a node changes"))
         .ok();
@@ -54,7 +56,8 @@ pub async fn follow(
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 due = None;
                 if let Err(error) = network.update(known.as_deref().unwrap_or_default()).await {
-                    warn!("pods cannot reach all nodes: {error}; trying again");
+                    let message = format!("pods cannot reach those of other nodes: {error}; it is tried again");
+                    reports.about_node("PodNetworkFailed", message);
                     due = Some(Instant::now() + RETRY);
                 }
             }
@@ -71,22 +74,21 @@ async fn next(notices: &mut Option<Notices>, interfaces: &[u32]) {
 
 struct PodNetwork<'a> {
     config: &'a Config,
+    reports: &'a Reports,
     kernel: Kernel,
     owner: Owner,
     /// Those whose changes matter.
     interfaces: Vec<u32>,
-    /// Said already.
-    problems: Plan,
 }
 
 impl<'a> PodNetwork<'a> {
-    fn new(config: &'a Config) -> Self {
+    fn new(config: &'a Config, reports: &'a Reports) -> Self {
         PodNetwork {
             config,
+            reports,
             kernel: Kernel::default(),
             owner: Owner::of(&config.instance),
             interfaces: Vec::new(),
-            problems: Plan::default(),
         }
     }
 
@@ -116,11 +118,9 @@ impl<'a> PodNetwork<'a> {
             info!(nodes = plan.links.routes.len(), "changed the routes to other nodes' pods");
         }
         for (node, problem) in &plan.problems {
-            if self.problems.problems.get(node) != Some(problem) {
-                warn!("pods of this node cannot reach those of node {node}: {problem}");
-            }
+            let message = format!("pods of this node cannot reach those of node {node}: {problem}");
+            self.reports.about_node("NodeUnreachable", message);
         }
-        self.problems = plan;
         let all = self.kernel.interfaces().await?;
         let ours = all.iter().filter(|one| one.ifname == me.uplink.device || one.ifname == self.owner.tunnel);
         self.interfaces = ours.map(|one| one.ifindex).collect();

@@ -7,6 +7,8 @@ use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use super::Listing;
+
 #[derive(Debug, Error)]
 pub enum NftError {
     #[error("cannot run nft: install the package nftables")]
@@ -24,8 +26,20 @@ pub struct Nft;
 impl Nft {
     /// Applies all of the text or nothing.
     pub async fn apply(&self, text: &str) -> Result<(), NftError> {
+        self.run(&["-f", "-"], text).await.map(drop)
+    }
+
+    /// What the table has now; nothing if there is no such table.
+    pub async fn list(&self, table: &str) -> Result<Listing, NftError> {
+        // Listing a table that is not there would fail: it is made, as it is before any rule.
+        self.apply(&format!("table ip {table}\n")).await?;
+        let text = self.run(&["list", "table", "ip", table], "").await?;
+        Ok(Listing::parse(&String::from_utf8_lossy(&text)))
+    }
+
+    async fn run(&self, arguments: &[&str], text: &str) -> Result<Vec<u8>, NftError> {
         let mut command = Command::new("nft");
-        command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => NftError::Missing(error),
             _ => NftError::Broken(error),
@@ -39,7 +53,7 @@ impl Nft {
         let ((), output) = tokio::join!(write, child.wait_with_output());
         let output = output.map_err(NftError::Broken)?;
         if output.status.success() {
-            return Ok(());
+            return Ok(output.stdout);
         }
         Err(refusal(text, &String::from_utf8_lossy(&output.stderr)))
     }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use minik8s_network::proxy::{
-    Book, Routes, Ruleset, StaleFlow, Table, diff, forget_flows_in, plan, ruleset, stale_flows,
+    Book, Change, Listing, Routes, Ruleset, StaleFlow, Table, diff, forget_flows_in, plan, ruleset,
+    stale_flows,
 };
 use serde_json::{Value, json};
 
@@ -106,6 +107,56 @@ fn how_endpoints_are_picked() {
     let answers = lab.ask("out", VIP, 80, 6);
     let names = names(&answers);
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{answers:?}");
+}
+
+/// What an agent that starts finds, and what it would change.
+fn change_from_what_is_there(lab: &Lab, wanted: &Ruleset) -> Change {
+    let listing = lab.run("node", &["nft", "list", "table", "ip", "minik8s-test"]);
+    let found = Listing::parse(&listing).into_ruleset(wanted).expect("maps of our types");
+    diff(&found, wanted).expect("maps of our types")
+}
+
+#[test]
+fn a_new_start_finds_what_is_there() {
+    let Some(lab) = lab() else { return };
+    let turns = json!({"minik8s.io/balance": "round-robin"});
+    let sticky = json!({"sessionAffinity": "ClientIP"});
+    let local = json!({"externalTrafficPolicy": "Local", "internalTrafficPolicy": "Local", "externalIPs": ["203.0.113.7"]});
+    let guarded =
+        json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["192.0.2.0/24", "198.51.100.7/32"]});
+    let states: Vec<Ruleset> = [
+        rules(json!({}), json!({}), BOTH),
+        rules(json!({}), turns.clone(), BOTH),
+        rules(sticky.clone(), json!({}), BOTH),
+        rules(local, json!({}), &["10.244.0.2@b", "10.244.0.3"]),
+        rules(guarded, json!({}), BOTH),
+        rules(json!({}), json!({}), &[]),
+    ]
+    .into();
+    lab.nft("node", &states[0].to_string());
+    // From each to each other: only the difference is applied, and leaves none.
+    for (index, wanted) in states.iter().chain(states.iter().rev()).enumerate() {
+        let change = change_from_what_is_there(&lab, wanted);
+        lab.nft("node", &change.to_string());
+        assert_eq!(
+            change_from_what_is_there(&lab, wanted).to_string(),
+            "",
+            "after change {index}:\n{change}"
+        );
+    }
+    // So turns go on where they were, and clients stay where they are.
+    lab.nft("node", &states[1].to_string());
+    let mut answers = lab.ask("out", VIP, 80, 3);
+    lab.nft("node", &change_from_what_is_there(&lab, &states[1]).to_string());
+    answers.extend(lab.ask("out", VIP, 80, 3));
+    assert!(names(&answers).windows(2).all(|pair| pair[0] != pair[1]), "{answers:?}");
+    lab.nft("node", &states[2].to_string());
+    let mut answers = lab.ask("out", VIP, 80, 1);
+    for _ in 0..12 {
+        lab.nft("node", &change_from_what_is_there(&lab, &states[2]).to_string());
+        answers.extend(lab.ask("out", VIP, 80, 1));
+    }
+    assert!(names(&answers).iter().all(|name| *name == names(&answers)[0]), "{answers:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use minik8s_api::routing::{
 use super::{Backend, Host, Route, Table};
 
 /// All that a table is made of.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Objects {
     pub dns: Vec<Arc<Dns>>,
     pub ingresses: Vec<Arc<Ingress>>,

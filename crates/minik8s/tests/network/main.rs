@@ -1,0 +1,81 @@
+//! The network of two nodes, each with its own containerd and agent: pods, Services, names, host names and paths, and
+//! what faults do to them. Needs root, containerd, nft and kubectl.
+//!
+//! One chapter after another in one lab: to start it is what takes time. `CHAPTERS=names` runs those whose names
+//! contain the word.
+
+#![allow(clippy::unwrap_used)]
+
+mod api_server;
+mod conflicts;
+mod dns;
+mod faults;
+mod forwarding;
+#[allow(dead_code, reason = "the tests of the lab use the rest")]
+#[path = "../lab/lab.rs"]
+mod lab;
+mod load;
+mod names;
+mod place;
+mod pods;
+mod service_types;
+mod services;
+mod updates;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use world::World;
+
+type Chapter = fn(&mut World);
+
+const CHAPTERS: &[(&str, Chapter)] = &[
+    ("pods_reach_pods", pods::pods_reach_pods),
+    ("addresses_stay", pods::addresses_stay),
+    ("everybody_reaches_a_service", services::everybody_reaches_a_service),
+    ("nobody_there_is_refused_at_once", services::nobody_there_is_refused_at_once),
+    ("policies_keep_traffic_on_the_node", services::policies_keep_traffic_on_the_node),
+    ("balancers_and_external_addresses", services::balancers_and_external_addresses),
+    ("clients_stay_or_take_turns", services::clients_stay_or_take_turns),
+    ("endpoints_come_and_go", services::endpoints_come_and_go),
+    ("endpoints_follow_pods", service_types::endpoints_follow_pods),
+    ("endpoints_by_hand", service_types::endpoints_by_hand),
+    ("endpoints_come_soon", service_types::endpoints_come_soon),
+    ("one_port_two_protocols", service_types::one_port_two_protocols),
+    ("a_service_changes_its_type", service_types::a_service_changes_its_type),
+    ("the_api_server_is_a_service", api_server::the_api_server_is_a_service),
+    ("the_api_server_is_a_way_in", api_server::the_api_server_is_a_way_in),
+    ("host_ports", api_server::host_ports),
+    ("names", names::names),
+    ("hosts_and_paths", forwarding::hosts_and_paths),
+    ("what_cannot_work_says_so", conflicts::what_cannot_work_says_so),
+    ("rolling_update", updates::rolling_update),
+    ("killed_agents", faults::killed_agents),
+    ("nobody_answers", faults::nobody_answers),
+    ("a_cut_node", faults::a_cut_node),
+    ("pods_reach_pods_through_a_tunnel", pods::pods_reach_pods_through_a_tunnel),
+];
+
+#[test]
+fn the_network_of_two_nodes() {
+    let wanted = std::env::var("CHAPTERS").unwrap_or_default();
+    let begun = Instant::now();
+    let mut world = World::start();
+    services::make(&mut world);
+    eprintln!("start: {:?}", begun.elapsed());
+    let mut failed = Vec::new();
+    for (name, chapter) in CHAPTERS {
+        if wanted.split(',').any(|part| name.contains(part)) {
+            let begun = Instant::now();
+            // One that fails does not keep the others from being tried.
+            match catch_unwind(AssertUnwindSafe(|| chapter(&mut world))) {
+                Ok(()) => eprintln!("{name}: {:?}", begun.elapsed()),
+                Err(_) => failed.push(*name),
+            }
+        }
+    }
+    assert_eq!(failed, [""; 0], "chapters that failed");
+    world.lab.run(&["down"]);
+    assert_eq!(world.lab.traces(), [""; 0], "the lab left something behind");
+}

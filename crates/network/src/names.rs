@@ -1,0 +1,80 @@
+//! The resolver beside the rules of Services, and what it knows.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::error;
+
+use crate::backends::{Backends, Key};
+use crate::dns::{Resolver, Upstreams, Zone, follow_hosts, records};
+use crate::proxy::{Balance, Frontend, Pick, Protocol, Route, Routes};
+use crate::{Config, Dns};
+
+/// Ended when dropped.
+pub struct Names {
+    dns: Dns,
+    endpoint: SocketAddrV4,
+    zone: Arc<RwLock<Zone>>,
+    _task: AbortOnDropHandle<()>,
+    _hosts: Option<AbortOnDropHandle<()>>,
+}
+
+impl Names {
+    /// Services work without names, too: `None` if there is no resolver.
+    pub async fn start(config: &Config) -> Option<Self> {
+        let dns = config.dns.clone()?;
+        let zone = Arc::new(RwLock::new(Zone::new(&dns.domain)));
+        let conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let upstreams = Upstreams::parse(&conf, dns.address.into());
+        // The rules of a former run lead to the same port: names work before the API server answers.
+        let port = preferred_port(&config.instance);
+        let bound =
+            Resolver::bind((config.node_ip, port), config.cluster_cidr, zone.clone(), upstreams).await;
+        match bound.and_then(|resolver| Ok((resolver.port()?, resolver))) {
+            Ok((port, resolver)) => {
+                let endpoint = SocketAddrV4::new(config.node_ip, port);
+                let task = AbortOnDropHandle::new(tokio::spawn(resolver.serve()));
+                let hosts =
+                    config.hosts.clone().map(|hosts| follow_hosts(hosts, zone.clone(), config.node_ip));
+                let hosts = hosts.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
+                Some(Names { dns, endpoint, zone, _task: task, _hosts: hosts })
+            }
+            Err(error) => {
+                error!(%error, "pods of this node cannot resolve names: cannot listen on {}", config.node_ip);
+                None
+            }
+        }
+    }
+
+    pub fn update(&self, backends: &Backends, changed: &BTreeSet<Key>) {
+        let mut zone = self.zone.write();
+        let domain = zone.domain().to_owned();
+        for service in changed {
+            let object = backends.service(service);
+            let records = object.map(|object| records(object, backends.slices(service), &domain));
+            zone.put(service, records.unwrap_or_default());
+        }
+        zone.set_complete();
+    }
+
+    /// The cluster's DNS address leads to this node's resolver, whatever a Service there says.
+    pub fn routes(&self) -> Routes {
+        let frontends = [Protocol::Tcp, Protocol::Udp].map(|protocol| {
+            let inside = Balance { pick: Pick::Random, endpoints: [self.endpoint].into() };
+            let frontend = Frontend::Address(self.dns.address, protocol, 53);
+            (frontend, Route { inside, outside: None, only_from: None })
+        });
+        Routes { frontends: frontends.into(), ..Routes::default() }
+    }
+}
+
+/// Below the range that the kernel gives to clients, and another one for each agent of a machine.
+fn preferred_port(instance: &str) -> u16 {
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 10_000;
+    let number = u32::from_str_radix(instance, 16).unwrap_or_default();
+    (FIRST + number % COUNT) as u16
+}

@@ -1,0 +1,142 @@
+//! The rules of Services in the kernel, kept in step with what is known of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use ipnet::Ipv4Net;
+use k8s_openapi::api::core::v1::Service;
+use tracing::debug;
+
+use crate::Config;
+use crate::backends::{Backends, Key};
+use crate::names::Names;
+use crate::ports::{Port, keep_own, listened, node_ports};
+use crate::proxy::{
+    Book, Nft, NftError, Routes, Table, diff, forget_flows, plan_service, ruleset, stale_flows,
+    stale_flows_between,
+};
+use crate::reports::Reports;
+
+pub struct ServiceRules {
+    node: String,
+    table_name: String,
+    cluster: Ipv4Net,
+    nft: Nft,
+    book: Book,
+    /// Services whose routes are to be looked at again.
+    waiting: BTreeSet<Key>,
+    /// What the kernel has; `None` if that is not known.
+    table: Option<Table>,
+    /// What is there could not be changed into what is wanted.
+    must_replace: bool,
+    own_ports: BTreeSet<u16>,
+    /// Ports of the node by the Services that take them: looked at when they change.
+    node_ports: BTreeMap<Key, BTreeSet<Port>>,
+    reports: Arc<Reports>,
+}
+
+impl ServiceRules {
+    pub fn new(config: &Config, reports: Arc<Reports>) -> Self {
+        ServiceRules {
+            node: config.node_name.clone(),
+            table_name: config.table(),
+            cluster: config.cluster_cidr,
+            nft: Nft,
+            book: Book::default(),
+            waiting: BTreeSet::new(),
+            table: None,
+            must_replace: false,
+            own_ports: config.own_ports.clone(),
+            node_ports: BTreeMap::new(),
+            reports,
+        }
+    }
+
+    /// Whether the kernel has no rules of a former run. Fails where there can be no rules at all.
+    pub async fn is_bare(&self) -> Result<bool, NftError> {
+        Ok(self.nft.list(&self.table_name).await?.is_empty())
+    }
+
+    pub fn note(&mut self, changed: BTreeSet<Key>) {
+        self.waiting.extend(changed);
+    }
+
+    pub async fn apply(&mut self, backends: &Backends, names: Option<&Names>) -> Result<(), NftError> {
+        for service in std::mem::take(&mut self.waiting) {
+            let object = backends.service(&service);
+            let mut routes = object.map(|object| plan_service(object, backends.slices(&service), &self.node));
+            if let (Some(object), Some(routes)) = (object, &mut routes) {
+                self.check_ports(&service, object, routes);
+            }
+            self.book.put(&service, routes.unwrap_or_default());
+        }
+        if let Some(names) = names {
+            // Before all Services, by name.
+            self.book.put(&(String::new(), String::new()), names.routes());
+        }
+        let changes = self.book.take_changes();
+        let Some(mut table) = self.table.take() else { return self.load().await };
+        if !changes.is_empty() {
+            let started = Instant::now();
+            self.nft.apply(&table.change(&changes).to_string()).await?;
+            debug!(frontends = changes.frontends.len(), took = ?started.elapsed(), "changed the rules of Services");
+        }
+        self.table = Some(table);
+        forget_flows(&stale_flows(&changes)).await;
+        Ok(())
+    }
+
+    /// Leaves the node its own ports, and tells of others that somebody listens on.
+    fn check_ports(&mut self, service: &Key, object: &Service, routes: &mut Routes) {
+        let node = &self.node;
+        for (protocol, port) in keep_own(routes, object, &self.own_ports) {
+            let message = format!(
+                "port {port}/{protocol} of node {node} is the node's own, so connections to it do not reach this \
+                 Service; use another port"
+            );
+            self.reports.about_service(object, "PortReserved", message);
+        }
+        let wanted: BTreeSet<Port> = node_ports(routes, object).collect();
+        let known = match wanted.is_empty() {
+            true => self.node_ports.remove(service).unwrap_or_default(),
+            false => self.node_ports.insert(service.clone(), wanted.clone()).unwrap_or_default(),
+        };
+        if wanted.is_subset(&known) {
+            return;
+        }
+        for (protocol, port) in listened().intersection(&wanted) {
+            let message = format!(
+                "a program of node {node} listens on port {port}/{protocol}, too; connections to it reach this \
+                 Service: stop the program, or use another port"
+            );
+            self.reports.about_service(object, "PortInUse", message);
+        }
+    }
+
+    /// Makes what is there into what is wanted. Only what differs is touched: connections, counters and clients'
+    /// endpoints stay as they are.
+    async fn load(&mut self) -> Result<(), NftError> {
+        let started = Instant::now();
+        let routes = self.book.routes();
+        let wanted = ruleset(&routes, &self.table_name, self.cluster);
+        let found = match self.must_replace {
+            true => None,
+            false => self.nft.list(&self.table_name).await?.into_ruleset(&wanted),
+        };
+        let change = found.as_ref().and_then(|found| diff(found, &wanted));
+        self.must_replace = true;
+        match change {
+            Some(change) if change.is_empty() => {}
+            Some(change) => self.nft.apply(&change.to_string()).await?,
+            None => self.nft.apply(&wanted.to_string()).await?,
+        }
+        self.must_replace = false;
+        debug!(frontends = routes.frontends.len(), took = ?started.elapsed(), "loaded the rules of Services");
+        self.table = Some(Table::new(&self.table_name, &routes));
+        if let Some(found) = found {
+            forget_flows(&stale_flows_between(&found, &wanted)).await;
+        }
+        Ok(())
+    }
+}
