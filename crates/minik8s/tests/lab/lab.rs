@@ -13,12 +13,18 @@ pub struct Lab {
     name: String,
     net: String,
     pub dir: PathBuf,
+    environment: Vec<(String, String)>,
     _temporary: tempfile::TempDir,
 }
 
 impl Lab {
     /// Nodes 1 to `nodes`, of which the first is the server.
     pub fn up(nodes: u32) -> Lab {
+        Lab::up_with(nodes, &[])
+    }
+
+    /// The same with more that the script is told.
+    pub fn up_with(nodes: u32, environment: &[(&str, &str)]) -> Lab {
         let id = std::process::id();
         let temporary = tempfile::tempdir().unwrap();
         let lab = Lab {
@@ -27,26 +33,37 @@ impl Lab {
             net: format!("172.{}.{}", 18 + (id >> 8) % 12, id & 0xff),
             // Sockets below it must have short paths.
             dir: temporary.path().join("lab"),
+            environment: environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             _temporary: temporary,
         };
         lab.run(&["up", &nodes.to_string()]);
         lab
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// `scripts/lab …`, which must succeed.
+    #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.try_run(arguments);
+        assert!(output.status.success(), "lab {arguments:?}: {}{}", text(&output.stderr), self.logs());
+        text(&output.stdout)
+    }
+
+    pub fn try_run(&self, arguments: &[&str]) -> Output {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/lab");
-        let output = Command::new(script)
+        Command::new(script)
             .args(arguments)
             .env("MINIK8S", env!("CARGO_BIN_EXE_minik8s"))
             .env("LAB_NAME", &self.name)
             .env("LAB_NET", &self.net)
             .env("LAB_DIR", &self.dir)
             .env("LAB_SERVER_FLAGS", "--node-grace 3")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .output()
-            .unwrap();
-        assert!(output.status.success(), "lab {arguments:?}: {}{}", text(&output.stderr), self.logs());
-        text(&output.stdout)
+            .unwrap()
     }
 
     pub fn address(&self, node: u32) -> String {
@@ -95,9 +112,12 @@ impl Lab {
     }
 
     fn logs(&self) -> String {
-        let log =
-            |node: &str| std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default();
-        format!("\nnode1:\n{}\nnode2:\n{}", log("node1"), log("node2"))
+        let log = |node: &str| {
+            let log = std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            lines[lines.len().saturating_sub(200)..].join("\n")
+        };
+        ["node1", "node2", "node3"].map(|node| format!("\n{node}:\n{}", log(node))).concat()
     }
 
     /// What is left of the lab on this machine.
