@@ -4,6 +4,7 @@
 #   make down    stop that cluster and its pods (its data stays; `make purge` removes it)
 #   make test    set up this machine and run every check and test
 #   make bench   measure, against real peers where there are any
+#   make chaos [SEED=n] [MINUTES=n]   break a cluster of three nodes at random for minutes, then check every promise
 #   make lab NODES=3   a cluster of several nodes on this machine; `make lab-down` removes every trace
 #   make images  build the small container images that tests and examples use
 
@@ -16,7 +17,7 @@ export PORT ?= 6443
 export SERVER_FLAGS ?=
 BINARY := target/release/minik8s
 
-.PHONY: help setup build up down purge lab lab-down test lint bench images
+.PHONY: help setup build up down purge lab lab-down test chaos lint bench images
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -52,6 +53,11 @@ lint: setup
 
 test: lint
 	@scripts/test
+
+# The same test that `make test` runs for half a minute.
+chaos: setup
+	CHAOS_SEED=$(or $(SEED),$(shell date +%s)) CHAOS_MINUTES=$(or $(MINUTES),10) \
+	  cargo test --locked -p minik8s --test chaos -- --nocapture --exact chaos
 
 bench: build
 	@scripts/setup --bench

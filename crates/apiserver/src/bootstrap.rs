@@ -4,7 +4,8 @@
 //! Run at every start: it makes what is missing and repairs the rules that carry `autoupdate`, and leaves
 //! everything else as the users want it.
 
-use std::net::IpAddr;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use minik8s_api::routing;
 use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
@@ -98,7 +99,8 @@ async fn ensure(registry: &Registry, object: Value) -> Result<()> {
     let mut object = object;
     call.served.strategy.default(&mut object);
     match registry.create(&call, object).await {
-        Err(error) if error.reason != "AlreadyExists" => Err(error),
+        // Another server may have been quicker, also to take the object's address.
+        Err(error) if registry.store.get(&call.key()).await?.is_none() => Err(error),
         _ => Ok(()),
     }
 }
@@ -142,11 +144,28 @@ async fn kubernetes_service(registry: &Registry, config: &Config, port: u16) -> 
         },
     });
     ensure(registry, service).await?;
-    let IpAddr::V4(address) = config.advertise else { return Ok(()) };
-    // A loopback address is no endpoint: it would mean something else to every pod.
-    if address.is_loopback() {
-        return Ok(());
+    // Of several servers each adds itself when it serves.
+    if config.has_peers {
+        Ok(())
+    } else {
+        point_to(registry, &[SocketAddr::new(config.advertise, port)].into()).await
     }
+}
+
+/// Makes the Service `kubernetes` lead to these servers.
+pub async fn point_to(registry: &Registry, servers: &BTreeSet<SocketAddr>) -> Result<()> {
+    // A loopback address is no endpoint: it would mean something else to every pod.
+    let reachable: Vec<&SocketAddr> =
+        servers.iter().filter(|server| server.is_ipv4() && !server.ip().is_loopback()).collect();
+    let Some(port) = reachable.iter().map(|server| server.port()).min() else { return Ok(()) };
+    // A list of endpoints has one port for all.
+    let hosts: Vec<String> = reachable
+        .iter()
+        .filter(|server| server.port() == port)
+        .map(|server| server.ip().to_string())
+        .collect();
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    let endpoints = |host: &String| json!({"addresses": [host], "conditions": {"ready": true}});
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {
@@ -154,34 +173,40 @@ async fn kubernetes_service(registry: &Registry, config: &Config, port: u16) -> 
             "labels": {"kubernetes.io/service-name": "kubernetes"},
         },
         "addressType": "IPv4",
-        "endpoints": [{"addresses": [address.to_string()], "conditions": {"ready": true}}],
-        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        "endpoints": hosts.iter().map(endpoints).collect::<Vec<Value>>(),
+        "ports": ports,
     });
+    let addresses: Vec<Value> = hosts.iter().map(|host| json!({"ip": host})).collect();
     let endpoints = json!({
         "apiVersion": "v1", "kind": "Endpoints",
         "metadata": {
             "name": "kubernetes", "namespace": "default",
             "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
         },
-        "subsets": [{
-            "addresses": [{"ip": address.to_string()}],
-            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-        }],
+        "subsets": [{"addresses": addresses, "ports": ports}],
     });
     for object in [slice, endpoints] {
         ensure(registry, object.clone()).await?;
-        // The address or port may be another one since the last start.
-        let call = call_for(registry, &object)?;
-        let change = |old: &Value| {
-            let mut new = old.clone();
-            for field in ["endpoints", "ports", "subsets"] {
-                if let Some(value) = object.get(field) {
-                    new[field] = value.clone();
-                }
-            }
-            Ok(new)
-        };
-        registry.change(&call, change).await?;
+        set_fields(registry, &object, &["endpoints", "ports", "subsets"]).await?;
     }
     Ok(())
+}
+
+/// Writes those fields of the object if they are not so.
+async fn set_fields(registry: &Registry, wanted: &Value, fields: &[&str]) -> Result<()> {
+    let call = call_for(registry, wanted)?;
+    let differs = |old: &Value| fields.iter().any(|field| wanted.get(field) != old.get(field));
+    if !differs(&registry.get(&call.served, &call.namespace, &call.name).await?) {
+        return Ok(());
+    }
+    let change = |old: &Value| {
+        let mut new = old.clone();
+        for field in fields {
+            if let Some(value) = wanted.get(field) {
+                new[*field] = value.clone();
+            }
+        }
+        Ok(new)
+    };
+    registry.change(&call, change).await.map(drop)
 }

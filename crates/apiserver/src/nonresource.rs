@@ -9,7 +9,7 @@ use crate::answer::{self, Body, JSON};
 use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
-use crate::health;
+use crate::{backup, health};
 
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
@@ -35,6 +35,7 @@ pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body
             let keys = api.authenticator.issuer_keys().to_string();
             Ok(answer::bytes(200, "application/jwk-set+json", keys))
         }
+        backup::PATH => backup::answer(api, &incoming.user),
         "/openapi/v2" => Ok(openapi_v2(api, incoming)),
         "/openapi/v3" => Ok(answer::bytes(200, JSON, crate::schemas::v3_index(api))),
         _ if path.starts_with("/openapi/v3/") => openapi_v3(api, incoming, &path["/openapi/v3/".len()..]),

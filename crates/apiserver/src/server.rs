@@ -15,6 +15,7 @@ use minik8s_auth::token_file::TokenFile;
 use minik8s_metrics::{Decisions, History};
 use minik8s_store::Store;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,8 +30,9 @@ use crate::flow::InFlight;
 use crate::local::LocalService;
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
+use crate::peers::Live;
 use crate::registry::Registry;
-use crate::{aggregation, bootstrap, custom, expiry, listener};
+use crate::{aggregation, bootstrap, custom, expiry, listener, peers};
 
 /// As many requests at once as upstream allows.
 const READING: usize = 400;
@@ -46,6 +48,8 @@ pub struct Config {
     pub service_cidr: Ipv4Net,
     pub cluster_domain: String,
     pub token_auth_file: Option<PathBuf>,
+    /// Other servers may use the same store.
+    pub has_peers: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +70,7 @@ pub enum StartError {
 pub struct Server {
     api: Arc<Api>,
     address: SocketAddr,
+    live: watch::Receiver<Live>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -84,8 +89,13 @@ impl Server {
         let api = Arc::new(assemble(&config, store, &pki, address, stop.clone())?);
         // The port answers from the first moment; readiness waits for the objects below.
         tasks.spawn(listener::serve(api.clone(), tcp, tls, stop.clone()));
-        let server = Server { api, address, tasks, stop };
+        let own = SocketAddr::new(config.advertise, address.port());
+        let (announce, live) = watch::channel(Live::from([own]));
+        let server = Server { api, address, live, tasks, stop };
         server.begin(&config).await.map_err(StartError::Bootstrap)?;
+        if config.has_peers {
+            server.tasks.spawn(peers::run(server.api.clone(), own, announce, server.stop.clone()));
+        }
         server.tasks.spawn(renew_certificates(pki, server.api.clone(), server.stop.clone()));
         Ok(server)
     }
@@ -106,6 +116,11 @@ impl Server {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// All servers of the cluster that are alive, this one among them.
+    pub fn live(&self) -> watch::Receiver<Live> {
+        self.live.clone()
     }
 
     /// What signs the tokens of service accounts.

@@ -70,6 +70,12 @@ impl BootstrapToken {
             .then(|| BootstrapToken { id: id.to_owned(), secret: secret.to_owned() })
     }
 
+    /// The token that this Secret keeps; `None` if it keeps none.
+    pub fn from_secret(secret: &Value) -> Option<Self> {
+        let kept = Kept::read(secret);
+        BootstrapToken::parse(&format!("{}.{}", kept.text("token-id"), kept.text("token-secret")))
+    }
+
     /// The text that is sent as a bearer token.
     pub fn reveal(&self) -> String {
         format!("{}.{}", self.id, self.secret)

@@ -6,9 +6,10 @@
 //! | `client.pem` | certificate and key as whom the node calls the API |
 //! | `serving.pem` | certificate and key of the node's own port |
 //! | `joining.key` | the key of a request that is not answered yet |
-//! | `servers` | where servers are, one per line |
+//! | `servers` | where servers are, as the machine was told when it joined; one per line |
+//! | `servers-learned` | where they are, as the cluster told later |
 //!
-//! All but `ca.crt` and `servers` are closed to others. Each is replaced in one step.
+//! All but `ca.crt` and the addresses are closed to others. Each is replaced in one step.
 
 use std::path::{Path, PathBuf};
 
@@ -67,13 +68,29 @@ impl Credentials {
     }
 
     pub fn servers(&self) -> Vec<ServerAddress> {
-        let text = std::fs::read_to_string(self.path("servers")).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        self.addresses("servers")
     }
 
     pub fn keep_servers(&self, servers: &[ServerAddress]) -> Result<(), JoinError> {
+        self.keep_addresses("servers", servers)
+    }
+
+    pub fn learned_servers(&self) -> Vec<ServerAddress> {
+        self.addresses("servers-learned")
+    }
+
+    pub fn keep_learned_servers(&self, servers: &[ServerAddress]) -> Result<(), JoinError> {
+        self.keep_addresses("servers-learned", servers)
+    }
+
+    fn addresses(&self, name: &str) -> Vec<ServerAddress> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    fn keep_addresses(&self, name: &str, servers: &[ServerAddress]) -> Result<(), JoinError> {
         let text: String = servers.iter().map(|server| format!("{server}\n")).collect();
-        Ok(file::write_atomically(&self.path("servers"), &text, PUBLIC)?)
+        Ok(file::write_atomically(&self.path(name), &text, PUBLIC)?)
     }
 
     /// The key of an unanswered request, or a new one: after a crash the same request is found again.

@@ -1,18 +1,19 @@
 //! Connections to whichever server answers.
 //!
 //! All servers of a cluster show certificates of one authority with the name `kubernetes`, so it does not
-//! matter which of them is reached. The last one that answered is tried first.
+//! matter which of them is reached. The last one that answered is tried first. Which servers there are may change
+//! at any time.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
@@ -29,9 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 #[derive(Clone)]
 pub struct Dialer {
-    servers: Arc<[ServerAddress]>,
-    /// Index of the server that answered last.
-    last: Arc<AtomicUsize>,
+    /// The one that answered last comes first.
+    servers: Arc<Mutex<Vec<ServerAddress>>>,
     tls: Arc<ClientConfig>,
 }
 
@@ -42,20 +42,26 @@ pub struct DialError(pub String);
 
 impl Dialer {
     pub fn new(servers: &[ServerAddress], tls: ClientConfig) -> Self {
-        Dialer { servers: servers.into(), last: Arc::default(), tls: Arc::new(tls) }
+        Dialer { servers: Arc::new(Mutex::new(servers.to_vec())), tls: Arc::new(tls) }
+    }
+
+    /// From now on these; one that is in use stays in use.
+    pub fn set_servers(&self, servers: &[ServerAddress]) {
+        let mut known = self.servers.lock();
+        let first = known.first().filter(|first| servers.contains(first)).cloned();
+        let others = servers.iter().filter(|server| Some(*server) != first.as_ref()).cloned();
+        *known = first.clone().into_iter().chain(others).collect();
     }
 
     pub async fn dial(&self) -> Result<TlsStream<TcpStream>, DialError> {
-        let first = self.last.load(Ordering::Relaxed);
+        let servers = self.servers.lock().clone();
         let mut refusals = Vec::new();
-        for offset in 0..self.servers.len() {
-            let index = (first + offset) % self.servers.len();
-            let server = &self.servers[index];
+        for (index, server) in servers.iter().enumerate() {
             match tokio::time::timeout(PATIENCE, self.connect(server)).await {
                 Ok(Ok(stream)) => {
-                    if index != first {
+                    if index > 0 {
                         tracing::info!(%server, "another server answers");
-                        self.last.store(index, Ordering::Relaxed);
+                        self.prefer(server);
                     }
                     return Ok(stream);
                 }
@@ -64,6 +70,14 @@ impl Dialer {
             }
         }
         Err(DialError(refusals.join("; ")))
+    }
+
+    /// The order of the others stays, so that each gets its turn.
+    fn prefer(&self, server: &ServerAddress) {
+        let mut known = self.servers.lock();
+        if let Some(position) = known.iter().position(|other| other == server) {
+            known.rotate_left(position);
+        }
     }
 
     async fn connect(&self, server: &ServerAddress) -> std::io::Result<TlsStream<TcpStream>> {

@@ -69,7 +69,8 @@ pub async fn join(joining: Joining) -> Result<Member, JoinError> {
     };
     credentials.keep_servers(&servers)?;
     let client_identity = Arc::new(LiveIdentity::new(&client)?);
-    let transport = Transport::new(&servers, &authority, Proof::Certificate(client_identity.clone()))?;
+    let all = united(&servers, &credentials.learned_servers());
+    let transport = Transport::new(&all, &authority, Proof::Certificate(client_identity.clone()))?;
     let serving = match credentials.identity(SERVING)? {
         Some(serving) => serving,
         None => {
@@ -90,6 +91,13 @@ pub async fn join(joining: Joining) -> Result<Member, JoinError> {
         client_identity,
         held: Mutex::new((client, serving)),
     })
+}
+
+/// Those the machine was told first, then what it learned: an address that was given may be that of a balancer
+/// which never appears among the servers' own.
+fn united(told: &[ServerAddress], learned: &[ServerAddress]) -> Vec<ServerAddress> {
+    let others = learned.iter().filter(|server| !told.contains(server));
+    told.iter().chain(others).cloned().collect()
 }
 
 /// The name of the node whose credentials are in that directory.
@@ -146,6 +154,18 @@ impl Member {
     /// The API as this node; it follows renewals.
     pub fn client(&self) -> kube::Client {
         self.transport.client()
+    }
+
+    /// The cluster's servers, as the API tells them now. They are used from now on, beside those that the machine
+    /// was told when it joined, and remembered.
+    pub fn learn_servers(&self, learned: &[ServerAddress]) -> Result<(), JoinError> {
+        if learned.is_empty() || learned == self.credentials.learned_servers() {
+            return Ok(());
+        }
+        self.credentials.keep_learned_servers(learned)?;
+        self.transport.set_servers(&united(&self.servers, learned));
+        tracing::info!(servers = learned.len(), "learned where the cluster's servers are");
+        Ok(())
     }
 
     /// Renews certificates in time, for ever.

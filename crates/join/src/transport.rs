@@ -67,6 +67,10 @@ impl Transport {
         kube::Client::new(self.clone(), "default")
     }
 
+    pub fn set_servers(&self, servers: &[ServerAddress]) {
+        self.dialer.set_servers(servers);
+    }
+
     /// New requests use a new connection: the old one belongs to the old certificate.
     pub fn reconnect(&self) {
         *self.pool.write() = pool(&self.dialer);

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
 use crate::node::{self, MachineFlags, Node};
-use crate::{host, output, server};
+use crate::{host, output, server, server_list};
 
 /// How long a running agent may take to end when the machine leaves the cluster.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,6 +56,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
     let member = Arc::new(member(&flags, &data_dir, description.name.as_deref()).await?);
     let renewing = member.clone();
     tokio::spawn(async move { renewing.keep_fresh().await });
+    tokio::spawn(server_list::follow(member.clone()));
     let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
     node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
     let node = Node {

@@ -1,15 +1,20 @@
 //! The cluster's keys as the controllers know them: they decide, this signs.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
+use minik8s_apiserver::Live;
 use minik8s_auth::pki::{Csr, Pki, Signer};
 use minik8s_controllers::certificate::{Asked, Authority};
+use tokio::sync::watch;
 
-pub struct ClusterAuthority(pub Arc<Pki>);
+pub struct ClusterAuthority {
+    pub pki: Arc<Pki>,
+    pub live: watch::Receiver<Live>,
+}
 
 impl Authority for ClusterAuthority {
     fn read(&self, spec: &CertificateSigningRequestSpec) -> Result<Asked, String> {
@@ -21,12 +26,14 @@ impl Authority for ClusterAuthority {
     }
 
     fn sign(&self, spec: &CertificateSigningRequestSpec, now: Timestamp) -> Result<String, String> {
-        let signed = self.0.sign_csr(&text(spec)?, signer(spec)?, usages(spec), spec.expiration_seconds, now);
+        let signed =
+            self.pki.sign_csr(&text(spec)?, signer(spec)?, usages(spec), spec.expiration_seconds, now);
         signed.map_err(|e| e.to_string())
     }
 
     fn reserved(&self) -> (BTreeSet<String>, BTreeSet<IpAddr>) {
-        let names = self.0.serving_names();
+        let mut names = self.pki.serving_names();
+        names.ips.extend(self.live.borrow().iter().map(SocketAddr::ip));
         (names.dns, names.ips)
     }
 }

@@ -15,8 +15,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-const NAMESPACE: &str = "kube-system";
-const NAME: &str = "minik8s-cluster";
+pub const NAMESPACE: &str = "kube-system";
+pub const NAME: &str = "minik8s-cluster";
 const REMEMBERED: &str = "cluster-settings.json";
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -73,8 +73,11 @@ impl ClusterSettings {
         }
         let mut map = ConfigMap { data: Some(self.to_data()), ..ConfigMap::default() };
         map.metadata.name = Some(NAME.to_owned());
-        api.create(&PostParams::default(), &map).await?;
-        Ok(())
+        match api.create(&PostParams::default(), &map).await {
+            // Another server was quicker, and says the same.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            other => other.map(drop).map_err(Into::into),
+        }
     }
 
     /// What the API says; if no server answers, what it said the last time.

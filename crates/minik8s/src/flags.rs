@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
 use crate::agent::AgentFlags;
+use crate::backup::{BackupFlags, RestoreFlags, StoreCommand};
 use crate::cluster::ClusterCommand;
 use crate::doctor::DoctorFlags;
 use crate::node::MachineFlags;
@@ -39,6 +40,13 @@ pub enum Command {
     /// Show or change settings of the whole cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Write the whole cluster to one file; servers may run
+    Backup(BackupFlags),
+    /// Make a store from the file that `minik8s backup` wrote
+    Restore(RestoreFlags),
+    /// Move a cluster between stores
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Join nodes without machines, for benchmarks or to try a large cluster
     Simulate(SimulateFlags),
     /// Explain why a pod is pending, crashing or not ready
@@ -122,7 +130,7 @@ pub enum StoreFlag {
 }
 
 impl StoreFlag {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
             None if text == "redb" => Ok(StoreFlag::Redb),
             Some(("etcd", urls)) if !urls.is_empty() && urls.split(',').all(is_url) => {

@@ -3,22 +3,26 @@
 
 mod agent;
 mod authority;
+mod backup;
 mod cluster;
 mod cluster_settings;
 mod doctor;
 mod flags;
 mod host;
 mod housekeeping;
+mod identity;
 mod image;
 mod join_token;
 mod kubeconfig;
 mod leftovers;
 mod node;
+mod node_certificate;
 mod node_config;
 mod output;
 mod remembered;
 mod router;
 mod server;
+mod server_list;
 mod simulate;
 mod token;
 mod why;
@@ -71,6 +75,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Token(command) => runtime()?.block_on(token::run(command)),
         Command::Image(command) => runtime()?.block_on(image::run(command)),
         Command::Cluster(command) => runtime()?.block_on(cluster::run(command)),
+        Command::Backup(flags) => runtime()?.block_on(backup::back_up(flags)),
+        Command::Restore(flags) => runtime()?.block_on(backup::restore(flags)),
+        Command::Store(command) => runtime()?.block_on(backup::store(command)),
         Command::Simulate(flags) => runtime()?.block_on(simulate::run(flags)),
         Command::Why(flags) => runtime()?.block_on(why::run(flags)),
         Command::Teardown(flags) => runtime()?.block_on(node::tear_down(&flags.data_dir)),

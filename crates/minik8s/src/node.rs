@@ -7,8 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use ipnet::Ipv4Net;
-use jiff::{SignedDuration, Timestamp};
-use minik8s_auth::pki::{AltNames, LiveIdentity, Pki, Subject};
+use minik8s_auth::pki::LiveIdentity;
 use minik8s_kubelet::{Config, Serving};
 use minik8s_network::Known;
 use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
@@ -21,9 +20,6 @@ use crate::node_config::NodeConfig;
 use crate::remembered::Remembered;
 use crate::router::RouterFlags;
 use crate::{host, leftovers, router};
-
-/// Issued anew at every start of the server.
-const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
 
 /// As whom the API server calls nodes.
 const API_SERVER: &str = "kube-apiserver-kubelet-client";
@@ -172,14 +168,6 @@ pub async fn check_ranges(
 /// The port of a node shows this identity and lets the API server in, nobody else.
 pub fn serving(identity: Arc<LiveIdentity>, ca_pem: String) -> Serving {
     Serving { identity, client_ca: ca_pem, client_name: API_SERVER.to_owned() }
-}
-
-/// The same for the node beside the control plane, which need not ask for its certificate.
-pub fn serving_here(pki: &Pki, node_name: &str, address: IpAddr) -> anyhow::Result<Serving> {
-    let subject = Subject::new(&format!("system:node:{node_name}"), &["system:nodes"]);
-    let names = AltNames { dns: [node_name.to_owned()].into(), ips: [address].into() };
-    let identity = pki.issue_server(subject, names, CERTIFICATE_LIFETIME, Timestamp::now())?;
-    Ok(serving(Arc::new(LiveIdentity::new(&identity)?), pki.ca_pem()))
 }
 
 /// Ends all pods of a stopped node and removes what they left on this machine.

@@ -10,19 +10,25 @@ use ipnet::Ipv4Net;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::User;
-use minik8s_auth::pki::{Pki, ServingNames, write_kubeconfig};
+use minik8s_auth::pki::{Pki, ServingNames};
 use minik8s_auth::service_account_token::ObjectRef;
-use minik8s_runtime::Caches;
+use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, elect};
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::ClusterAuthority;
 use crate::cluster_settings::ClusterSettings;
 use crate::flags::{ServerFlags, StoreFlag};
 use crate::node::{self, Node};
-use crate::{host, join_token};
+use crate::node_certificate::ServingHere;
+use crate::server_list::AdminKubeconfig;
+use crate::{host, identity, join_token, server_list};
+
+/// Below this are all keys of a cluster in etcd.
+pub const ETCD_PREFIX: &str = "/minik8s";
 
 /// How long controllers may take to finish what they are doing when the server stops.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,78 +50,167 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         cluster_domain: config.cluster_domain.clone(),
         service_address: Some(config.service_address().into()),
     };
-    let pki = Arc::new(Pki::load_or_create(&data_dir.join("pki"), &names, Timestamp::now())?);
-    let server = Server::start(config, store, pki.clone()).await?;
-    let kubeconfig = data_dir.join("admin.kubeconfig");
-    let url = format!("https://{}", SocketAddr::new(reachable(flags.bind), server.address().port()));
-    write_kubeconfig(&kubeconfig, &pki.admin_kubeconfig(&url))?;
-    let stop = CancellationToken::new();
+    let pki = Arc::new(identity::settle(&*store, &data_dir.join("pki"), &names).await?);
+    let server = Server::start(config, store.clone(), pki.clone()).await?;
+    let port = server.address().port();
+    let url = format!("https://{}", SocketAddr::new(reachable(flags.bind), port));
+    let reached = format!("https://{}", SocketAddr::new(advertised, port));
+    let path = data_dir.join("admin.kubeconfig");
+    let kubeconfig = AdminKubeconfig { pki: pki.clone(), path, url: url.clone(), own: reached.clone() };
+    kubeconfig.write(&[])?;
+    let (stop, resign) = (CancellationToken::new(), CancellationToken::new());
+    let (leadership, election) = stand(&flags, &server, &resign);
     let mut parts = JoinSet::new();
-    let controllers = client(&server, "system:kube-controller-manager");
-    let caches = Caches::new(controllers.clone(), stop.clone());
-    parts.spawn(minik8s_controllers::run(
-        controllers,
-        minik8s_controllers::Config {
-            stop: stop.clone(),
-            caches: Some(caches.clone()),
-            root_ca: Some(pki.ca_pem()),
-            token_signer: Some(token_signer(&server)),
-            cluster_range: Some(flags.cluster_cidr),
-            authority: Some(Arc::new(ClusterAuthority(pki.clone()))),
-            node_grace: SignedDuration::from_secs(flags.node_grace.into()),
-            figures: server.figures(),
-            decisions: server.decisions(),
-            ..Default::default()
-        },
-    ));
-    parts.spawn(minik8s_scheduler::run(
-        client(&server, "system:kube-scheduler"),
-        minik8s_scheduler::Config {
-            stop: stop.clone(),
-            caches: Some(caches),
-            figures: Some(server.figures()),
-            ..Default::default()
-        },
-    ));
+    parts.spawn(identity::keep(store, pki.clone(), server.token_issuer(), stop.clone()));
+    run_controllers(&mut parts, &flags, &server, &pki, &leadership, &stop);
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
-    let token = join_token::ensure(publisher, &pki.ca_pin(), data_dir).await?;
-    let reached = format!("https://{}", SocketAddr::new(advertised, server.address().port()));
+    let token = join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
     let join = join_token::command(&reached, &token);
-    if !flags.no_agent {
-        let node = node_here(&flags, settings, &pki)?;
-        let node_client = client(&server, &format!("system:node:{}", node.name));
-        let network_client = client(&server, "system:kube-proxy");
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            if let Err(error) = node.run(node_client, network_client, stop).await {
-                tracing::error!("{error:#}");
-            }
-        });
+    let shown = kubeconfig.path.clone();
+    if has_peers(&flags) {
+        tokio::spawn(server_list::publish(publisher, server.live(), kubeconfig));
     }
-    eprintln!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", kubeconfig.display());
+    if !flags.no_agent {
+        run_node(&flags, settings, &server, &pki, &stop)?;
+    }
+    eprintln!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", shown.display());
     eprintln!("To add a machine, run there: {join}");
     wait_for_signal().await?;
     tracing::info!("stopping");
     stop.cancel();
     // Work in progress is finished, but nothing may keep the server from ending.
-    let (finished, ()) = tokio::join!(tokio::time::timeout(PATIENCE, parts.join_all()), server.stop());
-    if finished.is_err() {
+    if tokio::time::timeout(PATIENCE, parts.join_all()).await.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
+    // Only now may another server lead.
+    resign.cancel();
+    if let Some(election) = election {
+        let _ = tokio::time::timeout(PATIENCE, election).await;
+    }
+    server.stop().await;
+    Ok(())
+}
+
+/// Several servers can share etcd, and then one of them leads; a file belongs to one.
+fn has_peers(flags: &ServerFlags) -> bool {
+    matches!(flags.store, StoreFlag::Etcd(_))
+}
+
+/// Takes part in the election of the server whose controllers and scheduler work, if there can be others.
+fn stand(
+    flags: &ServerFlags,
+    server: &Server,
+    resign: &CancellationToken,
+) -> (Leadership, Option<JoinHandle<()>>) {
+    if !has_peers(flags) {
+        return (Leadership::always(), None);
+    }
+    let own = server.live().borrow().first().map(ToString::to_string).unwrap_or_default();
+    let identity = format!("{}_{own}_{}", host::name(), uuid::Uuid::new_v4());
+    let config = LeaderConfig::new("minik8s-leader", &identity);
+    let (leadership, election) = elect(client(server, "system:apiserver"), config, resign.clone());
+    let mut changes = leadership.changes();
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            let text = if *changes.borrow() { "this server leads now" } else { "this server leads no more" };
+            tracing::info!("{text}");
+        }
+    });
+    (leadership, Some(election))
+}
+
+fn run_controllers(
+    parts: &mut JoinSet<()>,
+    flags: &ServerFlags,
+    server: &Server,
+    pki: &Arc<Pki>,
+    leadership: &Leadership,
+    stop: &CancellationToken,
+) {
+    let gated = |user: &str| {
+        let service = server.local(User::authenticated(user, groups(user)));
+        kube::Client::new(Gate::new(service, leadership.clone()), "default")
+    };
+    let controllers = gated("system:kube-controller-manager");
+    let caches = Caches::new(controllers.clone(), stop.clone());
+    let config = minik8s_controllers::Config {
+        stop: stop.clone(),
+        leads: leadership.changes(),
+        caches: Some(caches.clone()),
+        root_ca: Some(pki.ca_pem()),
+        token_signer: Some(token_signer(server)),
+        cluster_range: Some(flags.cluster_cidr),
+        authority: Some(Arc::new(ClusterAuthority { pki: pki.clone(), live: server.live() })),
+        node_grace: SignedDuration::from_secs(flags.node_grace.into()),
+        figures: server.figures(),
+        decisions: server.decisions(),
+    };
+    parts.spawn(minik8s_controllers::run(controllers, config));
+    let scheduler = minik8s_scheduler::Config {
+        leads: leadership.changes(),
+        caches: Some(caches),
+        figures: Some(server.figures()),
+        ..Default::default()
+    };
+    parts.spawn(schedule(gated("system:kube-scheduler"), scheduler, stop.clone()));
+}
+
+/// A new scheduler for each time that this server leads: what one has decided in the past is no base for the next.
+async fn schedule(client: kube::Client, config: minik8s_scheduler::Config, stop: CancellationToken) {
+    let mut leads = config.leads.clone();
+    while !stop.is_cancelled() {
+        let term = stop.child_token();
+        let config = minik8s_scheduler::Config { stop: term.clone(), ..config.clone() };
+        let running = minik8s_scheduler::run(client.clone(), config);
+        let deposed = async {
+            let begun = leads.wait_for(|leads| *leads).await.is_ok();
+            if !begun || leads.wait_for(|leads| !*leads).await.is_err() {
+                // Nobody is left who could depose it.
+                std::future::pending::<()>().await;
+            }
+            term.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = running => {}
+            () = deposed => {}
+        }
+    }
+}
+
+fn run_node(
+    flags: &ServerFlags,
+    settings: ClusterSettings,
+    server: &Server,
+    pki: &Arc<Pki>,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let node = node_here(flags, settings, pki)?;
+    let node_client = client(server, &format!("system:node:{}", node.name));
+    let network_client = client(server, "system:kube-proxy");
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        if let Err(error) = node.run(node_client, network_client, stop).await {
+            tracing::error!("{error:#}");
+        }
+    });
     Ok(())
 }
 
 /// This machine's node.
-fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyhow::Result<Node> {
+fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Arc<Pki>) -> anyhow::Result<Node> {
     let machine = &flags.machine;
     let description = machine.description()?;
     let name = machine.node_name.clone().or(description.name.clone()).unwrap_or_else(host::name);
     let bound = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
     let address = machine.node_ip.unwrap_or(bound);
+    let certificate = Arc::new(ServingHere::new(pki.clone(), &name, address, Timestamp::now())?);
+    let serving = certificate.serving();
+    tokio::spawn(certificate.keep_fresh());
     Ok(Node {
-        serving: node::serving_here(pki, &name, address)?,
+        serving,
         data_dir: std::path::absolute(&flags.data_dir).context("--data-dir")?,
         name,
         address,
@@ -183,6 +278,7 @@ fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
         service_cidr: flags.service_cidr,
         cluster_domain: flags.cluster_domain.clone(),
         token_auth_file: flags.token_auth_file.clone(),
+        has_peers: has_peers(flags),
     })
 }
 
@@ -195,7 +291,7 @@ async fn open_store(flag: &StoreFlag, data_dir: &Path) -> anyhow::Result<Arc<dyn
     match flag {
         StoreFlag::Redb => Ok(RedbStore::open(data_dir.join("store.redb"), Options::default())?),
         StoreFlag::Etcd(urls) => {
-            let store = EtcdStore::connect(urls, "/minik8s", Options::default()).await;
+            let store = EtcdStore::connect(urls, ETCD_PREFIX, Options::default()).await;
             Ok(store.with_context(|| format!("cannot use etcd at {}", urls.join(", ")))?)
         }
     }

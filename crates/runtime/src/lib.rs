@@ -38,7 +38,7 @@ pub use controller::Controller;
 pub use execute::{Error, Executor};
 pub use key::{Key, controller_of, is_controlled_by, key_of, owner_reference};
 pub use kind::{Kind, Object, Scope};
-pub use leader::{LeaderConfig, elect};
+pub use leader::{Gate, LeaderConfig, Leadership, NotLeading, elect};
 pub use manager::{Manager, Settings};
 pub use plan::Plan;
 pub use queue::{Backoff, Queue};

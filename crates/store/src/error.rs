@@ -14,9 +14,14 @@ pub enum Error {
     SlowWatcher,
     #[error("the store is closed")]
     Closed,
+    #[error("{0} is in use by another process; stop that one, or choose another data directory")]
+    InUse(String),
     /// The store could not be opened; the text says what to do about it.
     #[error("cannot open the store: {0}")]
     Open(String),
+    /// It is to be filled with the contents of another store, but has contents of its own.
+    #[error("{0} is not empty")]
+    NotEmpty(String),
     /// The disk or the etcd cluster did not do what it was asked.
     #[error("the store failed: {0}")]
     Engine(String),

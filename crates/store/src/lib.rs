@@ -4,6 +4,8 @@
 //! watches deliver every change after a revision, in order, without gaps, or end with an error. Engines:
 //! redb (embedded, one file) and etcd. The store knows nothing of Kubernetes: keys are strings, values bytes.
 
+pub mod backup;
+mod contents;
 mod error;
 mod etcd;
 mod options;
@@ -12,6 +14,7 @@ mod retention;
 mod types;
 mod watch;
 
+pub use contents::Contents;
 pub use error::{Error, Result};
 pub use etcd::EtcdStore;
 pub use options::Options;

@@ -49,6 +49,7 @@ impl Port {
             service_cidr: "10.96.0.0/12".parse().unwrap(),
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file: Some(tokens),
+            has_peers: false,
         };
         let server = Server::start(config, store, pki.clone()).await.unwrap();
         Port { server, pki, _dir: dir }

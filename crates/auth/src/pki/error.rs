@@ -20,6 +20,13 @@ pub enum PkiError {
         path.display(), directory.display()
     )]
     AuthorityMissing { path: PathBuf, directory: PathBuf },
+    #[error(
+        "{} is the authority of another cluster than the one in the store. Use another data dir, or move {} away",
+        path.display(), directory.display()
+    )]
+    OtherCluster { path: PathBuf, directory: PathBuf },
+    #[error("the cluster's keys in the store cannot be read: {0}")]
+    Shared(String),
     #[error("{0:?} cannot stand in a certificate as a host name")]
     HostName(String),
     #[error("cannot issue a certificate for {subject}")]

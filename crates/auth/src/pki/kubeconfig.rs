@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::{PkiError, file};
 
-/// What a kubeconfig says. The cluster and the context are both named `minik8s`.
+/// What a kubeconfig says. The cluster and the context are both named `minik8s`; those of further servers bear their
+/// addresses, since a client cannot be told of two servers at once.
 pub struct Kubeconfig<'a> {
     pub server_url: &'a str,
+    pub other_urls: &'a [&'a str],
     pub user: &'a str,
     pub ca_pem: &'a str,
     pub certificate_pem: &'a str,
@@ -25,6 +27,15 @@ impl Kubeconfig<'_> {
         let ca = STANDARD.encode(self.ca_pem);
         let certificate = STANDARD.encode(self.certificate_pem);
         let key = STANDARD.encode(self.key_pem);
+        let (mut clusters, mut contexts) = (String::new(), String::new());
+        for url in self.other_urls {
+            let (url, name) =
+                (quoted(url), quoted(&format!("minik8s@{}", url.trim_start_matches("https://"))));
+            clusters += &format!(
+                "- name: {name}\n  cluster:\n    server: {url}\n    certificate-authority-data: {ca}\n"
+            );
+            contexts += &format!("- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n");
+        }
         format!(
             "apiVersion: v1
 kind: Config
@@ -33,7 +44,7 @@ clusters:
   cluster:
     server: {server}
     certificate-authority-data: {ca}
-users:
+{clusters}users:
 - name: {user}
   user:
     client-certificate-data: {certificate}
@@ -43,7 +54,7 @@ contexts:
   context:
     cluster: minik8s
     user: {user}
-current-context: minik8s
+{contexts}current-context: minik8s
 "
         )
     }

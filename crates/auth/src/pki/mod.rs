@@ -26,6 +26,7 @@ mod names;
 mod pem;
 mod pin;
 mod serving;
+mod shared;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub use names::{AltNames, ServingNames};
 pub use pem::encode as encode_pem;
 pub use pin::public_key_pin;
 pub use serving::{LiveIdentity, kubelet_client_config, server_config};
+pub use shared::SharedKeys;
 pub use subject::Subject;
 
 use self::authority::{Authority, Profile};
@@ -62,6 +64,7 @@ pub struct Pki {
     directory: PathBuf,
     current: RwLock<Arc<Credentials>>,
     serving: Arc<LiveIdentity>,
+    kubelet_client: Arc<LiveIdentity>,
     /// Held while files are written, so that two renewals cannot mix.
     renewal: Mutex<ServingNames>,
 }
@@ -82,10 +85,12 @@ impl Pki {
         let (credentials, _) = Credentials::load(directory, names, now)?;
         let serving =
             Arc::new(LiveIdentity::below(&credentials.serving, credentials.authority.certificate_der())?);
+        let kubelet_client = Arc::new(LiveIdentity::new(&credentials.kubelet_client)?);
         Ok(Pki {
             directory: directory.to_owned(),
             current: RwLock::new(Arc::new(credentials)),
             serving,
+            kubelet_client,
             renewal: Mutex::new(names.clone()),
         })
     }
@@ -101,6 +106,20 @@ impl Pki {
         self.renew(Some(names), now)
     }
 
+    /// Uses what is in the directory now, e.g. after [`SharedKeys::adopt`].
+    pub fn reload(&self, now: Timestamp) -> Result<(), PkiError> {
+        let names = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        let (credentials, _) = Credentials::load(&self.directory, &names, now)?;
+        self.take(credentials)
+    }
+
+    fn take(&self, credentials: Credentials) -> Result<(), PkiError> {
+        self.serving.swap_below(&credentials.serving, credentials.authority.certificate_der())?;
+        self.kubelet_client.swap(&credentials.kubelet_client)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
+        Ok(())
+    }
+
     fn renew(&self, new_names: Option<&ServingNames>, now: Timestamp) -> Result<bool, PkiError> {
         let mut names = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
         let (credentials, changed) = Credentials::load(&self.directory, new_names.unwrap_or(&names), now)?;
@@ -108,8 +127,7 @@ impl Pki {
             *names = new_names.clone();
         }
         if changed {
-            self.serving.swap_below(&credentials.serving, credentials.authority.certificate_der())?;
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
+            self.take(credentials)?;
         }
         Ok(changed)
     }
@@ -147,6 +165,11 @@ impl Pki {
         self.serving.clone()
     }
 
+    /// As whom the API server calls kubelets; it follows renewals.
+    pub(super) fn kubelet_client(&self) -> Arc<LiveIdentity> {
+        self.kubelet_client.clone()
+    }
+
     /// `(certificate, key)` in PEM, as whom the API server calls kubelets.
     pub fn kubelet_client_pem(&self) -> (String, String) {
         let current = self.current();
@@ -168,9 +191,7 @@ impl Pki {
         let next = SigningKeys::generate().map_err(token_key_failed)?;
         file::write_atomically(&self.directory.join("service-account.pem"), &next.private_key_pem(), 0o600)?;
         let (credentials, _) = Credentials::load(&self.directory, &names, now)?;
-        self.serving.swap_below(&credentials.serving, credentials.authority.certificate_der())?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
-        Ok(())
+        self.take(credentials)
     }
 
     /// A new client certificate: `(certificate, key)` in PEM.
@@ -198,11 +219,12 @@ impl Pki {
         self.current().authority.issue(&profile, now)
     }
 
-    /// The administrator's kubeconfig, all inline.
-    pub fn admin_kubeconfig(&self, server_url: &str) -> String {
+    /// The administrator's kubeconfig, all inline, with a context for each of the other servers.
+    pub fn admin_kubeconfig(&self, server_url: &str, other_urls: &[&str]) -> String {
         let current = self.current();
         Kubeconfig {
             server_url,
+            other_urls,
             user: "kubernetes-admin",
             ca_pem: &current.authority.certificate_pem(),
             certificate_pem: &current.admin.certificate_pem(),
@@ -222,8 +244,8 @@ impl Pki {
     ) -> Result<String, PkiError> {
         let (certificate, key) = self.issue_client(user, groups, lifetime, now)?;
         let ca = self.ca_pem();
-        let config =
-            Kubeconfig { server_url, user, ca_pem: &ca, certificate_pem: &certificate, key_pem: &key };
+        let (certificate_pem, key_pem) = (&*certificate, &*key);
+        let config = Kubeconfig { server_url, other_urls: &[], user, ca_pem: &ca, certificate_pem, key_pem };
         Ok(config.to_yaml())
     }
 

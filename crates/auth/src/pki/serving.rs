@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::client::ResolvesClientCert;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -85,15 +85,16 @@ pub fn server_config(pki: &Pki) -> Result<ServerConfig, PkiError> {
     Ok(config)
 }
 
-/// How the API server calls kubelets: with its own client certificate, trusting certificates of the cluster's
-/// authority. Make a new one after a renewal.
+/// How the API server calls kubelets: with its own client certificate, also when that is renewed, trusting
+/// certificates of the cluster's authority.
 pub fn kubelet_client_config(pki: &Pki) -> Result<ClientConfig, PkiError> {
-    let identity = &pki.current().kubelet_client;
-    let chain = vec![CertificateDer::from(identity.certificate_der().to_vec())];
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots(pki)?)
-        .with_client_auth_cert(chain, identity.key_der())?)
+        .with_client_cert_resolver(pki.kubelet_client());
+    // A resumed session would be that of the certificate it began with.
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 fn roots(pki: &Pki) -> Result<RootCertStore, PkiError> {

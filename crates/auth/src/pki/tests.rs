@@ -197,7 +197,7 @@ fn open_key_files_are_closed() {
 fn kubeconfigs_are_complete_and_closed() {
     let directory = tempfile::tempdir().unwrap();
     let pki = load(directory.path());
-    let text = pki.admin_kubeconfig("https://127.0.0.1:6443");
+    let text = pki.admin_kubeconfig("https://127.0.0.1:6443", &["https://10.0.0.2:6443"]);
     for part in
         ["server: \"https://127.0.0.1:6443\"", "certificate-authority-data: LS0t", "client-key-data: LS0t"]
     {

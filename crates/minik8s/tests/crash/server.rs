@@ -40,11 +40,16 @@ impl Server {
     }
 
     pub fn start(&mut self) {
+        self.start_with(&[]);
+    }
+
+    pub fn start_with(&mut self, flags: &[&str]) {
         let log = File::options().create(true).append(true).open(self.dir.join("log")).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_minik8s"))
             .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", &self.address.port().to_string()])
             .arg("--data-dir")
             .arg(&self.dir)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -52,11 +57,20 @@ impl Server {
         self.child = Some(child.expect("the binary starts"));
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// kill -9.
     pub fn crash(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().and_then(|()| child.wait()).expect("it can be killed");
         }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = self.child.as_ref().expect("it runs").id();
+        kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), signal).expect("it can be told");
     }
 
     /// SIGTERM: how long it took, and how it ended.
@@ -104,10 +118,11 @@ impl Drop for Server {
 pub struct Credentials {
     address: SocketAddr,
     tls: TlsConnector,
+    roots: Arc<rustls::RootCertStore>,
 }
 
 impl Credentials {
-    fn read(dir: &Path, address: SocketAddr) -> Result<Credentials> {
+    pub fn read(dir: &Path, address: SocketAddr) -> Result<Credentials> {
         let text = std::fs::read_to_string(dir.join("admin.kubeconfig"))?;
         let config: Value = serde_saphyr::from_str(&text)?;
         let pem = |value: &Value| -> Result<Vec<u8>> {
@@ -120,15 +135,32 @@ impl Credentials {
         let key = pem(&user["client-key-data"])?;
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(&authority)?)?;
+        let roots = Arc::new(roots);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
+            .with_root_certificates(roots.clone())
             .with_client_auth_cert(
                 vec![CertificateDer::from_pem_slice(&certificate)?],
                 PrivateKeyDer::from_pem_slice(&key)?,
             )?;
-        Ok(Credentials { address, tls: TlsConnector::from(Arc::new(tls)) })
+        Ok(Credentials { address, tls: TlsConnector::from(Arc::new(tls)), roots })
+    }
+
+    /// The same at another server.
+    pub fn at(&self, address: SocketAddr) -> Credentials {
+        Credentials { address, ..self.clone() }
+    }
+
+    /// Somebody who trusts the server and shows nothing.
+    pub fn without_certificate(&self) -> Credentials {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("ring supports the default versions")
+            .with_root_certificates(self.roots.clone())
+            .with_no_client_auth();
+        Credentials { tls: TlsConnector::from(Arc::new(tls)), ..self.clone() }
     }
 
     pub async fn connect(&self) -> Result<Connection> {
@@ -137,15 +169,20 @@ impl Credentials {
         let stream = self.tls.connect(name, stream).await?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Connection { sender })
+        Ok(Connection { sender, token: None })
     }
 }
 
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
+    token: Option<String>,
 }
 
 impl Connection {
+    pub fn bearing(self, token: &str) -> Connection {
+        Connection { token: Some(token.to_owned()), ..self }
+    }
+
     pub async fn get(&mut self, path: &str) -> Result<(u16, Value)> {
         self.send(Method::GET, path, "", &Value::Null).await
     }
@@ -181,11 +218,14 @@ impl Connection {
         body: &Value,
     ) -> Result<Response<Incoming>> {
         let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "localhost")
             .header("content-type", content_type);
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
         self.sender.ready().await?;
         let sent = self.sender.send_request(request.body(Full::new(body))?);
         tokio::time::timeout(PATIENCE, sent).await.map_err(|_| anyhow!("no answer"))?.map_err(Into::into)

@@ -86,12 +86,16 @@ impl Witness {
         }
     }
 
-    /// The events lead to what is there, and every acknowledged change was among them.
-    pub fn check(&self, list: &Value, acknowledged: impl Iterator<Item = u64>) {
-        let missed: Vec<u64> =
-            acknowledged.filter(|version| *version > self.began && !self.seen.contains(version)).collect();
-        assert!(missed.is_empty(), "never seen: {missed:?}");
-        assert_eq!(self.objects, by_name(list));
+    /// The events lead to what is there, and every acknowledged change was among them; what is not so is told.
+    pub fn faults(&self, list: &Value, acknowledged: impl Iterator<Item = u64>) -> Vec<String> {
+        let missed = acknowledged.filter(|version| *version > self.began && !self.seen.contains(version));
+        let mut faults: Vec<String> =
+            missed.map(|version| format!("version {version} was never seen")).collect();
+        let found = by_name(list);
+        let names: BTreeSet<&String> = found.keys().chain(self.objects.keys()).collect();
+        let differ = names.into_iter().filter(|name| found.get(*name) != self.objects.get(*name));
+        faults.extend(differ.map(|name| format!("{name} is not what its events say")));
+        faults
     }
 
     pub fn last_version(&self) -> u64 {

@@ -160,6 +160,20 @@ async fn a_join_token_opens_no_other_door() {
     forbidden(approved);
 }
 
+/// The store holds every Secret, the rest are keys.
+#[tokio::test]
+async fn what_a_server_keeps_is_closed_to_others() {
+    let server = Server::start().await;
+    let mut closed = 0;
+    for path in files(server.dir.path()) {
+        let is_public = path.ends_with("ca.crt") || path.ends_with("log");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert!(is_public || mode == 0o600, "{}: {mode:o}", path.display());
+        closed += usize::from(mode == 0o600);
+    }
+    assert!(closed >= 7, "{:?}", files(server.dir.path()));
+}
+
 #[tokio::test]
 async fn what_goes_wrong_is_said() {
     let server = Server::start().await;

@@ -15,13 +15,20 @@ pub struct Lab {
     /// For server and agents alike.
     flags: String,
     pub dir: PathBuf,
+    environment: Vec<(String, String)>,
     _temporary: tempfile::TempDir,
 }
 
 impl Lab {
     /// Nodes 1 to `nodes`, of which the first is the server.
     pub fn up(nodes: u32) -> Lab {
-        let lab = Lab::new();
+        Lab::up_with(nodes, &[])
+    }
+
+    /// The same with more that the script is told.
+    pub fn up_with(nodes: u32, environment: &[(&str, &str)]) -> Lab {
+        let mut lab = Lab::new();
+        lab.environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         lab.run(&["up", &nodes.to_string()]);
         lab
     }
@@ -36,6 +43,7 @@ impl Lab {
             // Sockets below it must have short paths.
             dir: temporary.path().join("lab"),
             flags: String::new(),
+            environment: Vec::new(),
             _temporary: temporary,
         }
     }
@@ -50,10 +58,21 @@ impl Lab {
         PathBuf::from(format!("/run/netns/{}-{of}", self.name))
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// `scripts/lab …`, which must succeed.
+    #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.try_run(arguments);
+        assert!(output.status.success(), "lab {arguments:?}: {}{}", text(&output.stderr), self.logs());
+        text(&output.stdout)
+    }
+
+    pub fn try_run(&self, arguments: &[&str]) -> Output {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/lab");
-        let output = Command::new(script)
+        Command::new(script)
             .args(arguments)
             .env("MINIK8S", binary())
             .env("LAB_NAME", &self.name)
@@ -63,10 +82,9 @@ impl Lab {
             .env("LAB_AGENT_FLAGS", &self.flags)
             .env("MINIK8S_LOG", "info,access=debug")
             .env("NO_COLOR", "1")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .output()
-            .unwrap();
-        assert!(output.status.success(), "lab {arguments:?}: {}{}", text(&output.stderr), self.logs());
-        text(&output.stdout)
+            .unwrap()
     }
 
     pub fn address(&self, node: u32) -> String {
@@ -124,7 +142,12 @@ impl Lab {
     }
 
     fn logs(&self) -> String {
-        format!("\nnode1:\n{}\nnode2:\n{}", self.log("node1"), self.log("node2"))
+        let last = |node: &str| {
+            let log = self.log(node);
+            let lines: Vec<&str> = log.lines().collect();
+            format!("\n{node}:\n{}", lines[lines.len().saturating_sub(200)..].join("\n"))
+        };
+        ["node1", "node2", "node3"].map(last).concat()
     }
 
     /// What is left of the lab on this machine.

@@ -4,13 +4,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "the tests of the network use the rest")]
+#[allow(dead_code, reason = "the tests of the network and of chaos use the rest")]
 mod lab;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
@@ -38,6 +39,20 @@ spec:
       containers: [{name: c, image: "minik8s.io/pause:1", imagePullPolicy: Never}]
 "#;
 
+/// One on each node, which stays whatever happens to the node.
+const DAEMONS: &str = r#"
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: each}
+spec:
+  selector: {matchLabels: {app: each}}
+  template:
+    metadata: {labels: {app: each}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: c, image: "minik8s.io/pause:1", imagePullPolicy: Never}]
+"#;
+
 #[test]
 fn two_machines_are_one_cluster() {
     let lab = Lab::up(2);
@@ -54,6 +69,8 @@ fn two_machines_are_one_cluster() {
 
     keys_are_closed_and_so_is_the_port(&lab);
     killing_every_minik8s_touches_no_pod(&lab);
+    late_packets_are_borne(&lab);
+    pods_come_back_after_a_reboot(&lab);
     a_dead_node_is_replaced(&lab);
     a_node_that_returns_is_cleaned_up(&lab);
     a_cut_node_goes_on_and_comes_back(&lab);
@@ -127,6 +144,60 @@ fn killing_every_minik8s_touches_no_pod(lab: &Lab) {
     // Long enough for a node that was wrongly taken for dead to lose its pods.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(running(lab), before);
+}
+
+fn late_packets_are_borne(lab: &Lab) {
+    let before = running(lab);
+    let rule = || {
+        let switch = format!("{}-lan", lab.name());
+        let shown = Command::new("ip")
+            .args(["netns", "exec", &switch, "tc", "qdisc", "show", "dev", "node2"])
+            .output();
+        String::from_utf8(shown.unwrap().stdout).unwrap()
+    };
+    lab.run(&["slow", "node2", "delay", "50ms", "loss", "5%"]);
+    assert!(rule().contains("netem") || rule().contains("tbf"), "nothing is slow: {}", rule());
+    // Longer than a node's grace.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(5) {
+        assert_eq!(lab.ready(), ["node1", "node2"]);
+    }
+    lab.run(&["fast", "node2"]);
+    assert!(!rule().contains("netem") && !rule().contains("tbf"), "{}", rule());
+    assert_eq!(running(lab), before);
+}
+
+/// Those that nobody replaces meanwhile: the same pods, in new containers.
+fn pods_come_back_after_a_reboot(lab: &Lab) {
+    let manifest = lab.dir.join("daemons.yaml");
+    std::fs::write(&manifest, DAEMONS).unwrap();
+    assert!(lab.kubectl(&["apply", "-f", manifest.to_str().unwrap()]).status.success());
+    let daemons = || {
+        let pods = lab.get(&["pods", "-l", "app=each"]);
+        let running =
+            pods.iter().filter(|pod| pod["status"]["containerStatuses"][0]["state"]["running"].is_object());
+        let known = |pod: &Value| {
+            let container = pod["status"]["containerStatuses"][0]["containerID"].to_string();
+            (
+                pod["spec"]["nodeName"].as_str().unwrap().to_owned(),
+                (pod["metadata"]["uid"].to_string(), container),
+            )
+        };
+        running.map(known).collect::<BTreeMap<_, _>>()
+    };
+    for node in ["node2", "node1"] {
+        lab.until("a daemon runs on each node", || daemons().len() == 2);
+        let before = daemons();
+        lab.run(&["reboot", node]);
+        let took = lab.until("both nodes are ready", || lab.ready() == ["node1", "node2"]);
+        let back = lab.until("its pod is back", || {
+            let now = daemons();
+            now.len() == 2 && now[node].0 == before[node].0 && now[node].1 != before[node].1
+        });
+        eprintln!("{node} was rebooted: ready after {took:?}, its pod {back:?} later");
+    }
+    assert!(lab.kubectl(&["delete", "daemonset", "each"]).status.success());
+    lab.until("four pods run", || lab.get(&["pods"]).len() == 4 && running(lab).len() == 4);
 }
 
 fn a_dead_node_is_replaced(lab: &Lab) {

@@ -242,6 +242,7 @@ async fn serve(dir: &Path) -> Server {
         service_cidr: "10.96.0.0/12".parse().unwrap(),
         cluster_domain: "cluster.local".to_owned(),
         token_auth_file: None,
+        has_peers: false,
     };
     Server::start(config, store, pki).await.unwrap()
 }

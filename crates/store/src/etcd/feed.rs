@@ -23,7 +23,7 @@ const RETRY_MOST: Duration = Duration::from_secs(5);
 /// Makes a revision of this store, and returns it.
 pub(super) async fn mark(client: &Client, keys: &Keys) -> Result<Revision> {
     let mut kv = client.kv_client();
-    header_revision(request("mark", kv.put(keys.marker(), "", None)).await?.header())
+    header_revision(keys, request("mark", kv.put(keys.marker(), "", None)).await?.header())
 }
 
 /// Makes sure that the feed gets to `revision`, even if that was made outside of this store. A store that is
@@ -66,8 +66,10 @@ pub(super) async fn run(shared: Arc<Shared>, options: Options, start: Revision) 
 /// so the start is one before what is wanted.
 pub(super) async fn open(shared: &Shared, reached: Revision) -> Result<WatchStream> {
     let mut client = shared.client.watch_client().max_decoding_message_size(MESSAGE_BYTES);
-    let options =
-        WatchOptions::new().with_prefix().with_prev_key().with_start_revision(reached.max(1) as i64);
+    let options = WatchOptions::new()
+        .with_prefix()
+        .with_prev_key()
+        .with_start_revision(shared.keys.theirs(reached).max(1));
     request("watch", client.watch(shared.keys.root(), Some(options))).await
 }
 
@@ -83,7 +85,7 @@ pub(super) async fn next(
     if response.canceled() {
         return Err(match response.compact_revision() {
             0 => Error::Engine(format!("etcd cancelled the watch: {}", response.cancel_reason())),
-            oldest => Error::Compacted { requested: reached, oldest: oldest as Revision },
+            oldest => Error::Compacted { requested: reached, oldest: shared.keys.ours(oldest) },
         });
     }
     decode(&shared.keys, &response, reached)
@@ -136,7 +138,7 @@ fn decode(keys: &Keys, response: &WatchResponse, reached: Revision) -> Result<(V
     let mut last = reached;
     for event in response.events() {
         let Some(written) = event.kv() else { continue };
-        let revision = written.mod_revision() as Revision;
+        let revision = keys.ours(written.mod_revision());
         if revision <= reached {
             continue;
         }

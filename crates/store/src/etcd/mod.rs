@@ -5,6 +5,7 @@
 //! cost etcd nothing; only those that start far back have one of their own until they have caught up.
 
 mod feed;
+mod fill;
 mod keys;
 mod replay;
 mod requests;
@@ -50,26 +51,36 @@ struct Shared {
 impl EtcdStore {
     /// Connects to the cluster at `endpoints` (URLs). All keys of this store are under `prefix`.
     pub async fn connect(endpoints: &[String], prefix: &str, options: Options) -> Result<Arc<Self>> {
-        let unreachable = |error: &dyn std::fmt::Display| {
-            let endpoints = endpoints.join(", ");
-            Error::Open(format!(
-                "etcd at {endpoints}: {error}; check that it runs and that the addresses are right"
-            ))
-        };
-        let connect_options = ConnectOptions::new()
-            .with_connect_timeout(Duration::from_secs(5))
-            .with_keep_alive(Duration::from_secs(10), Duration::from_secs(5))
-            .with_keep_alive_while_idle(true)
-            .with_require_leader(true);
-        let client =
-            Client::connect(endpoints, Some(connect_options)).await.map_err(|error| unreachable(&error))?;
+        let client = connect(endpoints).await?;
         let keys = Keys::new(prefix);
-        let revision = feed::mark(&client, &keys).await.map_err(|error| unreachable(&error))?;
+        let found = fill::look(&client, &keys).await.map_err(|error| unreachable(endpoints, &error))?;
+        if found.filling {
+            return Err(Error::Open(format!(
+                "etcd at {}: filling it with another store's contents broke off; do that again",
+                endpoints.join(", ")
+            )));
+        }
+        let keys = keys.counting_from(found.base);
+        let revision = feed::mark(&client, &keys).await.map_err(|error| unreachable(endpoints, &error))?;
         let hub = Hub::new(revision, &options);
         let shared = Arc::new(Shared { client, keys, hub, compacted: AtomicU64::new(0) });
         let feed = tokio::spawn(feed::run(shared.clone(), options, revision)).abort_handle();
         Ok(Arc::new(EtcdStore { shared, feed }))
     }
+}
+
+async fn connect(endpoints: &[String]) -> Result<Client> {
+    let options = ConnectOptions::new()
+        .with_connect_timeout(Duration::from_secs(5))
+        .with_keep_alive(Duration::from_secs(10), Duration::from_secs(5))
+        .with_keep_alive_while_idle(true)
+        .with_require_leader(true);
+    Client::connect(endpoints, Some(options)).await.map_err(|error| unreachable(endpoints, &error))
+}
+
+fn unreachable(endpoints: &[String], error: &dyn std::fmt::Display) -> Error {
+    let endpoints = endpoints.join(", ");
+    Error::Open(format!("etcd at {endpoints}: {error}; check that it runs and that the addresses are right"))
 }
 
 impl Drop for EtcdStore {
@@ -99,12 +110,13 @@ impl Store for EtcdStore {
         let mut entries = Vec::new();
         loop {
             let part = PART.min(limit - entries.len());
-            let at = revision.map_or(0, |revision| revision.max(1));
-            let options =
-                GetOptions::new().with_range(end.clone()).with_limit(part as i64).with_revision(at as i64);
+            // 0 is the newest.
+            let at = revision.map_or(Ok(0), |revision| self.shared.in_etcd(revision))?;
+            let options = GetOptions::new().with_range(end.clone()).with_limit(part as i64).with_revision(at);
             let asked = request("range", kv.get(from.clone(), Some(options))).await;
-            let mut response = asked.map_err(|error| self.shared.explain(error, at))?;
-            revision.get_or_insert(header_revision(response.header())?);
+            let explained = |error| self.shared.explain(error, revision.unwrap_or_default());
+            let mut response = asked.map_err(explained)?;
+            let revision = *revision.get_or_insert(header_revision(&self.shared.keys, response.header())?);
             let remaining = response.count().saturating_sub(response.kvs().len() as i64) as u64;
             for found in response.take_kvs() {
                 entries.push(self.shared.entry(&found)?);
@@ -114,12 +126,7 @@ impl Store for EtcdStore {
             from.push(0);
             if !response.more() || entries.len() >= limit {
                 let more = response.more();
-                return Ok(Page {
-                    entries,
-                    revision: revision.unwrap_or(at),
-                    more,
-                    remaining: Some(remaining),
-                });
+                return Ok(Page { entries, revision, more, remaining: Some(remaining) });
             }
         }
     }
@@ -130,13 +137,13 @@ impl Store for EtcdStore {
         let mut kv = self.shared.client.kv_client().max_decoding_message_size(MESSAGE_BYTES);
         let response = request("commit", kv.txn(transaction)).await?;
         if response.succeeded() {
-            return Ok(Outcome::Committed(header_revision(response.header())?));
+            return Ok(Outcome::Committed(header_revision(&self.shared.keys, response.header())?));
         }
         self.shared.conflict(conditions, response.op_responses()).map(Outcome::Conflict)
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Watch> {
-        let oldest = self.shared.compacted.load(Ordering::Relaxed);
+        let oldest = self.shared.compacted.load(Ordering::Relaxed).max(self.shared.keys.base());
         if after < oldest {
             return Err(Error::Compacted { requested: after, oldest });
         }
@@ -158,7 +165,7 @@ impl Store for EtcdStore {
         let mut kv = self.shared.client.kv_client();
         let options = GetOptions::new().with_count_only();
         let response = request("revision", kv.get(self.shared.keys.marker(), Some(options))).await?;
-        header_revision(response.header())
+        header_revision(&self.shared.keys, response.header())
     }
 
     async fn compact(&self, revision: Revision) -> Result<()> {
@@ -189,11 +196,11 @@ impl Shared {
 
     fn transaction(&self, commit: Commit) -> Txn {
         let compares = commit.conditions.iter().map(|condition| {
-            Compare::mod_revision(
-                self.keys.encode(&condition.key),
-                CompareOp::Equal,
-                condition.revision as i64,
-            )
+            let revision = match condition.revision {
+                0 => 0,
+                revision => self.keys.never_absent(revision),
+            };
+            Compare::mod_revision(self.keys.encode(&condition.key), CompareOp::Equal, revision)
         });
         let compares: Vec<Compare> = compares.collect();
         let reads =
@@ -220,7 +227,7 @@ impl Shared {
 
     async fn compact(&self, revision: Revision) -> Result<()> {
         let mut kv = self.client.kv_client();
-        let compacted = request("compact", kv.compact(revision as i64, None)).await;
+        let compacted = request("compact", kv.compact(self.in_etcd(revision)?, None)).await;
         compacted.map_err(|error| self.explain(error, revision))?;
         self.compacted.fetch_max(revision, Ordering::Relaxed);
         Ok(())
@@ -229,9 +236,18 @@ impl Shared {
     /// Whether history after `revision` is there.
     async fn check(&self, revision: Revision) -> Result<()> {
         let mut kv = self.client.kv_client();
-        let options = GetOptions::new().with_count_only().with_revision(revision.max(1) as i64);
+        let options = GetOptions::new().with_count_only().with_revision(self.in_etcd(revision)?);
         let asked = request("checking history", kv.get(self.keys.marker(), Some(options))).await;
         asked.map_err(|error| self.explain(error, revision)).map(drop)
+    }
+
+    /// What etcd calls that revision. Those below the base are of another time.
+    fn in_etcd(&self, revision: Revision) -> Result<i64> {
+        let base = self.keys.base();
+        if base > 0 && revision <= base {
+            return Err(Error::Compacted { requested: revision, oldest: base + 1 });
+        }
+        Ok(self.keys.theirs(revision).max(1))
     }
 
     /// etcd does not say which revision its complaint is about; those who asked know.

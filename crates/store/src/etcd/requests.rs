@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use etcd_client::ResponseHeader;
 
+use super::keys::Keys;
 use crate::{Error, Result, Revision};
 
 /// Longer than an election takes; a cluster that needs more is not there.
@@ -34,7 +35,7 @@ fn translate(what: &str, error: &etcd_client::Error) -> Error {
     Error::Engine(format!("etcd ({what}): {error}"))
 }
 
-pub(super) fn header_revision(header: Option<&ResponseHeader>) -> Result<Revision> {
+pub(super) fn header_revision(keys: &Keys, header: Option<&ResponseHeader>) -> Result<Revision> {
     let missing = || Error::Engine("etcd answered without a revision".into());
-    header.map(|header| header.revision() as Revision).ok_or_else(missing)
+    header.map(|header| keys.ours(header.revision())).ok_or_else(missing)
 }

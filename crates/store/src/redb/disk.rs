@@ -11,10 +11,12 @@
 //! have reached the disk. If the revision found afterwards tells so, it has not failed after all; if the
 //! file cannot be opened at once, the write has failed for good, and the next one removes what is left of it.
 
+mod fill;
 mod purge;
 mod snapshot;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,7 +75,11 @@ pub(super) struct Write<'a> {
 impl Disk {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = path.to_owned();
-        let disk = Disk::open_with(path, Box::new(move |builder| builder.create(&file)))?;
+        let open = move |builder: &Builder| {
+            close_to_others(&file)?;
+            builder.create(&file)
+        };
+        let disk = Disk::open_with(path, Box::new(open))?;
         sync_directory(path).map_err(|error| disk.failed("syncing the directory of", error))?;
         Ok(disk)
     }
@@ -243,9 +249,7 @@ impl Disk {
         let path = self.path.display();
         match opened {
             Ok(Ok(database)) => Ok(database),
-            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(Error::Open(format!(
-                "{path} is in use by another process; stop that one, or choose another data directory"
-            ))),
+            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(Error::InUse(path.to_string())),
             Ok(Err(DatabaseError::Storage(redb::StorageError::Io(error))))
                 if error.kind() != std::io::ErrorKind::InvalidData =>
             {
@@ -280,6 +284,15 @@ impl Disk {
     fn failed(&self, doing: &str, error: impl std::fmt::Display) -> Error {
         Error::Engine(format!("{doing} {}: {error}", self.path.display()))
     }
+}
+
+/// The file holds every Secret of a cluster.
+fn close_to_others(path: &Path) -> std::io::Result<()> {
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(())
 }
 
 /// A new file is durable only when its directory is.

@@ -29,7 +29,9 @@ use self::disk::Disk;
 use self::inbox::Inbox;
 use self::newest::Newest;
 use crate::watch::{Attach, Hub};
-use crate::{Commit, Entry, Error, Op, Options, Outcome, Page, Range, Result, Revision, Store, Watch};
+use crate::{
+    Commit, Contents, Entry, Error, Op, Options, Outcome, Page, Range, Result, Revision, Store, Watch,
+};
 
 /// Reads of old history that may wait for the disk at the same time; more queue up without holding a thread.
 const DISK_READERS: usize = 4;
@@ -53,6 +55,22 @@ impl RedbStore {
     /// it blocks.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Self>> {
         RedbStore::start(Disk::open(path.as_ref())?, options)
+    }
+
+    /// Makes a new file with these contents; later revisions are above theirs. Refuses a file that has any
+    /// unless `replace`. It blocks, and no server may use the file meanwhile.
+    pub fn fill(path: impl AsRef<Path>, contents: &Contents, replace: bool) -> Result<()> {
+        let path = path.as_ref();
+        if path.exists() {
+            // Opened in any case: a file in use must not be replaced.
+            let disk = Disk::open(path)?;
+            let has_any = !disk.load()?.newest.is_empty();
+            disk.close();
+            if has_any && !replace {
+                return Err(Error::NotEmpty(path.display().to_string()));
+            }
+        }
+        Disk::fill(path, contents)
     }
 
     fn start(disk: Disk, options: Options) -> Result<Arc<Self>> {

@@ -46,6 +46,10 @@ impl Newest {
         self.revision
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// What keys and values take.
     pub(super) fn bytes(&self) -> u64 {
         self.entries.iter().map(|(key, version)| (key.len() + version.value.len()) as u64).sum()

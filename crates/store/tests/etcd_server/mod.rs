@@ -42,6 +42,7 @@ impl EtcdServer {
         format!("http://127.0.0.1:{}", self.client_port)
     }
 
+    #[allow(dead_code)]
     pub async fn connect(&self, prefix: &str, options: Options) -> Arc<EtcdStore> {
         EtcdStore::connect(&[self.endpoint()], prefix, options).await.expect("connecting to etcd")
     }

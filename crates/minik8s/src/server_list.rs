@@ -1,0 +1,113 @@
+//! Where the cluster's servers are: servers tell it, nodes follow it, and the administrator's kubeconfig has a
+//! context for each.
+//!
+//! It stands in the ConfigMap `minik8s-cluster`, as URLs with commas between them. Nodes also know the addresses
+//! they were given when they joined.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher;
+use minik8s_apiserver::Live;
+use minik8s_auth::pki::{Pki, write_kubeconfig};
+use minik8s_join::{Member, ServerAddress};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::cluster_settings::{NAME, NAMESPACE};
+
+const FIELD: &str = "servers";
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Tells the cluster of every change, for ever.
+pub async fn publish(client: kube::Client, mut live: watch::Receiver<Live>, kubeconfig: AdminKubeconfig) {
+    let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    loop {
+        let servers = urls(&live.borrow_and_update());
+        if let Err(error) = kubeconfig.write(&servers) {
+            tracing::warn!("the administrator's kubeconfig: {error:#}");
+        }
+        let patch = Patch::Merge(json!({"data": {FIELD: servers.join(",")}}));
+        match api.patch(NAME, &PatchParams::default(), &patch).await {
+            Ok(_) => {
+                if live.changed().await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell the nodes where the servers are");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+fn urls(live: &Live) -> Vec<String> {
+    live.iter().map(|address| format!("https://{address}")).collect()
+}
+
+/// `DIR/admin.kubeconfig`.
+pub struct AdminKubeconfig {
+    pub pki: Arc<Pki>,
+    pub path: std::path::PathBuf,
+    /// How this machine reaches its own server.
+    pub url: String,
+    /// This server as others know it.
+    pub own: String,
+}
+
+impl AdminKubeconfig {
+    /// This machine's server is what it uses; a context of its own leads to each of the others.
+    pub fn write(&self, servers: &[String]) -> anyhow::Result<()> {
+        let others: Vec<&str> = servers.iter().filter(|url| **url != self.own).map(String::as_str).collect();
+        Ok(write_kubeconfig(Path::new(&self.path), &self.pki.admin_kubeconfig(&self.url, &others))?)
+    }
+}
+
+/// Keeps a node's list of servers current, for ever.
+pub async fn follow(member: Arc<Member>) {
+    let api: Api<ConfigMap> = Api::namespaced(member.client(), NAMESPACE);
+    let only = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
+    loop {
+        let events = watcher(api.clone(), only.clone());
+        let followed = events.try_for_each(|event| {
+            if let watcher::Event::Apply(map) | watcher::Event::InitApply(map) = event
+                && let Err(error) = member.learn_servers(&listed(&map.data.unwrap_or_default()))
+            {
+                tracing::warn!(%error, "cannot keep where the servers are");
+            }
+            std::future::ready(Ok(()))
+        });
+        if let Err(error) = followed.await {
+            tracing::debug!(%error, "asking again where the servers are");
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+fn listed(data: &BTreeMap<String, String>) -> Vec<ServerAddress> {
+    let urls = data.get(FIELD).map(String::as_str).unwrap_or_default();
+    urls.split(',').filter_map(|url| url.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_tells_a_node_understands() {
+        let live: Live =
+            ["10.0.0.1:6443", "[fd00::2]:7000"].iter().map(|text| text.parse().unwrap()).collect();
+        let data = BTreeMap::from([(FIELD.to_owned(), urls(&live).join(","))]);
+        let shown: Vec<String> = listed(&data).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["https://10.0.0.1:6443", "https://[fd00::2]:7000"]);
+        assert_eq!(listed(&BTreeMap::new()), []);
+        assert_eq!(listed(&BTreeMap::from([(FIELD.to_owned(), "nonsense,".to_owned())])), []);
+    }
+}
