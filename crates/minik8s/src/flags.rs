@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use ipnet::Ipv4Net;
 
 use crate::agent::AgentFlags;
@@ -53,8 +53,11 @@ pub enum Command {
     Why(WhyFlags),
     /// End all pods of a stopped node and remove what they left on this machine; its data stays
     Teardown(NodeFlags),
-    /// Print the version
-    Version,
+}
+
+/// Everything the program can do: the commands of a machine, and the verbs of clusters.
+pub fn command_line() -> clap::Command {
+    Cli::command().subcommands(minik8s_cli::command().get_subcommands().cloned())
 }
 
 #[derive(Debug, Subcommand)]
@@ -152,8 +155,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
-        Cli::command().debug_assert();
+        command_line().debug_assert();
     }
 
     #[test]

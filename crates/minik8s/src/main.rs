@@ -19,6 +19,7 @@ mod node;
 mod node_certificate;
 mod node_config;
 mod output;
+mod reference;
 mod remembered;
 mod router;
 mod server;
@@ -27,15 +28,26 @@ mod simulate;
 mod token;
 mod why;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use tracing_subscriber::EnvFilter;
 
 use crate::flags::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if minik8s_cli::is_kubectl(arguments.first()) {
+        return minik8s_cli::main(arguments, minik8s_cli::command());
+    }
+    if minik8s_cli::claims(&arguments) {
+        return minik8s_cli::main(arguments, flags::command_line());
+    }
+    let cli = match Cli::from_arg_matches(&flags::command_line().get_matches_from(arguments)) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     let filter = EnvFilter::try_from_env("MINIK8S_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     match run(cli.command) {
@@ -53,11 +65,6 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Version => {
-            let version = minik8s_apiserver::version();
-            let kubernetes = version["gitVersion"].as_str().unwrap_or_default();
-            Ok(output::line(format_args!("minik8s {} (Kubernetes {kubernetes})", env!("CARGO_PKG_VERSION")))?)
-        }
         Command::Server(flags) => {
             let runtime = runtime()?;
             let ended = runtime.block_on(server::run(flags));

@@ -26,6 +26,7 @@ const MOST_REQUESTS: usize = 256;
 const BATCH: usize = 32;
 
 /// What the scheduler needs to be told.
+#[derive(Clone)]
 pub struct Config {
     /// Serves pods with this `schedulerName`.
     pub name: String,

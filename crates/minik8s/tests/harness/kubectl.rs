@@ -26,6 +26,17 @@ pub fn installed() -> Vec<PathBuf> {
     if versions.is_empty() { vec![found] } else { versions }
 }
 
+/// Our own program, through a link named kubectl.
+pub fn ours(server: &Server) -> PathBuf {
+    let directory = server.scratch().join("ours");
+    let link = directory.join("kubectl");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    if !link.exists() {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_minik8s"), &link).expect("a link");
+    }
+    link
+}
+
 /// 33 of `kubectl.1.33`.
 fn minor_version(file: &Path) -> Option<u32> {
     file.file_name()?.to_str()?.strip_prefix("kubectl.1.")?.parse().ok()

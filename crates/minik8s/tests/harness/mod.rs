@@ -6,6 +6,6 @@ mod kubectl;
 mod server;
 
 #[allow(unused_imports, reason = "every test binary uses a part of it")]
-pub use kubectl::{Kubectl, Output, installed};
+pub use kubectl::{Kubectl, Output, installed, ours};
 #[allow(unused_imports, reason = "every test binary uses a part of it")]
 pub use server::Server;

@@ -3,7 +3,7 @@
 use crate::harness::Kubectl;
 use crate::{DEPLOYMENT, chapter};
 
-chapter![creates_and_leaves_alone, changes_what_changed, many_objects_and_pruning, kustomizations];
+chapter![only kubectl: creates_and_leaves_alone, changes_what_changed, many_objects_and_pruning, kustomizations];
 
 fn creates_and_leaves_alone(k: &Kubectl) {
     k.run_with(DEPLOYMENT, "apply -f -").says("deployment.apps/app created");

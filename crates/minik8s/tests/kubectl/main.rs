@@ -2,8 +2,8 @@
 //!
 //! Every version goes through the long script ([`script`]), side by side against one server. The chapters
 //! go into detail; each is a server of its own, on which the oldest and the newest kubectl play every scene
-//! in a namespace made for it. What is checked is what people and scripts look at: exit codes, the words
-//! that are printed, and the objects that result.
+//! in a namespace made for it; so does our own program, through a link named kubectl. What is checked is what
+//! people and scripts look at: exit codes, the words that are printed, and the objects that result.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -28,30 +28,38 @@ mod script;
 mod server_side_apply;
 mod validate;
 
-use harness::{Kubectl, Server, installed};
+use harness::{Kubectl, Server, installed, ours};
 
 type Scene = fn(&Kubectl);
 
-/// The test of a chapter, given its scenes.
+/// The test of a chapter, given its scenes. Our own program plays them too, unless they are about what only
+/// kubectl has.
 macro_rules! chapter {
+    (only kubectl: $($scene:ident),+) => {
+        #[test]
+        fn chapter() {
+            $crate::play(&[$((stringify!($scene), $scene)),+], false);
+        }
+    };
     ($($scene:ident),+) => {
         #[test]
         fn chapter() {
-            $crate::play(&[$((stringify!($scene), $scene)),+]);
+            $crate::play(&[$((stringify!($scene), $scene)),+], true);
         }
     };
 }
 use chapter;
 
-fn play(scenes: &[(&str, Scene)]) {
+fn play(scenes: &[(&str, Scene)], ours_too: bool) {
     let server = Server::start();
     let versions = installed();
-    let mut chosen = vec![versions.first(), versions.last()];
+    let mut chosen = vec![versions.first().cloned(), versions.last().cloned()];
     chosen.dedup();
+    chosen.push(ours_too.then(|| ours(&server)));
     for program in chosen.into_iter().flatten() {
         for (name, scene) in scenes {
             eprintln!("--- {name} with {}", program.display());
-            scene(&Kubectl::new(&server, program, name));
+            scene(&Kubectl::new(&server, &program, name));
         }
     }
 }

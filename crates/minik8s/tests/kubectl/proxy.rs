@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::chapter;
 use crate::harness::Kubectl;
 
-chapter![port_zero, socket];
+chapter![only kubectl: port_zero, socket];
 
 /// Ended with the test.
 struct Proxy(Child);

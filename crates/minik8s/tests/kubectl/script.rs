@@ -3,15 +3,16 @@
 use std::thread;
 
 use crate::DEPLOYMENT;
-use crate::harness::{Kubectl, Server, installed};
+use crate::harness::{Kubectl, Server, installed, ours};
 
-/// All versions at once: it must not matter to one what the others do.
+/// All versions at once, and our own program as one more: it must not matter to one what the others do.
 #[test]
 fn every_version_goes_through_the_long_script() {
     let server = Server::start();
     thread::scope(|scope| {
         let versions: Vec<_> = installed()
             .into_iter()
+            .chain([ours(&server)])
             .map(|program| {
                 let server = &server;
                 scope.spawn(move || long_script(&Kubectl::new(server, &program, "script")))

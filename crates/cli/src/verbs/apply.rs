@@ -1,0 +1,205 @@
+//! `apply`: makes the cluster's objects be what the files say, by server-side apply.
+//!
+//! Without `--server-side` the words and manners are those of kubectl's client-side apply: created, configured
+//! or unchanged, and the file wins over other writers. What objects kept in the annotation of client-side
+//! apply is moved to managed fields first ([`migrate`]), so that fields that left the file leave the object.
+
+mod migrate;
+
+use clap::Args;
+use http::Method;
+use serde_json::Value;
+
+use crate::client::Call;
+use crate::error::{Error, Result};
+use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags};
+use crate::manifest::{self, Item, mistake};
+use crate::print::Report;
+use crate::select::{self, Target};
+use crate::session::{APPLY, Session, Writing};
+
+/// Create or change objects to be as files say
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  minik8s apply -f web.yaml
+  minik8s apply -f manifests/ -R
+  cat web.yaml | minik8s apply -f -
+  minik8s apply -f web.yaml --dry-run=server -o yaml")]
+pub struct Apply {
+    #[command(flatten)]
+    files: FileFlags,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
+    #[command(flatten)]
+    output: OutputFlag,
+    /// Stop where others manage the same fields, instead of taking them over
+    #[arg(long, num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    server_side: bool,
+    /// With --server-side: take over fields that others manage
+    #[arg(long)]
+    force_conflicts: bool,
+    /// The name under which fields are managed
+    #[arg(long, value_name = "NAME", default_value = "kubectl")]
+    field_manager: String,
+    #[command(flatten)]
+    validate: ValidateFlag,
+    /// Only objects of the files with these labels
+    #[command(flatten)]
+    selectors: SelectorFlags,
+    /// Accepted for compatibility with kubectl
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    overwrite: Option<bool>,
+    /// Accepted for compatibility with kubectl
+    #[arg(long, hide = true)]
+    wait: bool,
+}
+
+/// What the server does about fields it does not know.
+#[derive(Debug, Clone, Args)]
+pub struct ValidateFlag {
+    /// Unknown fields are an error (strict), a warning (warn), or nothing (ignore)
+    #[arg(long, value_name = "strict|warn|ignore", num_args = 0..=1, require_equals = true,
+          default_value = "strict", default_missing_value = "strict")]
+    validate: String,
+}
+
+impl ValidateFlag {
+    pub fn mode(&self) -> Result<&'static str> {
+        match self.validate.as_str() {
+            "strict" | "true" => Ok("Strict"),
+            "warn" => Ok("Warn"),
+            "ignore" | "false" => Ok("Ignore"),
+            other => Err(Error::plain(format!(
+                "invalid - validate option {other:?}; must be one of: strict (or true), warn, ignore (or false)"
+            ))),
+        }
+    }
+}
+
+pub async fn run(session: &Session, verb: Apply) -> Result<()> {
+    let report = Report::new(&verb.output)?;
+    let mut errors = Vec::new();
+    let items = manifest::read_some(&verb.files, "apply")?;
+    let mut applied = 0;
+    for item in &items {
+        match apply_one(session, &verb, item, &report).await {
+            Ok(done) => applied += usize::from(done),
+            Err(error) => errors.push(error),
+        }
+    }
+    if applied == 0 && errors.is_empty() {
+        return Err(Error::plain("no objects passed to apply"));
+    }
+    Error::from_all(errors)
+}
+
+/// False: the selector passes it over.
+async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report) -> Result<bool> {
+    if !passes(&item.object, &verb.selectors)? {
+        return Ok(false);
+    }
+    let target = select::of_item(session, item).await?;
+    if target.name.is_empty() && item.object["metadata"]["generateName"].is_string() {
+        return Err(Error::plain(format!("from {}: cannot use generate name with apply", item.source)));
+    }
+    let how = Writing {
+        manager: &verb.field_manager,
+        dry_run: verb.dry_run.dry_run,
+        validation: Some(verb.validate.mode()?),
+    };
+    let client = session.client().await?;
+    let before = client.find(target.path()).await?;
+    if how.dry_run == DryRun::Client {
+        let done = if before.is_some() { "configured" } else { "created" };
+        report.done(
+            &target.shown(),
+            done,
+            how.dry_run.suffix(),
+            before.as_ref().unwrap_or(&target.object),
+        )?;
+        return Ok(true);
+    }
+    if let Some(before) = &before {
+        migrate::run(session, &target, before, &how).await?;
+    }
+    let force = verb.force_conflicts || !verb.server_side;
+    let after = send(session, &target, &how, force).await;
+    let doing = if before.is_some() { "applying patch" } else { "creating" };
+    let after = after.map_err(|error| explained(error, item, doing))?;
+    let done = match &before {
+        _ if verb.server_side => "serverside-applied",
+        None => "created",
+        Some(before) if is_same(before, &after) => "unchanged",
+        Some(_) => "configured",
+    };
+    report.done(&target.shown(), done, how.dry_run.suffix(), &after)?;
+    Ok(true)
+}
+
+/// Sends an object to be applied.
+pub async fn send(session: &Session, target: &Target, how: &Writing<'_>, force: bool) -> Result<Value> {
+    let call = Call::new(Method::PATCH, target.path())
+        .query("force", force.to_string())
+        .body(APPLY, target.object.to_string().into_bytes());
+    session.client().await?.send(how.parameters(call)).await
+}
+
+/// Whether the labels of an object of a file are those asked for.
+pub fn passes(object: &Value, selectors: &SelectorFlags) -> Result<bool> {
+    let Some(selector) = &selectors.selector else { return Ok(true) };
+    let selector =
+        minik8s_api::LabelSelector::parse(selector).map_err(|error| Error::plain(error.to_string()))?;
+    Ok(selector.matches(object["metadata"]["labels"].as_object()))
+}
+
+/// Nothing but the notes about who manages what may differ.
+fn is_same(before: &Value, after: &Value) -> bool {
+    let tidy = |object: &Value| {
+        let mut object = crate::print::without_managed_fields(object);
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.shift_remove("resourceVersion");
+            metadata.shift_remove("generation");
+        }
+        object
+    };
+    before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+        || tidy(before) == tidy(after)
+}
+
+/// What went wrong, with the place in the file below it, and for conflicts what can be done.
+pub fn explained(error: Error, item: &Item, doing: &str) -> Error {
+    let Error::Server(server) = &error else { return error };
+    if error.is_conflict() && server.message.starts_with("Apply failed") {
+        return Error::plain(format!("{}\n{CONFLICT}", server.message));
+    }
+    let places = mistake::of_fields(item, server);
+    let error = error.when(doing, &item.source);
+    if places.is_empty() { error } else { Error::Bare(format!("{error}\n{}", places.trim_end())) }
+}
+
+const CONFLICT: &str = "Please review the fields above--they currently have other managers. Here
+are the ways you can resolve this warning:
+* If you intend to manage all of these fields, please re-run the apply
+  command with the `--force-conflicts` flag.
+* If you do not intend to manage all of the fields, please edit your
+  manifest to remove references to the fields that should keep their
+  current managers.
+* You may co-own fields by updating your manifest to match the existing
+  value; in this case, you'll become the manager if the other manager(s)
+  stop managing the field (remove it from their configuration).
+See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_counts_as_a_change() {
+        let before = json!({"metadata": {"resourceVersion": "1", "managedFields": [1]}, "data": {"a": "1"}});
+        let same = json!({"metadata": {"resourceVersion": "2", "managedFields": [2]}, "data": {"a": "1"}});
+        let other = json!({"metadata": {"resourceVersion": "2"}, "data": {"a": "2"}});
+        assert!(is_same(&before, &same) && !is_same(&before, &other));
+    }
+}

@@ -1,0 +1,75 @@
+//! `certificate`: requests for certificates, approved or denied.
+
+use clap::{Args, Subcommand};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::client::Call;
+use crate::error::Result;
+use crate::flags::FileFlags;
+use crate::output;
+use crate::select::{self, Filter, Target};
+use crate::session::Session;
+
+/// Approve or deny requests for certificates
+#[derive(Debug, Subcommand)]
+pub enum Certificate {
+    /// Approve requests
+    #[command(after_help = "Example: minik8s certificate approve node-n1")]
+    Approve(Requests),
+    /// Deny requests
+    #[command(after_help = "Example: minik8s certificate deny node-n1")]
+    Deny(Requests),
+}
+
+#[derive(Debug, Args)]
+pub struct Requests {
+    /// Names of requests
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    files: FileFlags,
+    /// Also change what was decided before
+    #[arg(long)]
+    force: bool,
+}
+
+pub async fn run(session: &Session, verb: Certificate) -> Result<()> {
+    match verb {
+        Certificate::Approve(requests) => decide(session, &requests, "Approved", "approved").await,
+        Certificate::Deny(requests) => decide(session, &requests, "Denied", "denied").await,
+    }
+}
+
+async fn decide(session: &Session, requests: &Requests, condition: &str, done: &str) -> Result<()> {
+    let mut words = vec!["certificatesigningrequests".to_owned()];
+    words.extend(requests.names.iter().cloned());
+    let filter = Filter { files: Some(&requests.files), ..Filter::default() };
+    for target in select::find_all(session, &words, &filter).await? {
+        let conditions = target.object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let decided = conditions.iter().any(|known| known["type"] == condition);
+        if !decided || requests.force {
+            send(session, &target, conditions, condition).await?;
+        }
+        output::line(format_args!("{} {done}", target.shown()));
+    }
+    Ok(())
+}
+
+async fn send(session: &Session, target: &Target, mut conditions: Vec<Value>, condition: &str) -> Result<()> {
+    let (word, reason) = match condition {
+        "Approved" => ("approve", "KubectlApprove"),
+        _ => ("deny", "KubectlDeny"),
+    };
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    conditions.retain(|known| known["type"] != condition);
+    conditions.push(json!({
+        "type": condition, "status": "True", "reason": reason, "lastUpdateTime": now,
+        "message": format!("This CSR was {} by kubectl certificate {word}.", condition.to_lowercase()),
+    }));
+    let mut object = target.object.clone();
+    object["status"]["conditions"] = conditions.into();
+    let path = format!("{}/approval", target.path());
+    session.client().await?.send(Call::new(Method::PUT, path).json(&object)).await.map(|_| ())
+}
