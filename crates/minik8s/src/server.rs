@@ -15,7 +15,6 @@ use minik8s_auth::service_account_token::ObjectRef;
 use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, elect};
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -144,26 +143,25 @@ fn run_controllers(
         cluster_range: Some(flags.cluster_cidr),
         authority: Some(Arc::new(ClusterAuthority { pki: pki.clone(), live: server.live() })),
         node_grace: SignedDuration::from_secs(flags.node_grace.into()),
+        figures: server.figures(),
+        decisions: server.decisions(),
     };
     parts.spawn(minik8s_controllers::run(controllers, config));
-    parts.spawn(schedule(gated("system:kube-scheduler"), caches, leadership.changes(), stop.clone()));
+    let scheduling = minik8s_scheduler::Config {
+        caches: Some(caches),
+        figures: Some(server.figures()),
+        leads: leadership.changes(),
+        ..Default::default()
+    };
+    parts.spawn(schedule(gated("system:kube-scheduler"), scheduling, stop.clone()));
 }
 
 /// A new scheduler for each time that this server leads: what one has decided in the past is no base for the next.
-async fn schedule(
-    client: kube::Client,
-    caches: Arc<Caches>,
-    mut leads: watch::Receiver<bool>,
-    stop: CancellationToken,
-) {
+async fn schedule(client: kube::Client, config: minik8s_scheduler::Config, stop: CancellationToken) {
+    let mut leads = config.leads.clone();
     while !stop.is_cancelled() {
         let term = stop.child_token();
-        let config = minik8s_scheduler::Config {
-            stop: term.clone(),
-            leads: leads.clone(),
-            caches: Some(caches.clone()),
-            ..Default::default()
-        };
+        let config = minik8s_scheduler::Config { stop: term.clone(), ..config.clone() };
         let running = minik8s_scheduler::run(client.clone(), config);
         let deposed = async {
             let begun = leads.wait_for(|leads| *leads).await.is_ok();
@@ -219,6 +217,7 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Arc<Pki>) -> 
         cri_endpoint: machine.cri_endpoint.clone(),
         backend: machine.network_backend,
         router: machine.router.clone(),
+        housekeeping: machine.housekeeping.clone(),
         description,
         settings,
     })

@@ -14,6 +14,9 @@ use crate::lab::Lab;
 pub async fn find(lab: &Lab, nodes: u32) -> Vec<String> {
     let pods = lab.get(&["pods", "-A"]);
     let mut found = Vec::new();
+    if pods.is_empty() {
+        found.push("no pods at all".to_owned());
+    }
     for number in 1..=nodes {
         let node = format!("node{number}");
         let here: BTreeMap<String, String> = pods

@@ -47,7 +47,7 @@ const SWAPPERS: usize = 3;
 const SHORT: Duration = Duration::from_secs(24);
 /// So long after a fault a pod may still be dying of it: until the node counts as dead, its pods are elsewhere, and
 /// those that were cut off are told.
-const AFTERMATH: Duration = Duration::from_secs(15);
+const AFTERMATH: Duration = Duration::from_secs(10);
 
 /// The server's address stays the same; the number would tell restarts apart.
 type Reachable = watch::Receiver<Option<(u32, Credentials)>>;
@@ -157,18 +157,19 @@ fn check_histories(summary: &mut Summary, clients: &[registers::Client], list: &
 
 /// Clients may notice that pods die, and nothing else.
 fn check_traffic(summary: &mut Summary, report: traffic::Report, done: &[(Step, Instant, Instant)]) {
-    let explained = |failure: &&Failure| {
-        let deadly = done.iter().filter(|(step, ..)| step.fault.touches_pods());
-        deadly
-            .into_iter()
-            .any(|(_, begun, ended)| *begun <= failure.ended && failure.begun <= *ended + AFTERMATH)
+    let may_die = |from: Instant, until: Instant| {
+        let mut deadly = done.iter().filter(|(step, ..)| step.fault.touches_pods());
+        deadly.any(|(_, begun, ended)| *begun <= until && from <= *ended + AFTERMATH)
     };
-    let (dying, other): (Vec<&Failure>, Vec<&Failure>) = report.failures.iter().partition(explained);
-    summary.row("requests to a Service answered", report.answered.to_string());
+    let (dying, other): (Vec<&Failure>, Vec<&Failure>) =
+        report.failures.iter().partition(|failure| may_die(failure.begun, failure.ended));
+    let calm = report.answered.iter().filter(|asked| !may_die(**asked, **asked)).count();
+    summary.row("requests to a Service answered", report.answered.len().to_string());
+    summary.row("of them while no pod had a reason to die", calm.to_string());
     summary.row("failed while pods died", dying.len().to_string());
     summary.check("failed for no such reason", other.iter().map(|failure| failure.why.clone()).collect());
-    let enough = report.answered > 100;
-    summary.check("too few requests", if enough { vec![] } else { vec![report.answered.to_string()] });
+    let enough = report.answered.len() > 100;
+    summary.check("too few requests", if enough { vec![] } else { vec![report.answered.len().to_string()] });
 }
 
 async fn check_leaks(summary: &mut Summary, lab: &Lab) {

@@ -12,7 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 pub struct Report {
-    pub answered: usize,
+    /// When each was asked that got an answer.
+    pub answered: Vec<Instant>,
     pub failures: Vec<Failure>,
 }
 
@@ -37,7 +38,7 @@ pub async fn run(address: SocketAddr, finished: watch::Receiver<bool>) -> Report
             Err(_) => Some("no answer".to_owned()),
         };
         match failed {
-            None => report.answered += 1,
+            None => report.answered.push(begun),
             Some(why) => report.failures.push(Failure { begun, ended: Instant::now(), why }),
         }
         tokio::time::sleep(PAUSE).await;

@@ -3,6 +3,7 @@
 #[allow(dead_code)]
 mod server;
 mod witness;
+mod workloads;
 mod writer;
 
 use std::collections::BTreeMap;
