@@ -15,7 +15,6 @@ use minik8s_auth::service_account_token::ObjectRef;
 use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, elect};
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -148,13 +147,13 @@ fn run_controllers(
         decisions: server.decisions(),
     };
     parts.spawn(minik8s_controllers::run(controllers, config));
-    let scheduler = minik8s_scheduler::Config {
-        leads: leadership.changes(),
+    let scheduling = minik8s_scheduler::Config {
         caches: Some(caches),
         figures: Some(server.figures()),
+        leads: leadership.changes(),
         ..Default::default()
     };
-    parts.spawn(schedule(gated("system:kube-scheduler"), scheduler, stop.clone()));
+    parts.spawn(schedule(gated("system:kube-scheduler"), scheduling, stop.clone()));
 }
 
 /// A new scheduler for each time that this server leads: what one has decided in the past is no base for the next.
