@@ -197,10 +197,9 @@ pub async fn make_as(session: &Session, mut object: Value, making: &MakingFlags,
 /// kubectl's generators say what failed.
 fn failed(error: Error, what: &str) -> Error {
     match error {
-        Error::Server(mut server) if server.reason != "Invalid" => {
-            server.message = format!("failed to create {what}: {}", server.message);
-            // Told as a plain error, as kubectl does.
-            Error::plain(server.message.clone())
+        // Told as a plain error, as kubectl does, but for namespaces.
+        Error::Server(server) if server.reason != "Invalid" && what != "namespace" => {
+            Error::plain(format!("failed to create {what}: {}", server.message))
         }
         other => other,
     }
