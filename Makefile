@@ -13,6 +13,7 @@ SHELL := /bin/bash
 
 export DATA_DIR ?= /var/lib/minik8s
 export PORT ?= 6443
+export SERVER_FLAGS ?=
 BINARY := target/release/minik8s
 
 .PHONY: help setup build up down purge lab lab-down test lint bench images

@@ -15,9 +15,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
+use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
 use crate::router::RouterFlags;
-use crate::{host, router};
+use crate::{host, leftovers, router};
 
 /// Issued anew at every start of the server.
 const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
@@ -48,6 +49,8 @@ pub struct MachineFlags {
     pub network_backend: Backend,
     #[command(flatten)]
     pub router: RouterFlags,
+    #[command(flatten)]
+    pub housekeeping: HousekeepingFlags,
 }
 
 impl MachineFlags {
@@ -72,6 +75,7 @@ pub struct Node {
     pub cri_endpoint: Option<PathBuf>,
     pub backend: Backend,
     pub router: RouterFlags,
+    pub housekeeping: HousekeepingFlags,
     pub description: NodeConfig,
     pub settings: ClusterSettings,
     pub serving: Serving,
@@ -86,7 +90,9 @@ impl Node {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut config = self.kubelet();
+        self.housekeeping.apply(&mut config)?;
         config.validate()?;
+        leftovers::note(&config.data_dir, &config.instance());
         let mut network = self.network(&config, stop);
         let router_client = node_client.clone();
         network.hosts =
@@ -139,7 +145,7 @@ impl Node {
     }
 }
 
-/// Refuses address ranges that this machine's own networks use.
+/// Refuses address ranges that this machine's own networks use, after clearing up what no longer has an owner.
 pub async fn check_ranges(
     data_dir: &Path,
     cluster: Ipv4Net,
@@ -148,6 +154,7 @@ pub async fn check_ranges(
     let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
     let instance = Config::new("any", &data_dir, host::address()).instance();
     let bridge = minik8s_kubelet::bridge_name(&instance);
+    leftovers::remove().await;
     Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
 }
 
@@ -171,6 +178,7 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
     minik8s_kubelet::tear_down(&config).await;
     minik8s_network::tear_down(&config.instance()).await;
     router::tear_down(&data_dir, &config.instance());
+    leftovers::forget(&config.instance());
     Ok(())
 }
 

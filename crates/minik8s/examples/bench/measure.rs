@@ -22,7 +22,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub struct Figures(Vec<(String, String, String)>);
 
 impl Figures {
-    fn add(&mut self, what: &str, measured: String, target: &str) {
+    pub fn add(&mut self, what: &str, measured: String, target: &str) {
         eprintln!("{what}: {measured}");
         self.0.push((what.to_owned(), measured, target.to_owned()));
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Figures {
     }
 }
 
-pub async fn all(binary: &Path, time: Duration, figures: &mut Figures) -> anyhow::Result<()> {
+pub async fn api(binary: &Path, time: Duration, figures: &mut Figures) -> anyhow::Result<()> {
     let server = Server::start(binary).await?;
     figures.add(
         "ready after exec, fresh data dir",
@@ -47,9 +47,7 @@ pub async fn all(binary: &Path, time: Duration, figures: &mut Figures) -> anyhow
     idle(&server, figures).await?;
     idle_watches(&server, figures).await?;
     watch_latency(&server, figures).await?;
-    writes(&server, time, figures).await?;
-    drop(server);
-    lists(binary, figures).await
+    writes(&server, time, figures).await
 }
 
 async fn idle(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
@@ -143,7 +141,7 @@ async fn writes(server: &Server, time: Duration, figures: &mut Figures) -> anyho
     Ok(())
 }
 
-async fn lists(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
+pub async fn lists(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
     const PODS: usize = 10_000;
     let server = Server::start(binary).await?;
     let mut admin = server.client().await?;
@@ -156,7 +154,7 @@ async fn lists(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
         let mut client = server.client().await?;
         tasks.spawn(async move {
             for i in (worker..PODS).step_by(16) {
-                client.post("/api/v1/namespaces/default/pods", &pod(i)).await?;
+                client.post("/api/v1/namespaces/default/pods", &pod(i, "none")).await?;
             }
             Ok::<(), anyhow::Error>(())
         });
@@ -164,6 +162,8 @@ async fn lists(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
     while let Some(done) = tasks.join_next().await {
         done??;
     }
+    // The server closes connections that were quiet for so long.
+    let mut admin = server.client().await?;
     let path = "/api/v1/pods";
     let content = admin.get(path).await?;
     let megabytes = content.len() as f64 / 1e6;
@@ -203,15 +203,15 @@ fn config_map(name: &str, size: usize) -> String {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "x".repeat(size)}}).to_string()
 }
 
-/// A pod of ordinary size that no scheduler takes.
-fn pod(i: usize) -> String {
+/// A pod of ordinary size.
+pub fn pod(i: usize, scheduler: &str) -> String {
     let env: Vec<_> =
         (0..10).map(|e| json!({"name": format!("VARIABLE_{e}"), "value": "some ordinary value"})).collect();
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("pod-{i}"), "labels": {"app": "bench", "number": i.to_string()}},
         "spec": {
-            "schedulerName": "none",
+            "schedulerName": scheduler,
             "containers": [{
                 "name": "main", "image": "example/image:1", "env": env, "ports": [{"containerPort": 80}],
                 "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},

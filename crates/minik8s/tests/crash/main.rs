@@ -2,6 +2,7 @@
 
 mod server;
 mod witness;
+mod workloads;
 mod writer;
 
 use std::collections::BTreeMap;

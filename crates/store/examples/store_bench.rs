@@ -1,4 +1,4 @@
-//! Measures the store on this machine: `bench [SECONDS] [DIRECTORY]`. Ratios to etcd are from the same run, on
+//! Measures the store on this machine: `store_bench [SECONDS] [DIRECTORY]`. Ratios to etcd are from the same run, on
 //! the same disk, both with fsync. Build it with `--release`.
 #![allow(clippy::unwrap_used)]
 

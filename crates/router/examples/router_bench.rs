@@ -1,4 +1,4 @@
-//! CPU per request of the router and of nginx, side by side: `cargo run --release -p minik8s-router --example bench`.
+//! CPU per request of the router and of nginx, side by side: `cargo run --release -p minik8s-router --example router_bench`.
 //!
 //! Each serves the same small answers of one backend over kept connections, with one thread, for a few seconds. The
 //! proxies are processes of their own, so that their CPU time can be read from /proc. Without nginx (Debian's
