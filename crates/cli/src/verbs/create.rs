@@ -10,6 +10,8 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
+pub use access::Subjects;
+
 use super::apply::{ValidateFlag, explained, passes};
 use crate::client::Call;
 use crate::error::{Error, Result};
@@ -58,6 +60,7 @@ pub struct MakingFlags {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 enum Generator {
     #[command(visible_alias = "ns")]
     Namespace(access::Namespace),
