@@ -23,7 +23,7 @@ mod verbs;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -74,6 +74,11 @@ fn takes_value(command: &clap::Command, word: &str) -> bool {
 /// Whether the program was called through a link named `kubectl`.
 pub fn is_kubectl(program: Option<&OsString>) -> bool {
     program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == "kubectl")
+}
+
+/// The cluster that the program's other commands talk to, found as the verbs find it.
+pub async fn cluster(kubeconfig: Option<PathBuf>) -> Result<kube::Config, Error> {
+    config::load(&GlobalFlags { kubeconfig, ..GlobalFlags::default() }).await
 }
 
 /// Runs one command to its end. `whole` is the program's own command line, of which the verbs are a part.

@@ -197,8 +197,23 @@ pub async fn of_item(session: &Session, item: &manifest::Item) -> Result<Target>
 
 /// The object as it is now.
 pub async fn fetch(session: &Session, mut target: Target) -> Result<Target> {
-    target.object = session.client().await?.get(target.path()).await?;
+    let found = session.client().await?.get(target.path()).await;
+    target.object = match found {
+        Err(error) if error.is_not_found() => {
+            return Err(blamed(session, target.namespace.as_deref(), error).await);
+        }
+        found => found?,
+    };
     Ok(target)
+}
+
+/// Of an object that is not found: its namespace may be what is missing.
+pub async fn blamed(session: &Session, namespace: Option<&str>, error: Error) -> Error {
+    let (Some(namespace), Ok(client)) = (namespace, session.client().await) else { return error };
+    match client.get(format!("/api/v1/namespaces/{namespace}")).await {
+        Err(missing) if missing.is_not_found() => missing,
+        _ => error,
+    }
 }
 
 /// All objects of a kind that the filter lets pass.

@@ -15,6 +15,7 @@ use crate::session::Session;
 
 /// Ask what is allowed, and as whom
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Auth {
     /// Ask whether something is allowed
     #[command(after_help = "Examples:

@@ -14,6 +14,7 @@ use crate::session::Session;
 
 /// Approve or deny requests for certificates
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Certificate {
     /// Approve requests
     #[command(after_help = "Example: minik8s certificate approve node-n1")]

@@ -16,6 +16,7 @@ use crate::session::Session;
 
 /// Show or change the kubeconfig
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Config {
     /// Show the kubeconfig
     #[command(after_help = "Examples:

@@ -10,6 +10,8 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
+pub use access::Subjects;
+
 use super::apply::{ValidateFlag, explained, passes};
 use crate::client::Call;
 use crate::error::{Error, Result};
@@ -58,6 +60,7 @@ pub struct MakingFlags {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 enum Generator {
     #[command(visible_alias = "ns")]
     Namespace(access::Namespace),
@@ -197,10 +200,9 @@ pub async fn make_as(session: &Session, mut object: Value, making: &MakingFlags,
 /// kubectl's generators say what failed.
 fn failed(error: Error, what: &str) -> Error {
     match error {
-        Error::Server(mut server) if server.reason != "Invalid" => {
-            server.message = format!("failed to create {what}: {}", server.message);
-            // Told as a plain error, as kubectl does.
-            Error::plain(server.message.clone())
+        // Told as a plain error, as kubectl does, but for namespaces.
+        Error::Server(server) if server.reason != "Invalid" && what != "namespace" => {
+            Error::plain(format!("failed to create {what}: {}", server.message))
         }
         other => other,
     }

@@ -212,7 +212,12 @@ async fn fetch_table(session: &Session, verb: &Get, want: &Want) -> Result<Table
     let mut table = Table::default();
     let mut next: Option<String> = None;
     loop {
-        let answer = client.send(call.clone().maybe("continue", next.as_deref())).await?;
+        let answer = match client.send(call.clone().maybe("continue", next.as_deref())).await {
+            Err(error) if error.is_not_found() && kind_of(want).namespaced && !verb.ignore_not_found => {
+                return Err(select::blamed(session, Some(namespace), error).await);
+            }
+            answer => answer?,
+        };
         let part = Table::new(&answer);
         table.columns = part.columns;
         table.rows.extend(part.rows);

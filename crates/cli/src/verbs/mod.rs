@@ -46,6 +46,7 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Verb {
     Get(get::Get),
     Describe(Box<describe::Describe>),

@@ -62,18 +62,20 @@ pub async fn pods(session: &Session, target: &Target) -> Result<Vec<Value>> {
 
 /// The selector of a workload or Service, as a parameter.
 pub fn selector(object: &Value) -> Option<String> {
-    let selector = &object["spec"]["selector"];
-    let labels = if selector["matchLabels"].is_object() || selector["matchExpressions"].is_array() {
-        &selector["matchLabels"]
-    } else {
-        selector
-    };
+    selector_text(&object["spec"]["selector"])
+}
+
+/// Labels and expressions in one line; None if there are none.
+pub fn selector_text(selector: &Value) -> Option<String> {
+    let structured = selector["matchLabels"].is_object() || selector["matchExpressions"].is_array();
+    let labels = if structured { &selector["matchLabels"] } else { selector };
     let mut parts: Vec<String> = labels
         .as_object()
         .into_iter()
         .flatten()
         .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
         .collect();
+    parts.sort();
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or_default();
         let values: Vec<&str> =

@@ -18,6 +18,7 @@ use crate::session::{MERGE, STRATEGIC, Session, Writing};
 
 /// Follow, pause or undo changes of workloads
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Rollout {
     /// Wait until a change is complete
     #[command(after_help = "Example: minik8s rollout status deployment/web --timeout=2m")]

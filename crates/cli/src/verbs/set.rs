@@ -11,10 +11,11 @@ use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags, pai
 use crate::print::Report;
 use crate::select::{self, Filter, Target};
 use crate::session::{MERGE, STRATEGIC, Session, Writing};
-use crate::verbs::create::labels;
+use crate::verbs::create::{Subjects, labels};
 
 /// Set parts of objects
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Set {
     /// Images of containers
     #[command(after_help = "Examples:
@@ -144,15 +145,8 @@ pub struct Selector {
 pub struct Subject {
     #[command(flatten)]
     which: Which,
-    /// A user; may be repeated
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    user: Vec<String>,
-    /// A group; may be repeated
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    group: Vec<String>,
-    /// A service account, NAMESPACE:NAME; may be repeated
-    #[arg(long, value_name = "NAMESPACE:NAME", value_delimiter = ',')]
-    serviceaccount: Vec<String>,
+    #[command(flatten)]
+    subjects: Subjects,
 }
 
 pub async fn run(session: &Session, verb: Set) -> Result<()> {
@@ -251,16 +245,7 @@ async fn selector(session: &Session, which: &Which) -> Result<()> {
 }
 
 async fn subject(session: &Session, flags: &Subject) -> Result<()> {
-    let group = "rbac.authorization.k8s.io";
-    let named = |kind: &str, name: &String| json!({"apiGroup": group, "kind": kind, "name": name});
-    let mut fresh: Vec<Value> = flags.user.iter().map(|name| named("User", name)).collect();
-    fresh.extend(flags.group.iter().map(|name| named("Group", name)));
-    for account in &flags.serviceaccount {
-        let (namespace, name) = account
-            .split_once(':')
-            .ok_or_else(|| Error::plain("serviceaccount must be <namespace>:<name>"))?;
-        fresh.push(json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}));
-    }
+    let fresh = flags.subjects.list()?;
     if fresh.is_empty() {
         return Err(Error::plain("you must specify at least one value of user, group or serviceaccount"));
     }

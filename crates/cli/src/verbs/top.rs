@@ -16,6 +16,7 @@ const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 
 /// Show what nodes or pods use
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Top {
     /// CPU and memory of nodes
     #[command(visible_aliases = ["nodes", "no"], after_help = "Example: minik8s top node --sort-by=memory")]

@@ -24,6 +24,7 @@ mod patch;
 mod pods;
 mod protobuf;
 mod proxy;
+mod same;
 mod script;
 mod server_side_apply;
 mod validate;

@@ -163,7 +163,7 @@ fn role(kind: &str, name: &str, rules: Vec<Value>) -> Value {
 
 /// To whom.
 #[derive(Debug, Args)]
-struct Subjects {
+pub struct Subjects {
     /// A user; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     user: Vec<String>,
@@ -176,7 +176,7 @@ struct Subjects {
 }
 
 impl Subjects {
-    fn list(&self) -> Result<Vec<Value>> {
+    pub fn list(&self) -> Result<Vec<Value>> {
         let named = |kind: &str, name: &String| json!({"apiGroup": RBAC, "kind": kind, "name": name});
         let mut list: Vec<Value> = self.user.iter().map(|name| named("User", name)).collect();
         list.extend(self.group.iter().map(|name| named("Group", name)));

@@ -123,6 +123,7 @@ impl ConfigMap {
 
 /// Create a Secret
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Secret {
     /// From literals, files or directories
     #[command(

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 /// Create a Service
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
 pub enum Service {
     /// With an address inside of the cluster
     #[command(after_help = "Example: minik8s create service clusterip web --tcp=80:8080")]

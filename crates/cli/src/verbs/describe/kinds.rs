@@ -20,6 +20,7 @@ use super::page::Page;
 use crate::error::Result;
 use crate::select::Target;
 use crate::session::Session;
+use crate::verbs::pod_target::selector_text;
 
 pub use pod::template;
 
@@ -101,28 +102,9 @@ fn without_events<'a>((): ()) -> Written<'a> {
     Box::pin(std::future::ready(Ok(false)))
 }
 
-/// `a=b,c=d` of a label selector, with its expressions.
+/// `a=b,c=d` of a label selector, or `<none>`.
 fn selector(selector: &Value) -> String {
-    let labels = if selector["matchLabels"].is_object() { &selector["matchLabels"] } else { selector };
-    let mut parts: Vec<String> = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-        .collect();
-    parts.sort();
-    for expression in super::page::items(&selector["matchExpressions"]) {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> =
-            super::page::items(&expression["values"]).iter().filter_map(Value::as_str).collect();
-        parts.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({})", values.join(",")),
-            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
+    selector_text(selector).unwrap_or_else(|| "<none>".to_owned())
 }
 
 /// `Deployment/web` of the controller that owns an object.

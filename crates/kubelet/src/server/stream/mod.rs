@@ -4,6 +4,7 @@
 //! to it byte by byte; a WebSocket client is translated.
 
 mod backend;
+mod ports;
 mod spdy;
 mod upgrade;
 mod websocket;

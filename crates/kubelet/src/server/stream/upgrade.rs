@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::debug;
 
 use super::super::answer::{self, Body, Refusal};
-use super::{backend, websocket};
+use super::{backend, ports, websocket};
 use crate::cri::StreamFlags;
 
 pub const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
@@ -94,6 +94,7 @@ async fn serve_websocket(
         Protocol::PortForward => HeaderValue::from_static("portforward.k8s.io"),
     };
     let (_, backend) = backend::connect(url, &[offered]).await?;
+    let asked = ports::asked(request.uri().query());
     let client = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let client = match client.await {
@@ -102,7 +103,10 @@ async fn serve_websocket(
         };
         let ended = match protocol {
             Protocol::Command(flags) => websocket::translate(client, backend, flags).await,
-            Protocol::PortForward => websocket::tunnel(client, backend).await,
+            Protocol::PortForward if chosen == Subprotocol::Tunnel => {
+                websocket::tunnel(client, backend).await
+            }
+            Protocol::PortForward => ports::forward(client, backend, &asked).await,
         };
         debug!(?ended, "a stream ended");
     });
@@ -118,7 +122,7 @@ fn choose(headers: &HeaderMap, protocol: Protocol) -> Option<Subprotocol> {
     let offered: Vec<_> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
     let ours: &[Subprotocol] = match protocol {
         Protocol::Command(_) => &[Subprotocol::V5, Subprotocol::V4],
-        Protocol::PortForward => &[Subprotocol::Tunnel],
+        Protocol::PortForward => &[Subprotocol::Tunnel, Subprotocol::V4],
     };
     ours.iter().copied().find(|ours| offered.contains(&ours.name()))
 }

@@ -126,7 +126,7 @@ where
     }
 }
 
-async fn close<C: AsyncRead + AsyncWrite + Unpin>(client: &mut WebSocketStream<C>) -> Result<(), Error> {
+pub async fn close<C: AsyncRead + AsyncWrite + Unpin>(client: &mut WebSocketStream<C>) -> Result<(), Error> {
     client.close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() })).await?;
     // The client answers with its own close.
     while let Some(Ok(_)) = client.next().await {}
@@ -141,7 +141,7 @@ fn stream_of(channel: u8) -> Option<u32> {
     CHANNELS.iter().find(|(c, _, _)| *c == channel).map(|(_, _, stream)| *stream)
 }
 
-fn with_channel(channel: u8, data: &[u8]) -> Bytes {
+pub fn with_channel(channel: u8, data: &[u8]) -> Bytes {
     let mut message = BytesMut::with_capacity(1 + data.len());
     message.extend_from_slice(&[channel]);
     message.extend_from_slice(data);

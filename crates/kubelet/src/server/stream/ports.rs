@@ -1,0 +1,93 @@
+//! Ports forwarded to WebSocket clients that speak channels: two for each port, data and errors, translated to
+//! the runtime's SPDY streams. Each channel begins with its port in two bytes.
+
+use bytes::{Bytes, BytesMut};
+use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::spdy::{self, Encoder, Frame};
+use super::websocket::{close, with_channel};
+
+/// Runs until the pod has closed all connections, or the client is gone.
+pub async fn forward<C, B>(client: C, mut backend: B, ports: &[u16]) -> Result<(), Error>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut client = WebSocketStream::from_raw_socket(client, Role::Server, None).await;
+    let mut encoder = Encoder::default();
+    for (i, port) in (0u8..).zip(ports) {
+        let (text, id) = (port.to_string(), i.to_string());
+        for (kind, channel) in [("error", 2 * i + 1), ("data", 2 * i)] {
+            let headers = [("streamType", kind), ("port", text.as_str()), ("requestID", id.as_str())];
+            backend.write_all(&encoder.open(stream_of(channel), &headers)?).await?;
+            let greeting = Bytes::copy_from_slice(&port.to_le_bytes());
+            client.send(Message::Binary(with_channel(channel, &greeting))).await?;
+        }
+        // Nothing is ever written to the errors.
+        backend.write_all(&spdy::data(stream_of(2 * i + 1), &[], true)).await?;
+    }
+    let mut open = ports.len();
+    let mut buffer = BytesMut::new();
+    while open > 0 {
+        tokio::select! {
+            frame = spdy::read(&mut backend, &mut buffer) => match frame? {
+                Some(Frame::Data { stream, data, fin }) => {
+                    let channel = channel_of(stream);
+                    if !data.is_empty() {
+                        client.send(Message::Binary(with_channel(channel, &data))).await?;
+                    }
+                    open -= usize::from(fin && channel.is_multiple_of(2));
+                }
+                Some(Frame::Reset { stream }) => open -= usize::from(channel_of(stream).is_multiple_of(2)),
+                Some(Frame::Ping(payload)) => backend.write_all(&spdy::pong(&payload)).await?,
+                Some(Frame::Other) => {}
+                Some(Frame::GoAway) | None => break,
+            },
+            message = client.next() => match message.transpose()? {
+                Some(Message::Binary(bytes)) => {
+                    let Some((channel, data)) = bytes.split_first() else { continue };
+                    if channel.is_multiple_of(2) && usize::from(channel / 2) < ports.len() && !data.is_empty() {
+                        backend.write_all(&spdy::data(stream_of(*channel), data, false)).await?;
+                    }
+                }
+                Some(Message::Close(_)) | None => return Ok(()),
+                Some(_) => {}
+            },
+        }
+    }
+    close(&mut client).await
+}
+
+/// The ports that a request asks for: `ports=80&ports=443` or `ports=80,443`.
+pub fn asked(query: Option<&str>) -> Vec<u16> {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("ports="));
+    pairs.flat_map(|list| list.split(',')).filter_map(|port| port.parse().ok()).take(64).collect()
+}
+
+/// Clients open odd streams.
+fn stream_of(channel: u8) -> u32 {
+    2 * u32::from(channel) + 1
+}
+
+fn channel_of(stream: u32) -> u8 {
+    u8::try_from(stream.saturating_sub(1) / 2).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_and_ports() {
+        for channel in 0..8 {
+            assert_eq!(channel_of(stream_of(channel)), channel);
+            assert_eq!(stream_of(channel) % 2, 1);
+        }
+        assert_eq!(asked(Some("ports=80&x=1&ports=443,8080")), [80, 443, 8080]);
+        assert!(asked(None).is_empty());
+    }
+}
