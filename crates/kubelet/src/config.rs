@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::figures::Figures;
+use crate::housekeeping::HousekeepingSettings;
 use crate::server::Serving;
 
 /// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
@@ -53,6 +54,9 @@ pub struct Config {
     pub heartbeat: Duration,
     /// Processes that a pod may have.
     pub pod_pids: Option<u32>,
+    pub housekeeping: HousekeepingSettings,
+    /// A call of the container runtime that takes longer than this hangs.
+    pub runtime_timeout: Duration,
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -88,6 +92,8 @@ impl Config {
             figures: Figures::default(),
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
+            housekeeping: HousekeepingSettings::default(),
+            runtime_timeout: Duration::from_secs(120),
         }
     }
 

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::Config;
 use crate::cgroup::Hierarchy;
 use crate::cri::Runtime;
 use crate::events::Recorder;
+use crate::housekeeping::ImageAges;
 use crate::machine::Machine;
 use crate::objects::ObjectWatches;
 use crate::pod::PodIndex;
 use crate::sandbox::ResolvConf;
 use crate::services::Services;
-use crate::stats::{Collector, Operations};
+use crate::stats::{Collector, Operations, Sampler};
 use crate::volume::TokenCache;
 
 pub struct Context {
@@ -27,5 +30,7 @@ pub struct Context {
     pub services: Services,
     pub cgroups: Hierarchy,
     pub stats: Collector,
+    pub sampler: Sampler,
     pub operations: Operations,
+    pub image_ages: Mutex<ImageAges>,
 }

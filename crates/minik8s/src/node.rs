@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
+use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
 use crate::remembered::Remembered;
 use crate::router::RouterFlags;
@@ -53,6 +54,8 @@ pub struct MachineFlags {
     pub network_backend: Backend,
     #[command(flatten)]
     pub router: RouterFlags,
+    #[command(flatten)]
+    pub housekeeping: HousekeepingFlags,
 }
 
 impl MachineFlags {
@@ -79,6 +82,7 @@ pub struct Node {
     pub cri_endpoint: Option<PathBuf>,
     pub backend: Backend,
     pub router: RouterFlags,
+    pub housekeeping: HousekeepingFlags,
     pub description: NodeConfig,
     pub settings: ClusterSettings,
     pub serving: Serving,
@@ -93,6 +97,7 @@ impl Node {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut config = self.kubelet();
+        self.housekeeping.apply(&mut config)?;
         config.validate()?;
         leftovers::note(&config.data_dir, &config.instance());
         let mut network = self.network(&config, stop);

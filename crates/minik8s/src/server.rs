@@ -63,12 +63,19 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
             cluster_range: Some(flags.cluster_cidr),
             authority: Some(Arc::new(ClusterAuthority(pki.clone()))),
             node_grace: SignedDuration::from_secs(flags.node_grace.into()),
+            figures: server.figures(),
+            decisions: server.decisions(),
             ..Default::default()
         },
     ));
     parts.spawn(minik8s_scheduler::run(
         client(&server, "system:kube-scheduler"),
-        minik8s_scheduler::Config { stop: stop.clone(), caches: Some(caches), ..Default::default() },
+        minik8s_scheduler::Config {
+            stop: stop.clone(),
+            caches: Some(caches),
+            figures: Some(server.figures()),
+            ..Default::default()
+        },
     ));
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
@@ -117,6 +124,7 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyho
         cri_endpoint: machine.cri_endpoint.clone(),
         backend: machine.network_backend,
         router: machine.router.clone(),
+        housekeeping: machine.housekeeping.clone(),
         description,
         settings,
     })

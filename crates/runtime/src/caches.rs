@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use parking_lot::RwLock;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::reflect::reflect;
@@ -39,10 +40,15 @@ pub trait AnyCache: Send + Sync {
     fn listen_metadata(&self, listener: MetaListener);
     /// Shows the answer to our own write; gives its metadata, or None if it is not such an object.
     fn offer_json(&self, answer: &[u8]) -> Option<ObjectMeta>;
-    /// As if the watch had shown it.
-    fn apply_json(&self, object: &[u8]) -> Option<ObjectMeta>;
-    /// As if the watch had shown its deletion.
-    fn remove_json(&self, object: &[u8]);
+    fn is_meta_only(&self) -> bool;
+    /// A complete list at `revision`.
+    fn replace_json(&self, objects: &[Box<RawValue>], revision: u64);
+    /// The watch shows an object; gives its version.
+    fn apply_json(&self, object: &[u8]) -> serde_json::Result<String>;
+    /// The watch shows that an object is gone; gives the version of its deletion.
+    fn remove_json(&self, object: &[u8]) -> serde_json::Result<String>;
+    /// The watch has come this far.
+    fn advance(&self, revision: u64);
     fn forget(&self, key: &Key, uid: &str);
     /// Nothing of this kind exists any more.
     fn clear(&self);
@@ -148,17 +154,33 @@ impl<K: Cached> AnyCache for Cache<K> {
         Some(meta)
     }
 
-    fn apply_json(&self, object: &[u8]) -> Option<ObjectMeta> {
-        let object: K = serde_json::from_slice(object).ok()?;
-        let meta = object.metadata().clone();
-        self.apply(object);
-        Some(meta)
+    fn is_meta_only(&self) -> bool {
+        K::META_ONLY
     }
 
-    fn remove_json(&self, object: &[u8]) {
-        if let Ok(object) = serde_json::from_slice::<K>(object) {
-            self.remove(&object);
-        }
+    fn replace_json(&self, objects: &[Box<RawValue>], revision: u64) {
+        let read = |object: &Box<RawValue>| {
+            let read = serde_json::from_str(object.get());
+            read.inspect_err(|error| tracing::warn!(kind = %Cache::kind(self), %error, "the list has something that is none")).ok()
+        };
+        self.replace(objects.iter().filter_map(read).collect(), revision);
+    }
+
+    fn apply_json(&self, object: &[u8]) -> serde_json::Result<String> {
+        let object: K = serde_json::from_slice(object)?;
+        let version = object.metadata().resource_version.clone().unwrap_or_default();
+        self.apply(object);
+        Ok(version)
+    }
+
+    fn remove_json(&self, object: &[u8]) -> serde_json::Result<String> {
+        let object: K = serde_json::from_slice(object)?;
+        self.remove(&object);
+        Ok(object.metadata().resource_version.clone().unwrap_or_default())
+    }
+
+    fn advance(&self, revision: u64) {
+        Cache::advance(self, revision);
     }
 
     fn forget(&self, key: &Key, uid: &str) {

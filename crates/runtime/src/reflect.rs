@@ -1,17 +1,20 @@
 //! Keeps one cache current: list, then watch from there, and again when history was compacted.
 //!
-//! Errors back off and are logged once per outage. It never gives up before `stop`.
+//! Errors back off and are logged once per outage; an object that is not of its kind is told and left out. It never
+//! gives up before `stop`. Only the cache knows the type of its objects: here they are texts, so that this code is
+//! compiled once and not for every kind.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::AsyncBufReadExt;
 use kube::Client;
-use kube::core::WatchEvent;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Backoff, Cache, Cached, Kind};
+use crate::{AnyCache, Backoff, MetaOnly};
 
 const PAGE: usize = 1000;
 /// Watches end by themselves after about this long and go on from where they were.
@@ -22,14 +25,14 @@ const META_ONLY_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Runs until `stop`.
-pub(crate) async fn reflect<K: Cached>(client: Client, cache: Arc<Cache<K>>, stop: CancellationToken) {
+pub(crate) async fn reflect(client: Client, cache: Arc<dyn AnyCache>, stop: CancellationToken) {
     let mut next = Step::List;
     let mut failures = 0;
     loop {
         let step = async {
             match &next {
-                Step::List => list(&client, &cache).await,
-                Step::Watch(version) => watch(&client, &cache, version, &mut failures).await,
+                Step::List => list(&client, &*cache).await,
+                Step::Watch(version) => watch(&client, &*cache, version, &mut failures).await,
             }
         };
         let outcome = tokio::select! {
@@ -59,10 +62,10 @@ enum Step {
 }
 
 #[derive(Deserialize)]
-struct Page<K> {
+struct Page {
     metadata: PageMeta,
-    #[serde(default = "Vec::new")]
-    items: Vec<K>,
+    #[serde(default)]
+    items: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -74,28 +77,37 @@ struct PageMeta {
     r#continue: Option<String>,
 }
 
-async fn list<K: Cached>(client: &Client, cache: &Cache<K>) -> Result<Step, kube::Error> {
+async fn list(client: &Client, cache: &dyn AnyCache) -> Result<Step, kube::Error> {
     let mut objects = Vec::new();
     let mut token = String::new();
     loop {
         let limit = PAGE.to_string();
-        let request = request::<K>(cache.kind(), &[("limit", &limit), ("continue", &token)], META_ONLY_LIST)?;
-        let page: Page<K> = client.request(request).await?;
+        let request = request(cache, &[("limit", &limit), ("continue", &token)], META_ONLY_LIST)?;
+        let page: Page = client.request(request).await?;
         objects.extend(page.items);
         match page.metadata.r#continue.filter(|token| !token.is_empty()) {
             Some(next) => token = next,
             None => {
                 let version = page.metadata.resource_version;
-                cache.replace(objects, version.parse().unwrap_or(0));
+                cache.replace_json(&objects, version.parse().unwrap_or(0));
                 return Ok(Step::Watch(version));
             }
         }
     }
 }
 
-async fn watch<K: Cached>(
+/// One line of a watch.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+async fn watch(
     client: &Client,
-    cache: &Cache<K>,
+    cache: &dyn AnyCache,
     from: &str,
     failures: &mut u32,
 ) -> Result<Step, kube::Error> {
@@ -106,56 +118,65 @@ async fn watch<K: Cached>(
         ("timeoutSeconds", &timeout),
         ("resourceVersion", from),
     ];
-    let request = request::<K>(cache.kind(), &query, META_ONLY)?;
+    let request = request(cache, &query, META_ONLY)?;
     let mut version = from.to_owned();
-    let mut events = client.request_events::<K>(request).await?.boxed();
+    let mut lines = std::pin::pin!(client.request_stream(request).await?);
     // Any progress ends an outage.
     *failures = 0;
+    let mut line = Vec::new();
     loop {
-        match events.try_next().await {
-            Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                advance(&mut version, object.metadata().resource_version.as_deref());
-                cache.apply(object);
-            }
-            Ok(Some(WatchEvent::Deleted(object))) => {
-                advance(&mut version, object.metadata().resource_version.as_deref());
-                cache.remove(&object);
-            }
-            Ok(Some(WatchEvent::Bookmark(mark))) => {
-                advance(&mut version, Some(&mark.metadata.resource_version));
-                cache.advance(version.parse().unwrap_or(0));
-            }
-            // The history we ask for is gone, or the server gave us up: look at everything again.
-            Ok(Some(WatchEvent::Error(status))) => {
-                tracing::debug!(kind = %cache.kind(), message = %status.message, "watch ended, listing again");
-                return Ok(Step::List);
-            }
-            Ok(None) => return Ok(Step::Watch(version)),
+        line.clear();
+        match lines.read_until(b'\n', &mut line).await {
+            Ok(0) => return Ok(Step::Watch(version)),
+            Ok(_) => {}
             Err(error) => {
                 tracing::debug!(kind = %cache.kind(), %error, "watch broke, resuming");
                 return Ok(Step::Watch(version));
             }
         }
+        // A line cut short by a broken connection comes again.
+        let Ok(event) = serde_json::from_slice::<Event<'_>>(&line) else { return Ok(Step::Watch(version)) };
+        if !show(cache, &event, &mut version) {
+            return Ok(Step::List);
+        }
     }
 }
 
-fn advance(version: &mut String, seen: Option<&str>) {
-    if let Some(seen) = seen {
-        seen.clone_into(version);
+/// False if the history we ask for is gone, or the server gave us up: everything must be looked at again.
+fn show(cache: &dyn AnyCache, event: &Event<'_>, version: &mut String) -> bool {
+    let object = event.object.get().as_bytes();
+    let seen = match &*event.r#type {
+        "ADDED" | "MODIFIED" => cache.apply_json(object),
+        "DELETED" => cache.remove_json(object),
+        "BOOKMARK" => serde_json::from_slice::<MetaOnly>(object).map(|mark| {
+            let seen = mark.metadata.resource_version.unwrap_or_default();
+            cache.advance(seen.parse().unwrap_or(0));
+            seen
+        }),
+        _ => {
+            tracing::debug!(kind = %cache.kind(), status = event.object.get(), "watch ended, listing again");
+            return false;
+        }
+    };
+    match seen {
+        Ok(seen) if !seen.is_empty() => *version = seen,
+        Ok(_) => {}
+        Err(error) => tracing::warn!(kind = %cache.kind(), %error, "the watch shows something that is none"),
     }
+    true
 }
 
 /// Empty parameters are left out.
-fn request<K: Cached>(
-    kind: &Kind,
+fn request(
+    cache: &dyn AnyCache,
     query: &[(&str, &str)],
     accept: &str,
 ) -> Result<http::Request<Vec<u8>>, kube::Error> {
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(query.iter().filter(|(_, value)| !value.is_empty()))
         .finish();
-    let mut builder = http::Request::get(format!("{}?{query}", kind.collection_path("")));
-    if K::META_ONLY {
+    let mut builder = http::Request::get(format!("{}?{query}", cache.kind().collection_path("")));
+    if cache.is_meta_only() {
         builder = builder.header(http::header::ACCEPT, accept);
     }
     builder.body(Vec::new()).map_err(kube::Error::HttpError)

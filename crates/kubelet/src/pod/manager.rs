@@ -118,7 +118,9 @@ impl Manager {
         }
     }
 
-    async fn apply_or_mirror(&mut self, pod: core::Pod) {
+    async fn apply_or_mirror(&mut self, mut pod: core::Pod) {
+        // Nobody here reads them, and they are half of a small pod.
+        pod.metadata.managed_fields = None;
         let Some(uid) = mirrored(&pod).cloned() else { return self.apply(pod).await };
         if self.statics.contains_key(&uid) && pod.metadata.deletion_timestamp.is_none() {
             return self.tell(&uid, Message::Mirror(Arc::new(pod))).await;
@@ -193,6 +195,7 @@ impl Manager {
     }
 
     async fn runtime_event(&mut self, event: Option<RuntimeEvent>) {
+        self.context.sampler.containers_changed();
         // A new subscription: anything may have happened since the last one.
         let Some(event) = event else {
             for worker in self.workers.values() {

@@ -67,7 +67,10 @@ impl World {
     /// Fills caches that were made after their objects.
     pub(super) fn refill(&self) {
         for ((kind, _), object) in &self.objects {
-            self.caches.of_kind(kind).apply_json(object.to_string().as_bytes());
+            self.caches
+                .of_kind(kind)
+                .apply_json(object.to_string().as_bytes())
+                .expect("an object of its kind");
         }
     }
 
@@ -309,7 +312,7 @@ impl World {
         }
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.caches.of_kind(&kind).apply_json(object.to_string().as_bytes());
+        self.caches.of_kind(&kind).apply_json(object.to_string().as_bytes()).expect("an object of its kind");
         self.objects.insert((kind, key), object);
     }
 
@@ -317,7 +320,7 @@ impl World {
         let Some(mut object) = self.objects.remove(&(kind.clone(), key.clone())) else { return };
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.caches.of_kind(kind).remove_json(object.to_string().as_bytes());
+        self.caches.of_kind(kind).remove_json(object.to_string().as_bytes()).expect("an object of its kind");
     }
 }
 
