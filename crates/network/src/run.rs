@@ -81,12 +81,13 @@ pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receive
                 health.update(&backends, &changed, &config.node_name);
                 rules.note(changed);
                 // What is only remembered is older than rules that are there already.
-                if backends.is_complete() || is_bare {
-                    if let Err(error) = rules.apply(&backends, names.as_ref()).await {
-                        let message = format!("Services do not work on this node: {}; it is tried again", chain(&error));
-                        reports.about_node("ServicesFailed", message);
-                        due = Some(Instant::now() + RETRY);
-                    }
+                if (backends.is_complete() || is_bare)
+                    && let Err(error) = rules.apply(&backends, names.as_ref()).await
+                {
+                    let message =
+                        format!("Services do not work on this node: {}; it is tried again", chain(&error));
+                    reports.about_node("ServicesFailed", message);
+                    due = Some(Instant::now() + RETRY);
                 }
                 if backends.is_complete() {
                     remember.get_or_insert_with(|| Instant::now() + REMEMBER);

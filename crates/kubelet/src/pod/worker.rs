@@ -347,8 +347,9 @@ impl Worker {
         self.notes.health.clear();
         for record in records {
             let Some(spec) = self.blueprint.container(&record.name).map(|c| c.spec.clone()) else { continue };
-            // Probes begin when the postStart hook is done.
-            let starting = self.notes.busy.contains(&Target::Container(record.name.clone()));
+            // Probes begin when the postStart hook is done. A container that is being stopped is busy as well, but serves.
+            let starting = self.notes.stopping_since.is_none()
+                && self.notes.busy.contains(&Target::Container(record.name.clone()));
             if let ContainerState::Running { started } = record.state
                 && !starting
                 && self.notes.stopping_since.is_none()

@@ -95,7 +95,9 @@ impl ListedMap {
             let last = elements.trim_end().ends_with('}');
             if keep {
                 let elements = elements.trim_end().trim_end_matches('}').split(',').map(str::trim);
-                map.elements.extend(elements.filter(|element| !element.is_empty()).map(element));
+                let is_range = map.header.contains("flags interval");
+                let elements = elements.filter(|element| !element.is_empty());
+                map.elements.extend(elements.map(|text| element(text, is_range)));
             }
             inside = !last;
         }
@@ -103,9 +105,12 @@ impl ListedMap {
     }
 }
 
-fn element(text: &str) -> (String, String) {
+/// Ranges of one address are printed as the address; we write all of them as ranges.
+fn element(text: &str, is_range: bool) -> (String, String) {
     let (key, value) = text.split_once(" : ").unwrap_or((text, ""));
-    (key.trim().to_owned(), value.trim().to_owned())
+    let key = key.trim();
+    let key = if is_range && !key.contains('/') { format!("{key}/32") } else { key.to_owned() };
+    (key, value.trim().to_owned())
 }
 
 fn header(map: &Map) -> String {
@@ -117,27 +122,53 @@ fn header(map: &Map) -> String {
 }
 
 /// What we write, and how nft prints it.
-const PRINTED_OTHERWISE: [(&str, &str); 3] = [
-    ("meta mark & 0xfffe0000 != 0x4d380000 return", "meta mark != 0x4d380000/15 return"),
+const PRINTED_OTHERWISE: [(&str, &str); 5] = [
+    ("& 0xfffe0000 != 0x4d380000", "!= 0x4d380000/15"),
+    ("& 0xffff0000 == 0x4d380000", "0x4d380000/16"),
+    ("& 0xffff0000 == 0x4d390000", "0x4d390000/16"),
     ("meta l4proto tcp reject with tcp reset", "reject with tcp reset"),
     ("reject with icmp port-unreachable", "reject"),
 ];
 
 /// One form for what nft and we write differently.
 fn canonical(rule: &str) -> String {
-    if let Some((_, printed)) = PRINTED_OTHERWISE.iter().find(|(ours, _)| *ours == rule) {
-        return (*printed).to_owned();
+    let rule = PRINTED_OTHERWISE.iter().fold(rule.to_owned(), |rule, (ours, nfts)| rule.replace(ours, nfts));
+    let mut before = "";
+    let mut words = Vec::new();
+    for word in rule.split_whitespace() {
+        words.push(match (before, word) {
+            (_, "dstnat;") => "-100;".to_owned(),
+            (_, "srcnat;") => "100;".to_owned(),
+            ("timeout", time) => seconds(time).map_or(time.to_owned(), |seconds| format!("{seconds}s")),
+            // Large numbers of ours are marks, written in hexadecimal; nft prints some of them otherwise.
+            (_, number) => match number.parse::<u32>() {
+                Ok(number) if number > 0xffff => format!("{number:#010x}"),
+                _ => number.to_owned(),
+            },
+        });
+        before = word;
     }
-    let words = rule.split_whitespace().map(|word| match word {
-        "dstnat;" => "-100;".to_owned(),
-        "srcnat;" => "100;".to_owned(),
-        // Large numbers of ours are marks, written in hexadecimal; nft prints some of them otherwise.
-        number => match number.parse::<u32>() {
-            Ok(number) if number > 0xffff => format!("{number:#010x}"),
-            _ => number.to_owned(),
-        },
-    });
-    words.collect::<Vec<_>>().join(" ")
+    words.join(" ")
+}
+
+/// `3h`, `1d1h1m1s`, `10800s`.
+fn seconds(time: &str) -> Option<u64> {
+    let (mut total, mut number) = (0, 0);
+    for letter in time.chars() {
+        let unit = match letter {
+            'd' => 86_400,
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            digit => {
+                number = number * 10 + u64::from(digit.to_digit(10)?);
+                continue;
+            }
+        };
+        total += number * unit;
+        number = 0;
+    }
+    (number == 0).then_some(total)
 }
 
 /// UDP flows to endpoints that the first table leads to and the second does not, and to frontends that had no
@@ -251,6 +282,19 @@ mod tests {
             change.to_string(),
             "delete element ip minik8s-test services {\n  10.96.0.9 . udp . 53,\n}\ndelete map ip minik8s-test old\n"
         );
+    }
+
+    #[test]
+    fn times() {
+        for (text, expected) in [
+            ("10800s", Some(10800)),
+            ("3h", Some(10800)),
+            ("1d1h1m1s", Some(90061)),
+            ("3x", None),
+            ("3", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
     }
 
     #[test]
