@@ -162,10 +162,9 @@ async fn silence(socket: &Path, patience: Duration) {
     let mut answered = Instant::now();
     while answered.elapsed() < patience {
         let asked = client.version(VersionRequest::default());
-        match tokio::time::timeout(patience, asked).await {
-            Ok(Ok(_)) => answered = Instant::now(),
-            // A process that is not there is somebody else's care: it is seen at once.
-            Ok(Err(_)) | Err(_) => {}
+        // An error is a process that is not there, whose end is seen at once by others.
+        if let Ok(Ok(_)) = tokio::time::timeout(patience, asked).await {
+            answered = Instant::now();
         }
         tokio::time::sleep(patience / QUESTIONS).await;
     }
