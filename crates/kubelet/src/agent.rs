@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tracing::info;
@@ -35,7 +36,7 @@ pub enum RunError {
 /// Runs the agent until the returned future is dropped. Pods and containerd go on without it.
 pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
     let containerd = prepare(&config).await?;
-    let cri = Cri::new(&config.cri_socket());
+    let cri = Cri::new(&config.cri_socket()).with_timeout(config.runtime_timeout);
     let (recorder, write_events) = Recorder::new(client.clone(), &config.node_name);
     let (services, watch_services) = Services::new(client.clone());
     let host_dns = ResolvConf::parse(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
@@ -53,12 +54,14 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         stats: Collector::default(),
         sampler: Sampler::default(),
         operations: Operations::default(),
+        image_ages: Mutex::default(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");
+    let runtime_timeout = context.config.runtime_timeout;
     let supervise = async {
         match containerd {
-            Some(mut containerd) => containerd.supervise().await,
+            Some(mut containerd) => containerd.supervise(runtime_timeout).await,
             None => std::future::pending().await,
         }
     };
@@ -74,7 +77,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
     let (evict, evictions) = mpsc::channel(16);
     let (tell_pressure, pressure) = watch::channel(Pressure::default());
     let watch_pressure =
-        PressureActor { context: context.clone(), evictions: evict, pressure: tell_pressure };
+        PressureActor { context: context.clone(), evictions: evict, pressure: tell_pressure, evicting: None };
     let node = NodeActor::new(context.clone(), cri, pressure);
     let pods = Manager::new(context.clone(), evictions);
     let work = async {

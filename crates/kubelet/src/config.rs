@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::housekeeping::HousekeepingSettings;
 use crate::server::Serving;
 
 /// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
@@ -50,6 +51,9 @@ pub struct Config {
     pub heartbeat: Duration,
     /// Processes that a pod may have.
     pub pod_pids: Option<u32>,
+    pub housekeeping: HousekeepingSettings,
+    /// A call of the container runtime that takes longer than this hangs.
+    pub runtime_timeout: Duration,
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -84,6 +88,8 @@ impl Config {
             drains: None,
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
+            housekeeping: HousekeepingSettings::default(),
+            runtime_timeout: Duration::from_secs(120),
         }
     }
 

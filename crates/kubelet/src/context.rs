@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::Config;
 use crate::cgroup::Hierarchy;
 use crate::cri::Runtime;
 use crate::events::Recorder;
+use crate::housekeeping::ImageAges;
 use crate::machine::Machine;
 use crate::objects::ObjectWatches;
 use crate::pod::PodIndex;
@@ -29,4 +32,5 @@ pub struct Context {
     pub stats: Collector,
     pub sampler: Sampler,
     pub operations: Operations,
+    pub image_ages: Mutex<ImageAges>,
 }

@@ -37,6 +37,8 @@ mod volume;
 pub use agent::{RunError, run};
 pub use cni::bridge_name;
 pub use config::{Config, ConfigError, DrainRequest};
+pub use housekeeping::{HousekeepingSettings, ImageSettings, LogSettings};
 pub use prepare::{PrepareError, prepare};
+pub use pressure::{ThresholdError, Thresholds};
 pub use server::Serving;
 pub use teardown::tear_down;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_cri::v1 as cri;
 use minik8s_kubelet::cri::{ContainerState, Cri, POD_NAME, POD_NAMESPACE, POD_UID, Runtime};
 use minik8s_kubelet::image::ImageStore;
+use nix::sys::signal::Signal;
 use support::{BUSYBOX, Node, on_a_node};
 
 fn sandbox_config(node: &Node, uid: &str) -> cri::PodSandboxConfig {
@@ -131,19 +132,22 @@ fn pods_survive_the_death_of_containerd() {
         let before = cri.pod(uid).await.unwrap();
 
         let mut containerd = node.containerd.take().unwrap();
-        let supervisor = tokio::spawn(async move { containerd.supervise().await });
+        let supervisor = tokio::spawn(async move { containerd.supervise(Duration::from_secs(5)).await });
         let pid_file = node.config.containerd_dir().join("pid");
-        let old = std::fs::read_to_string(&pid_file).unwrap();
-        let pid: i32 = old.split(' ').next().unwrap().parse().unwrap();
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
-        let after = loop {
-            match cri.pod(uid).await {
-                Ok(pod) if std::fs::read_to_string(&pid_file).unwrap() != old => break pod,
-                _ => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        };
-        assert!(matches!(after.container("main").unwrap().state, ContainerState::Running { .. }));
-        assert_eq!(before, after);
+        // One that is gone, and one that hangs.
+        for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
+            let old = std::fs::read_to_string(&pid_file).unwrap();
+            let pid: i32 = old.split(' ').next().unwrap().parse().unwrap();
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
+            let after = loop {
+                match cri.pod(uid).await {
+                    Ok(pod) if std::fs::read_to_string(&pid_file).unwrap() != old => break pod,
+                    _ => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            };
+            assert!(matches!(after.container("main").unwrap().state, ContainerState::Running { .. }));
+            assert_eq!(before, after, "{signal}");
+        }
         supervisor.abort();
         let _ = supervisor.await;
 

@@ -65,6 +65,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         cri_endpoint: flags.machine.cri_endpoint.clone(),
         backend: flags.machine.network_backend,
         router: flags.machine.router.clone(),
+        housekeeping: flags.machine.housekeeping.clone(),
         description,
         settings,
         serving: node::serving(member.serving.clone(), member.ca_pem.clone()),

@@ -8,6 +8,7 @@ mod cluster_settings;
 mod doctor;
 mod flags;
 mod host;
+mod housekeeping;
 mod image;
 mod join_token;
 mod kubeconfig;

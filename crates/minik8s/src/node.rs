@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
+use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
 use crate::router::RouterFlags;
 use crate::{host, leftovers, router};
@@ -48,6 +49,8 @@ pub struct MachineFlags {
     pub network_backend: Backend,
     #[command(flatten)]
     pub router: RouterFlags,
+    #[command(flatten)]
+    pub housekeeping: HousekeepingFlags,
 }
 
 impl MachineFlags {
@@ -72,6 +75,7 @@ pub struct Node {
     pub cri_endpoint: Option<PathBuf>,
     pub backend: Backend,
     pub router: RouterFlags,
+    pub housekeeping: HousekeepingFlags,
     pub description: NodeConfig,
     pub settings: ClusterSettings,
     pub serving: Serving,
@@ -86,6 +90,7 @@ impl Node {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut config = self.kubelet();
+        self.housekeeping.apply(&mut config)?;
         config.validate()?;
         leftovers::note(&config.data_dir, &config.instance());
         let mut network = self.network(&config, stop);

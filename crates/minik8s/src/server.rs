@@ -123,6 +123,7 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Pki) -> anyho
         cri_endpoint: machine.cri_endpoint.clone(),
         backend: machine.network_backend,
         router: machine.router.clone(),
+        housekeeping: machine.housekeeping.clone(),
         description,
         settings,
     })

@@ -85,7 +85,10 @@ impl Registry {
         metadata::carry_over(call, &mut new, old);
         served.strategy.default(&mut new);
         served.strategy.prepare_update(&mut new, old);
-        metadata::count_generation(served, &mut new, old);
+        // Where a pod runs is the scheduler's word, not a change of what its author asked for.
+        if call.subresource != "binding" {
+            metadata::count_generation(served, &mut new, old);
+        }
         let mut also = Commit::default();
         let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
         self.admission.admit(self, &mut request).await?;

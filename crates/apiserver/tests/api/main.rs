@@ -5,6 +5,7 @@
 mod access;
 mod admission;
 mod cluster;
+mod configuration;
 mod conversion;
 mod custom;
 mod definitions;

@@ -98,6 +98,7 @@ async fn binding() {
         (&bound["spec"]["nodeName"], &bound["metadata"]["annotations"]["why"]),
         (&json!("n1"), &json!("free"))
     );
+    assert_eq!(bound["metadata"]["generation"], 1, "to be bound is no change of the pod");
     let scheduled = bound["status"]["conditions"]
         .as_array()
         .unwrap()

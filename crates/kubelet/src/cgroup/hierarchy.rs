@@ -13,14 +13,18 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 /// The controllers that pods are measured and limited by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hierarchy {
-    /// One directory per controller, by its name.
+    /// One directory per controller, by its name. A hybrid host has a v2 tree beside them, without controllers.
     V1(PathBuf),
     V2(PathBuf),
 }
 
 impl Hierarchy {
     pub fn detect() -> Self {
-        let root = PathBuf::from(ROOT);
+        Hierarchy::at(PathBuf::from(ROOT))
+    }
+
+    /// The root of a v2 tree lists its controllers; with v1 and hybrid it is a directory of directories.
+    fn at(root: PathBuf) -> Self {
         if root.join("cgroup.controllers").exists() { Hierarchy::V2(root) } else { Hierarchy::V1(root) }
     }
 
@@ -63,7 +67,7 @@ impl Hierarchy {
 
 /// Removes a cgroup and all below it, in every hierarchy. Processes in it keep it alive.
 pub fn remove_tree(cgroup: &str) {
-    for hierarchy in mount_points() {
+    for hierarchy in mount_points(&fs::read_to_string("/proc/self/mounts").unwrap_or_default()) {
         let dir = hierarchy.join(cgroup.trim_start_matches('/'));
         for _ in 0..REMOVAL_ATTEMPTS {
             remove_leaves_first(&dir);
@@ -75,9 +79,8 @@ pub fn remove_tree(cgroup: &str) {
     }
 }
 
-/// Mount points of all hierarchies: one with v2, one per controller with v1.
-fn mount_points() -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+/// Mount points of all hierarchies: one with v2, one per controller with v1, both with hybrid.
+fn mount_points(mounts: &str) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = mounts
         .lines()
         .filter_map(|line| {
@@ -100,4 +103,90 @@ fn remove_leaves_first(dir: &Path) {
     }
     // rmdir takes a cgroup's files along and fails while it has children or processes.
     let _ = fs::remove_dir(dir);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `create` makes below a root that has these files and directories to begin with.
+    fn made(layout: &[&str]) -> (Hierarchy, Vec<String>) {
+        let root = tempfile::tempdir().unwrap();
+        for path in layout {
+            match path.strip_suffix('/') {
+                Some(dir) => fs::create_dir_all(root.path().join(dir)).unwrap(),
+                None => fs::write(root.path().join(path), "").unwrap(),
+            }
+        }
+        let hierarchy = Hierarchy::at(root.path().to_owned());
+        hierarchy.create(&["cpu", "memory"], "/minik8s/burstable/pod1").unwrap();
+        let mut found = Vec::new();
+        walk(root.path(), root.path(), &mut found);
+        found.sort();
+        (hierarchy, found.into_iter().filter(|path| path.contains("minik8s")).collect())
+    }
+
+    fn walk(root: &Path, dir: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+            if path.is_dir() {
+                walk(root, &path, found);
+            }
+        }
+    }
+
+    #[test]
+    fn v1_v2_and_hybrid() {
+        let per_controller = [
+            "cpu/minik8s",
+            "cpu/minik8s/burstable",
+            "cpu/minik8s/burstable/pod1",
+            "memory/minik8s",
+            "memory/minik8s/burstable",
+            "memory/minik8s/burstable/pod1",
+        ];
+        let (v1, found) = made(&["cpu/", "memory/"]);
+        assert!(matches!(v1, Hierarchy::V1(_)));
+        assert_eq!(found, per_controller);
+        let (hybrid, found) = made(&["cpu/", "memory/", "unified/"]);
+        assert!(matches!(hybrid, Hierarchy::V1(_)));
+        assert_eq!(found, per_controller, "nothing in the v2 tree, which has no controllers");
+        let (v2, found) = made(&["cgroup.controllers", "cgroup.subtree_control"]);
+        assert!(matches!(v2, Hierarchy::V2(_)));
+        // Each ancestor passes the controllers on; the pod's own cgroup does not.
+        assert_eq!(
+            found,
+            [
+                "minik8s",
+                "minik8s/burstable",
+                "minik8s/burstable/cgroup.subtree_control",
+                "minik8s/burstable/pod1",
+                "minik8s/cgroup.subtree_control"
+            ]
+        );
+    }
+
+    #[test]
+    fn directories() {
+        let check = |hierarchy: Hierarchy, want: &str| {
+            assert_eq!(hierarchy.dir("memory", "/minik8s/pod1"), Path::new(want));
+        };
+        check(Hierarchy::V1("/sys/fs/cgroup".into()), "/sys/fs/cgroup/memory/minik8s/pod1");
+        check(Hierarchy::V2("/sys/fs/cgroup".into()), "/sys/fs/cgroup/minik8s/pod1");
+    }
+
+    #[test]
+    fn where_cgroups_are_removed() {
+        let check = |mounts: &str, want: &[&str]| {
+            let want: Vec<_> = want.iter().map(PathBuf::from).collect();
+            assert_eq!(mount_points(mounts), want, "{mounts}");
+        };
+        let cpu = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+        let unified = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        check(cpu, &["/sys/fs/cgroup/cpu"]);
+        check(&format!("{unified}{cpu}{cpu}"), &["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified"]);
+        check("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", &["/sys/fs/cgroup"]);
+        check("cgroup2 /elsewhere cgroup2 rw 0 0\ntmpfs /sys/fs/cgroup tmpfs rw 0 0\n", &[]);
+    }
 }

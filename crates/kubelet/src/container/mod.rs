@@ -12,4 +12,4 @@ pub use env::environment;
 pub use expand::expand;
 pub use field_ref::{FieldError, Placement, field, resource};
 pub use resources::{cpu_quota, cpu_shares, linux_resources};
-pub use security::{container_security, sandbox_security};
+pub use security::{container_security, sandbox_security, strict_groups};

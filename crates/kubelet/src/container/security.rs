@@ -146,10 +146,21 @@ fn groups(context: &core::PodSecurityContext) -> Vec<i64> {
 }
 
 fn policy(context: &core::PodSecurityContext) -> i32 {
-    match context.supplemental_groups_policy.as_deref() {
-        Some("Strict") => cri::SupplementalGroupsPolicy::Strict as i32,
-        _ => cri::SupplementalGroupsPolicy::Merge as i32,
+    match is_strict(context) {
+        true => cri::SupplementalGroupsPolicy::Strict as i32,
+        false => cri::SupplementalGroupsPolicy::Merge as i32,
     }
+}
+
+fn is_strict(context: &core::PodSecurityContext) -> bool {
+    context.supplemental_groups_policy.as_deref() == Some("Strict")
+}
+
+/// The only groups that the pod's containers may have beside their main one; `None` if those of the image come
+/// on top.
+pub fn strict_groups(blueprint: &Blueprint) -> Option<Vec<i64>> {
+    let context = pod_context(blueprint);
+    is_strict(&context).then(|| groups(&context))
 }
 
 fn capabilities(wanted: Option<&core::Capabilities>) -> cri::Capability {

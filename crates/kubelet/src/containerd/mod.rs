@@ -4,12 +4,14 @@
 
 mod connection;
 mod events;
+mod groups;
 mod host;
 mod settings;
 mod supervisor;
 
 pub use connection::connect;
 pub use events::{RuntimeEvent, watch_events};
+pub use groups::{can_set_groups, set_groups};
 pub use host::{CgroupMode, Host, OciRuntime};
 pub use settings::Settings;
 pub use supervisor::{Containerd, ContainerdError};

@@ -21,6 +21,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const ALIVE_CHECK: Duration = Duration::from_secs(1);
 const LONGEST_RESTART_PAUSE: Duration = Duration::from_secs(30);
+/// How often it is asked for a sign of life in the time that it may be silent.
+const QUESTIONS: u32 = 4;
 
 #[derive(Debug, Error)]
 pub enum ContainerdError {
@@ -79,13 +81,20 @@ impl Containerd {
         Ok(containerd)
     }
 
-    /// Replaces containerd whenever it dies. Never returns.
-    pub async fn supervise(&mut self) {
+    /// Replaces containerd whenever it dies, or does not answer for longer than `patience`. Never returns.
+    pub async fn supervise(&mut self, patience: Duration) {
         let mut pause = Duration::from_millis(100);
         loop {
             let started = Instant::now();
-            self.wait_for_end().await;
-            warn!("containerd died: starting it again");
+            let socket = self.settings.socket.clone();
+            tokio::select! {
+                () = self.wait_for_end() => warn!("containerd died: starting it again"),
+                () = silence(&socket, patience) => {
+                    warn!(?patience, "containerd does not answer: replacing it; containers go on");
+                    self.kill();
+                    self.wait_for_end().await;
+                }
+            }
             if started.elapsed() > LONGEST_RESTART_PAUSE {
                 pause = Duration::from_millis(100);
             }
@@ -102,6 +111,16 @@ impl Containerd {
     pub async fn stop_running(dir: &Path) {
         if let Some(id) = read_pid_file(dir) {
             id.stop().await;
+        }
+    }
+
+    fn kill(&self) {
+        let pid = match &self.process {
+            Process::Child(child) => child.id().map(|pid| pid as i32),
+            Process::Adopted(id) => Some(id.pid).filter(|_| id.is_alive()),
+        };
+        if let Some(pid) = pid {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
 
@@ -134,6 +153,21 @@ impl Containerd {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Err(not_ready())
+    }
+}
+
+/// Returns when nobody has answered on the socket for that long.
+async fn silence(socket: &Path, patience: Duration) {
+    let mut client = RuntimeServiceClient::new(connect(socket));
+    let mut answered = Instant::now();
+    while answered.elapsed() < patience {
+        let asked = client.version(VersionRequest::default());
+        match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(_)) => answered = Instant::now(),
+            // A process that is not there is somebody else's care: it is seen at once.
+            Ok(Err(_)) | Err(_) => {}
+        }
+        tokio::time::sleep(patience / QUESTIONS).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,21 +10,26 @@ use jiff::Timestamp;
 use k8s_cri::v1 as cri;
 use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
+use tokio::sync::OnceCell;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::*;
-use crate::containerd::connect;
+use crate::containerd::{can_set_groups, connect, set_groups};
 
 /// Enough for a list of some thousand containers.
 const LARGEST_ANSWER: usize = 64 << 20;
-/// A call that takes longer than this hangs.
+/// A call that takes longer than this hangs, unless somebody says otherwise.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone)]
 pub struct Cri {
     runtime: RuntimeServiceClient<Channel>,
     images: ImageServiceClient<Channel>,
+    /// For what CRI cannot do and containerd can.
+    containerd: Channel,
+    timeout: Duration,
+    strict_groups: Arc<OnceCell<StrictGroups>>,
 }
 
 impl Cri {
@@ -31,20 +37,35 @@ impl Cri {
         let channel = connect(socket);
         Cri {
             runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(LARGEST_ANSWER),
-            images: ImageServiceClient::new(channel).max_decoding_message_size(LARGEST_ANSWER),
+            images: ImageServiceClient::new(channel.clone()).max_decoding_message_size(LARGEST_ANSWER),
+            containerd: channel,
+            timeout: CALL_TIMEOUT,
+            strict_groups: Arc::default(),
         }
+    }
+
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Cri { timeout, ..self }
+    }
+
+    fn call<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeout);
+        request
     }
 
     /// Name and version, as the node reports them: `containerd://1.6.20`.
     pub async fn version(&self) -> Result<String, RuntimeError> {
-        let answer = self.runtime.clone().version(call(cri::VersionRequest::default())).await?.into_inner();
+        let answer =
+            self.runtime.clone().version(self.call(cri::VersionRequest::default())).await?.into_inner();
         let version = answer.runtime_version.trim_start_matches('v');
         Ok(format!("{}://{version}", answer.runtime_name))
     }
 
     /// `None` when runtime and network are ready, else the reason why not.
     pub async fn not_ready(&self) -> Result<Option<String>, RuntimeError> {
-        let answer = self.runtime.clone().status(call(cri::StatusRequest::default())).await?.into_inner();
+        let answer =
+            self.runtime.clone().status(self.call(cri::StatusRequest::default())).await?.into_inner();
         let conditions = answer.status.map(|status| status.conditions).unwrap_or_default();
         let failing = conditions.into_iter().filter(|condition| !condition.status);
         let reasons: Vec<_> =
@@ -53,18 +74,18 @@ impl Cri {
     }
 
     async fn sandboxes(&self, filter: cri::PodSandboxFilter) -> Result<Vec<cri::PodSandbox>, RuntimeError> {
-        let list = call(cri::ListPodSandboxRequest { filter: Some(filter) });
+        let list = self.call(cri::ListPodSandboxRequest { filter: Some(filter) });
         Ok(self.runtime.clone().list_pod_sandbox(list).await?.into_inner().items)
     }
 
     async fn containers(&self, filter: cri::ContainerFilter) -> Result<Vec<cri::Container>, RuntimeError> {
-        let list = call(cri::ListContainersRequest { filter: Some(filter) });
+        let list = self.call(cri::ListContainersRequest { filter: Some(filter) });
         Ok(self.runtime.clone().list_containers(list).await?.into_inner().containers)
     }
 
     /// `None` if it was removed after it was listed.
     async fn sandbox_record(&self, sandbox: cri::PodSandbox) -> Result<Option<SandboxRecord>, RuntimeError> {
-        let status = call(cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox.id, verbose: false });
+        let status = self.call(cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox.id, verbose: false });
         let answer = match self.runtime.clone().pod_sandbox_status(status).await {
             Ok(answer) => answer.into_inner(),
             Err(status) if status.code() == Code::NotFound => return Ok(None),
@@ -87,7 +108,8 @@ impl Cri {
         &self,
         container: cri::Container,
     ) -> Result<Option<ContainerRecord>, RuntimeError> {
-        let status = call(cri::ContainerStatusRequest { container_id: container.id.clone(), verbose: false });
+        let status =
+            self.call(cri::ContainerStatusRequest { container_id: container.id.clone(), verbose: false });
         match self.runtime.clone().container_status(status).await {
             Ok(answer) => {
                 Ok(answer.into_inner().status.map(|status| record(container.pod_sandbox_id, status)))
@@ -202,17 +224,18 @@ impl Runtime for Cri {
     }
 
     async fn run_sandbox(&self, config: cri::PodSandboxConfig) -> Result<String, RuntimeError> {
-        let run = call(cri::RunPodSandboxRequest { config: Some(config), runtime_handler: String::new() });
+        let run =
+            self.call(cri::RunPodSandboxRequest { config: Some(config), runtime_handler: String::new() });
         Ok(self.runtime.clone().run_pod_sandbox(run).await?.into_inner().pod_sandbox_id)
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let stop = call(cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() });
+        let stop = self.call(cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() });
         if_there(self.runtime.clone().stop_pod_sandbox(stop).await.map(drop))
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let remove = call(cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() });
+        let remove = self.call(cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() });
         if_there(self.runtime.clone().remove_pod_sandbox(remove).await.map(drop))
     }
 
@@ -222,7 +245,7 @@ impl Runtime for Cri {
         config: cri::ContainerConfig,
         sandbox: cri::PodSandboxConfig,
     ) -> Result<String, RuntimeError> {
-        let create = call(cri::CreateContainerRequest {
+        let create = self.call(cri::CreateContainerRequest {
             pod_sandbox_id: sandbox_id.to_owned(),
             config: Some(config),
             sandbox_config: Some(sandbox),
@@ -230,15 +253,34 @@ impl Runtime for Cri {
         Ok(self.runtime.clone().create_container(create).await?.into_inner().container_id)
     }
 
+    async fn strict_groups(&self) -> Result<StrictGroups, RuntimeError> {
+        let find_out = async {
+            let status = self.runtime.clone().status(self.call(cri::StatusRequest::default())).await?;
+            let features = status.into_inner().features.unwrap_or_default();
+            if features.supplemental_groups_policy {
+                return Ok(StrictGroups::Runtime);
+            }
+            Ok(match can_set_groups(self.containerd.clone()).await? {
+                true => StrictGroups::Agent,
+                false => StrictGroups::Nobody,
+            })
+        };
+        self.strict_groups.get_or_try_init(|| find_out).await.copied()
+    }
+
+    async fn set_groups(&self, id: &str, groups: &[i64]) -> Result<(), RuntimeError> {
+        Ok(set_groups(self.containerd.clone(), id, groups).await?)
+    }
+
     async fn start_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let start = call(cri::StartContainerRequest { container_id: id.to_owned() });
+        let start = self.call(cri::StartContainerRequest { container_id: id.to_owned() });
         Ok(self.runtime.clone().start_container(start).await.map(drop)?)
     }
 
     async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
         let timeout = grace.as_secs() as i64;
         let mut stop = Request::new(cri::StopContainerRequest { container_id: id.to_owned(), timeout });
-        stop.set_timeout(grace + CALL_TIMEOUT);
+        stop.set_timeout(grace + self.timeout);
         if_there(self.runtime.clone().stop_container(stop).await.map(drop))
     }
 
@@ -247,7 +289,7 @@ impl Runtime for Cri {
         id: &str,
         resources: cri::LinuxContainerResources,
     ) -> Result<(), RuntimeError> {
-        let update = call(cri::UpdateContainerResourcesRequest {
+        let update = self.call(cri::UpdateContainerResourcesRequest {
             container_id: id.to_owned(),
             linux: Some(resources),
             ..Default::default()
@@ -256,12 +298,12 @@ impl Runtime for Cri {
     }
 
     async fn reopen_log(&self, id: &str) -> Result<(), RuntimeError> {
-        let reopen = call(cri::ReopenContainerLogRequest { container_id: id.to_owned() });
+        let reopen = self.call(cri::ReopenContainerLogRequest { container_id: id.to_owned() });
         Ok(self.runtime.clone().reopen_container_log(reopen).await.map(drop)?)
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let remove = call(cri::RemoveContainerRequest { container_id: id.to_owned() });
+        let remove = self.call(cri::RemoveContainerRequest { container_id: id.to_owned() });
         if_there(self.runtime.clone().remove_container(remove).await.map(drop))
     }
 
@@ -289,29 +331,31 @@ impl Runtime for Cri {
     ) -> Result<String, RuntimeError> {
         let StreamFlags { stdin, stdout, stderr, tty } = flags;
         let (container_id, cmd) = (id.to_owned(), command.to_vec());
-        let exec = call(cri::ExecRequest { container_id, cmd, tty, stdin, stdout, stderr });
+        let exec = self.call(cri::ExecRequest { container_id, cmd, tty, stdin, stdout, stderr });
         Ok(self.runtime.clone().exec(exec).await?.into_inner().url)
     }
 
     async fn attach_url(&self, id: &str, flags: StreamFlags) -> Result<String, RuntimeError> {
         let StreamFlags { stdin, stdout, stderr, tty } = flags;
-        let attach = call(cri::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout, stderr });
+        let attach =
+            self.call(cri::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout, stderr });
         Ok(self.runtime.clone().attach(attach).await?.into_inner().url)
     }
 
     async fn port_forward_url(&self, sandbox_id: &str, ports: Vec<i32>) -> Result<String, RuntimeError> {
-        let forward = call(cri::PortForwardRequest { pod_sandbox_id: sandbox_id.to_owned(), port: ports });
+        let forward =
+            self.call(cri::PortForwardRequest { pod_sandbox_id: sandbox_id.to_owned(), port: ports });
         Ok(self.runtime.clone().port_forward(forward).await?.into_inner().url)
     }
 
     async fn image(&self, name: &str) -> Result<Option<ImageRecord>, RuntimeError> {
-        let status = call(cri::ImageStatusRequest { image: Some(spec(name)), verbose: false });
+        let status = self.call(cri::ImageStatusRequest { image: Some(spec(name)), verbose: false });
         let image = self.images.clone().image_status(status).await?.into_inner().image;
         Ok(image.map(image_record))
     }
 
     async fn images(&self) -> Result<Vec<ImageRecord>, RuntimeError> {
-        let list = call(cri::ListImagesRequest { filter: None });
+        let list = self.call(cri::ListImagesRequest { filter: None });
         let images = self.images.clone().list_images(list).await?.into_inner().images;
         Ok(images.into_iter().map(image_record).collect())
     }
@@ -323,7 +367,7 @@ impl Runtime for Cri {
     }
 
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
-        let remove = call(cri::RemoveImageRequest { image: Some(spec(id)) });
+        let remove = self.call(cri::RemoveImageRequest { image: Some(spec(id)) });
         if_there(self.images.clone().remove_image(remove).await.map(drop))
     }
 }
@@ -341,12 +385,6 @@ fn image_record(image: cri::Image) -> ImageRecord {
         uid: image.uid.map(|uid| uid.value),
         username: image.username,
     }
-}
-
-fn call<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(CALL_TIMEOUT);
-    request
 }
 
 /// What is gone already needs no stopping or removing.

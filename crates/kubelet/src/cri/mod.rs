@@ -50,6 +50,16 @@ pub struct ContainerRow {
     pub created: jiff::Timestamp,
 }
 
+/// Who sees to it that a container with `supplementalGroupsPolicy: Strict` has no groups of its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StrictGroups {
+    /// The runtime, if its configuration says so.
+    Runtime,
+    /// We, before the container starts.
+    Agent,
+    Nobody,
+}
+
 /// Which streams of a command are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamFlags {
@@ -93,6 +103,10 @@ pub trait Runtime: Send + Sync + 'static {
         config: ContainerConfig,
         sandbox: PodSandboxConfig,
     ) -> Result<String, RuntimeError>;
+    /// How far the runtime can keep the groups of an image's `/etc/group` away from a container.
+    async fn strict_groups(&self) -> Result<StrictGroups, RuntimeError>;
+    /// Gives a container that was created and not started no other groups than these and its main one.
+    async fn set_groups(&self, id: &str, groups: &[i64]) -> Result<(), RuntimeError>;
     async fn start_container(&self, id: &str) -> Result<(), RuntimeError>;
     /// Sends the stop signal, then kills after `grace`.
     async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError>;

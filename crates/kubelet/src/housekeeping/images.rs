@@ -10,38 +10,48 @@ use crate::cri::ImageRecord;
 use crate::image::PAUSE_IMAGE;
 use crate::stats::disk;
 
-/// Percentages of the disk: above the first, images go until the second is reached.
-const HIGH: u64 = 85;
-const LOW: u64 = 80;
-
-/// A pod that wants a new image may be on its way.
-const YOUNGEST: SignedDuration = SignedDuration::from_mins(2);
-
 /// When each image was last seen in use, by its id.
 #[derive(Debug, Default)]
 pub struct ImageAges {
     last_used: BTreeMap<String, Timestamp>,
 }
 
-pub async fn collect_images(context: &Context, ages: &mut ImageAges) {
+/// Makes room if the disk is fuller than it should be.
+pub async fn collect_images(context: &Context) {
+    let disk = disk(&context.config.data_dir);
+    let settings = &context.config.housekeeping.images;
+    let used = disk.capacity.saturating_sub(disk.available);
+    let share = |percent: u8| disk.capacity / 100 * u64::from(percent);
+    let surplus = if used > share(settings.high) { used.saturating_sub(share(settings.low)) } else { 0 };
+    sweep(context, surplus).await;
+}
+
+/// Removes every image that is not used: the disk is short. True if there was one.
+pub async fn reclaim_images(context: &Context) -> bool {
+    sweep(context, u64::MAX).await
+}
+
+/// Looks at all images, and removes enough of the unused ones. True if any went.
+async fn sweep(context: &Context, surplus: u64) -> bool {
     let (Ok(images), Ok(rows)) = (context.runtime.images().await, context.runtime.container_rows().await)
     else {
-        return;
+        return false;
     };
     let in_use: BTreeSet<String> = rows.into_iter().flat_map(|row| [row.image, row.image_id]).collect();
-    ages.note(&images, &in_use, Timestamp::now());
-    let disk = disk(&context.config.data_dir);
-    let used = disk.capacity.saturating_sub(disk.available);
-    if disk.capacity == 0 || used * 100 / disk.capacity < HIGH {
-        return;
-    }
-    let surplus = used.saturating_sub(disk.capacity / 100 * LOW);
-    for image in ages.victims(&images, &in_use, surplus, Timestamp::now()) {
+    let victims = {
+        let (mut ages, now) = (context.image_ages.lock(), Timestamp::now());
+        ages.note(&images, &in_use, now);
+        ages.victims(&images, &in_use, surplus, context.config.housekeeping.images.youngest, now)
+    };
+    let mut any = false;
+    for image in victims {
         info!(image = image.tags.first().unwrap_or(&image.id), "removing an unused image: the disk fills up");
-        if let Err(error) = context.runtime.remove_image(&image.id).await {
-            warn!(%error, image = image.id, "cannot remove an image");
+        match context.runtime.remove_image(&image.id).await {
+            Ok(()) => any = true,
+            Err(error) => warn!(%error, image = image.id, "cannot remove an image"),
         }
     }
+    any
 }
 
 impl ImageAges {
@@ -61,10 +71,11 @@ impl ImageAges {
         images: &[ImageRecord],
         in_use: &BTreeSet<String>,
         surplus: u64,
+        youngest: SignedDuration,
         now: Timestamp,
     ) -> Vec<ImageRecord> {
         let last_used = |image: &ImageRecord| self.last_used.get(&image.id).copied().unwrap_or(now);
-        let old = |image: &&ImageRecord| now.duration_since(last_used(image)) >= YOUNGEST;
+        let old = |image: &&ImageRecord| now.duration_since(last_used(image)) >= youngest;
         let mut unused: Vec<_> = images.iter().filter(|image| !is_used(image, in_use)).filter(old).collect();
         unused.sort_by_key(|image| last_used(image));
         let mut freed = 0;
@@ -101,7 +112,10 @@ mod tests {
         ages.note(&images, &in_use, Timestamp::from_second(2).unwrap());
         let victims = |surplus: u64, now: i64| -> Vec<_> {
             let now = Timestamp::from_second(now).unwrap();
-            ages.victims(&images, &in_use, surplus, now).into_iter().map(|i| i.id).collect()
+            ages.victims(&images, &in_use, surplus, SignedDuration::from_mins(2), now)
+                .into_iter()
+                .map(|i| i.id)
+                .collect()
         };
         let check = |surplus: u64, want: &[&str]| assert_eq!(victims(surplus, 1000), want, "{surplus}");
         assert_eq!(victims(1000, 121), ["1"], "the other one is too young");

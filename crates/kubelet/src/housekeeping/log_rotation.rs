@@ -11,21 +11,18 @@ use crate::context::Context;
 use crate::pod::Blueprint;
 use crate::sandbox::pod_log_dir;
 
-const LARGEST_LOG: u64 = 10 << 20;
-/// The one being written among them.
-const FILES_KEPT: usize = 5;
-
 pub async fn rotate_logs(context: &Context) {
+    let settings = &context.config.housekeeping.logs;
     let Ok(rows) = context.runtime.container_rows().await else { return };
     let pods: Vec<_> = context.pods.all().into_iter().map(Blueprint::new).collect();
     for row in rows.iter().filter(|row| row.running) {
         let Some(pod) = pods.iter().find(|pod| pod.uid == row.pod_uid) else { continue };
         let dir = pod_log_dir(&context.config, pod).join(&row.name);
         let log = dir.join(format!("{}.log", row.attempt));
-        if fs::metadata(&log).map_or(0, |metadata| metadata.len()) <= LARGEST_LOG {
+        if fs::metadata(&log).map_or(0, |metadata| metadata.len()) <= settings.largest {
             continue;
         }
-        if let Err(error) = rotate(&log, Timestamp::now()) {
+        if let Err(error) = rotate(&log, settings.files, Timestamp::now()) {
             warn!(%error, ?log, "cannot rotate a log");
             continue;
         }
@@ -36,14 +33,14 @@ pub async fn rotate_logs(context: &Context) {
 }
 
 /// Moves the log aside and removes the oldest ones.
-fn rotate(log: &Path, now: Timestamp) -> io::Result<()> {
+fn rotate(log: &Path, files: usize, now: Timestamp) -> io::Result<()> {
     let time = now.strftime("%Y%m%d-%H%M%S");
     let mut name = log.as_os_str().to_owned();
     name.push(format!(".{time}"));
     fs::rename(log, PathBuf::from(name))?;
     let mut old = rotated(log)?;
     old.sort();
-    let surplus = old.len().saturating_sub(FILES_KEPT - 1);
+    let surplus = old.len().saturating_sub(files.saturating_sub(1));
     for path in old.into_iter().take(surplus) {
         fs::remove_file(path)?;
     }
@@ -68,7 +65,7 @@ mod tests {
         let log = dir.path().join("0.log");
         for second in 0..7 {
             fs::write(&log, second.to_string()).unwrap();
-            rotate(&log, Timestamp::from_second(second).unwrap()).unwrap();
+            rotate(&log, 5, Timestamp::from_second(second).unwrap()).unwrap();
         }
         fs::write(dir.path().join("1.log"), "another").unwrap();
         let mut left: Vec<_> =

@@ -3,29 +3,29 @@
 mod images;
 mod leftovers;
 mod log_rotation;
+mod settings;
 
-pub use images::collect_images;
+pub use images::{ImageAges, collect_images, reclaim_images};
 pub use leftovers::remove_leftovers;
 pub use log_rotation::rotate_logs;
+pub use settings::{HousekeepingSettings, ImageSettings, LogSettings};
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::context::Context;
-use images::ImageAges;
 
-const LOGS_EVERY: Duration = Duration::from_secs(10);
-const IMAGES_EVERY: Duration = Duration::from_secs(300);
+/// Unused images are no hurry: a disk that runs short asks for them to go by itself.
+const ROUNDS_PER_IMAGES: u32 = 30;
 
 /// Never returns.
 pub async fn keep_house(context: Arc<Context>) {
-    let mut logs = tokio::time::interval(LOGS_EVERY);
-    let mut images = tokio::time::interval(IMAGES_EVERY);
-    let mut ages = ImageAges::default();
+    let interval = context.config.housekeeping.interval;
+    let mut logs = tokio::time::interval(interval);
+    let mut images = tokio::time::interval(interval * ROUNDS_PER_IMAGES);
     loop {
         tokio::select! {
             _ = logs.tick() => rotate_logs(&context).await,
-            _ = images.tick() => collect_images(&context, &mut ages).await,
+            _ = images.tick() => collect_images(&context).await,
         }
     }
 }

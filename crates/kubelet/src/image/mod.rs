@@ -13,7 +13,7 @@ pub use name::normalize;
 pub use pause::{PAUSE_IMAGE, pause_archive};
 pub use recipe::Recipe;
 pub use samples::{BUSYBOX, WEB, busybox, load, web};
-pub use store::{ImageStore, Progress, StoreError, StoredImage};
+pub use store::{ImageStore, Progress, StoreError, StoredImage, in_namespace};
 
 /// containerd's namespace for everything that CRI sees.
 pub const NAMESPACE: &str = "k8s.io";

@@ -58,7 +58,7 @@ impl ImageStore {
     }
 
     pub async fn exists(&self, name: &str) -> Result<bool, StoreError> {
-        let get = request(api::GetImageRequest { name: normalize(name) });
+        let get = in_namespace(api::GetImageRequest { name: normalize(name) });
         match api::images_client::ImagesClient::new(self.channel.clone()).get(get).await {
             Ok(_) => Ok(true),
             Err(status) if status.code() == Code::NotFound => Ok(false),
@@ -91,13 +91,13 @@ impl ImageStore {
             }
             loaded.extend(image.names.iter().cloned());
         }
-        let release = request(api::DeleteRequest { id: lease, sync: false });
+        let release = in_namespace(api::DeleteRequest { id: lease, sync: false });
         let _ = api::leases_client::LeasesClient::new(self.channel.clone()).delete(release).await;
         result.map(|()| loaded)
     }
 
     pub async fn list(&self) -> Result<Vec<StoredImage>, StoreError> {
-        let all = request(api::ListImagesRequest::default());
+        let all = in_namespace(api::ListImagesRequest::default());
         let mut client = api::images_client::ImagesClient::new(self.channel.clone());
         let images = client.list(all).await?.into_inner().images;
         // The CRI plugin keeps each image a second and third time, by id and by digest.
@@ -115,7 +115,8 @@ impl ImageStore {
 
     pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
         let mut client = api::images_client::ImagesClient::new(self.channel.clone());
-        let delete = request(api::DeleteImageRequest { name: normalize(name), sync: true, target: None });
+        let delete =
+            in_namespace(api::DeleteImageRequest { name: normalize(name), sync: true, target: None });
         match client.delete(delete).await {
             Ok(_) => Ok(()),
             Err(status) if status.code() == Code::NotFound => Err(StoreError::NotFound(name.to_owned())),
@@ -128,7 +129,7 @@ impl ImageStore {
         let expiry = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
         let labels = HashMap::from([("containerd.io/gc.expire".to_owned(), expiry.to_string())]);
         let id = format!("minik8s-load-{}", uuid::Uuid::new_v4());
-        let create = request(api::CreateRequest { id: id.clone(), labels });
+        let create = in_namespace(api::CreateRequest { id: id.clone(), labels });
         api::leases_client::LeasesClient::new(self.channel.clone()).create(create).await?;
         Ok(id)
     }
@@ -197,11 +198,11 @@ impl ImageStore {
             annotations: HashMap::new(),
         };
         let image = Some(api::Image { name: name.to_owned(), target: Some(target), ..api::Image::default() });
-        let create = request(api::CreateImageRequest { image: image.clone(), source_date_epoch: None });
+        let create = in_namespace(api::CreateImageRequest { image: image.clone(), source_date_epoch: None });
         match client.create(create).await {
             Err(status) if status.code() == Code::AlreadyExists => {
                 let update = api::UpdateImageRequest { image, update_mask: None, source_date_epoch: None };
-                client.update(request(update)).await?;
+                client.update(in_namespace(update)).await?;
                 Ok(())
             }
             other => Ok(other.map(drop)?),
@@ -265,7 +266,8 @@ fn chunk<R: Read + Seek>(
     }
 }
 
-fn request<T>(message: T) -> Request<T> {
+/// A request that is about what CRI sees.
+pub fn in_namespace<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     let namespace = tonic::metadata::MetadataValue::from_static(NAMESPACE);
     request.metadata_mut().insert("containerd-namespace", namespace);
@@ -273,7 +275,7 @@ fn request<T>(message: T) -> Request<T> {
 }
 
 fn with_lease<T>(message: T, lease: &str) -> Request<T> {
-    let mut request = request(message);
+    let mut request = in_namespace(message);
     if let Ok(lease) = lease.parse() {
         request.metadata_mut().insert("containerd-lease", lease);
     }

@@ -15,7 +15,7 @@ pub fn credentials<'a>(image: &str, secrets: impl IntoIterator<Item = &'a Data>)
         for (registry, entry) in entries(secret) {
             let place = registry_place(&registry);
             if matches(&place, &name)
-                && let Some(auth) = auth(&registry, &entry)
+                && let Some(auth) = auth(&entry)
             {
                 found.push((place.len(), auth));
             }
@@ -56,7 +56,8 @@ fn matches(place: &str, image: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']))
 }
 
-fn auth(registry: &str, entry: &Value) -> Option<AuthConfig> {
+/// Without the registry's address: containerd would compare it with the host that it asks, which a mirror is not.
+fn auth(entry: &Value) -> Option<AuthConfig> {
     let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
     let (mut username, mut password) = (text("username"), text("password"));
     if username.is_empty() {
@@ -70,8 +71,7 @@ fn auth(registry: &str, entry: &Value) -> Option<AuthConfig> {
     if username.is_empty() && identity_token.is_empty() {
         return None;
     }
-    let server_address = registry.to_owned();
-    Some(AuthConfig { username, password, server_address, identity_token, ..Default::default() })
+    Some(AuthConfig { username, password, identity_token, ..Default::default() })
 }
 
 #[cfg(test)]

@@ -18,13 +18,15 @@ use super::lease::renew_lease;
 use super::status::{Observation, default_labels, node_status};
 use crate::cni;
 use crate::context::Context;
-use crate::cri::{Cri, Runtime};
+use crate::cri::{Cri, Runtime, RuntimeError, StrictGroups};
 use crate::pressure::Pressure;
 
 /// How often an unchanged status is sent.
 const STATUS: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(1);
 const SHORT: Duration = Duration::from_millis(20);
+/// A runtime that is busy may take this long to answer, however often the node reports.
+const SHORTEST_PATIENCE: Duration = Duration::from_secs(3);
 
 pub struct NodeActor {
     context: Arc<Context>,
@@ -38,7 +40,7 @@ impl NodeActor {
     }
 
     /// Never returns.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
         let uid = loop {
             match self.register().await {
                 Ok(uid) => break uid,
@@ -47,24 +49,44 @@ impl NodeActor {
             tokio::time::sleep(RETRY).await;
         };
         info!(node = self.context.config.node_name, "registered");
+        // A runtime that hangs makes the node unready, not dead: nothing that waits for it delays the lease.
+        tokio::join!(self.keep_lease(&uid), self.keep_status());
+    }
+
+    async fn keep_lease(&self, uid: &str) {
+        let mut ticks = self.heartbeat();
+        loop {
+            ticks.tick().await;
+            if let Err(error) = renew_lease(&self.context, uid).await {
+                warn!(%error, "cannot renew the node's lease");
+            }
+        }
+    }
+
+    async fn keep_status(&self) {
         self.open_network().await;
         let mut sent: Option<(Value, Instant)> = None;
-        let mut ticks = tokio::time::interval(self.context.config.heartbeat);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut seen = Observation::default();
+        let mut ticks = self.heartbeat();
+        let mut pressure = self.pressure.clone();
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 // A node in need does not wait for its next heartbeat.
-                Ok(()) = self.pressure.changed() => {}
+                Ok(()) = pressure.changed() => {}
             }
-            if let Err(error) = renew_lease(&self.context, &uid).await {
-                warn!(%error, "cannot renew the node's lease");
-            }
-            if let Err(error) = self.report(&mut sent).await {
+            self.observe(&mut seen).await;
+            if let Err(error) = self.report(&seen, &mut sent).await {
                 warn!(%error, "cannot report the node's status");
                 sent = None;
             }
         }
+    }
+
+    fn heartbeat(&self) -> tokio::time::Interval {
+        let mut ticks = tokio::time::interval(self.context.config.heartbeat);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks
     }
 
     fn api(&self) -> Api<core::Node> {
@@ -139,12 +161,15 @@ impl NodeActor {
         self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
     }
 
-    async fn report(&self, sent: &mut Option<(Value, Instant)>) -> Result<(), kube::Error> {
+    async fn report(
+        &self,
+        observation: &Observation,
+        sent: &mut Option<(Value, Instant)>,
+    ) -> Result<(), kube::Error> {
         let name = &self.context.config.node_name;
         let node = self.api().get(name).await?;
-        let observation = self.observe().await;
         let status =
-            node_status(&self.context.config, &self.context.machine, &observation, &node, Timestamp::now());
+            node_status(&self.context.config, &self.context.machine, observation, &node, Timestamp::now());
         let value = serde_json::to_value(&status).unwrap_or_default();
         // Heartbeat times change always; they alone are no reason to write.
         let essence = without_heartbeats(value.clone());
@@ -160,18 +185,28 @@ impl NodeActor {
         Ok(())
     }
 
-    async fn observe(&self) -> Observation {
-        let not_ready = match self.cri.not_ready().await {
-            Ok(reason) => reason,
-            Err(error) => Some(error.to_string()),
+    /// What a runtime that does not answer said before is still the best that is known of it.
+    async fn observe(&self, seen: &mut Observation) {
+        seen.pressure = self.pressure.borrow().clone();
+        let patience = self.context.config.heartbeat.max(SHORTEST_PATIENCE);
+        let ask = async {
+            let not_ready = self.cri.not_ready().await?;
+            let strict_groups = self.cri.strict_groups().await? != StrictGroups::Nobody;
+            Ok::<_, RuntimeError>((
+                not_ready,
+                self.cri.version().await?,
+                self.cri.images().await?,
+                strict_groups,
+            ))
         };
-        let pressure = self.pressure.borrow().clone();
-        Observation {
-            pressure,
-            not_ready,
-            runtime_version: self.cri.version().await.unwrap_or_default(),
-            images: self.cri.images().await.unwrap_or_default(),
-        }
+        seen.not_ready = match tokio::time::timeout(patience, ask).await {
+            Ok(Ok((not_ready, version, images, strict_groups))) => {
+                (seen.runtime_version, seen.images, seen.strict_groups) = (version, images, strict_groups);
+                not_ready
+            }
+            Ok(Err(error)) => Some(format!("container runtime is down: {error}")),
+            Err(_) => Some(format!("container runtime is down: no answer within {patience:?}")),
+        };
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Observation {
     pub not_ready: Option<String>,
     pub runtime_version: String,
     pub images: Vec<ImageRecord>,
+    /// Whether `supplementalGroupsPolicy: Strict` is kept.
+    pub strict_groups: bool,
 }
 
 pub fn default_labels(config: &Config, machine: &Machine) -> BTreeMap<String, String> {
@@ -58,6 +60,7 @@ pub fn node_status(
         daemon_endpoints: Some(core::NodeDaemonEndpoints {
             kubelet_endpoint: Some(core::DaemonEndpoint { port: config.port.into() }),
         }),
+        features: Some(core::NodeFeatures { supplemental_groups_policy: Some(seen.strict_groups) }),
         images: Some(images(&seen.images)).filter(|list| !list.is_empty()),
         node_info: Some(core::NodeSystemInfo {
             architecture: architecture().to_owned(),

@@ -38,19 +38,36 @@ impl Objects {
         self.secrets.get(name)?.as_ref()
     }
 
-    pub async fn fetch(client: &kube::Client, blueprint: &Blueprint) -> Result<Self, kube::Error> {
+    /// Asks the API server; if it does not answer, what its watches have shown last is good enough.
+    pub async fn fetch(
+        client: &kube::Client,
+        watches: &ObjectWatches,
+        blueprint: &Blueprint,
+    ) -> Result<Self, kube::Error> {
         let references = References::of(blueprint);
         let namespace = &blueprint.namespace;
         let mut objects = Objects::default();
         for name in references.config_maps {
-            let found = Api::<core::ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await?;
-            objects.config_maps.insert(name, found.map(config_map_data));
+            let asked = Api::<core::ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await;
+            let found = asked.map(|found| found.map(config_map_data));
+            let found = found.or_else(|e| away(e, watches.last_config_map(namespace, &name)))?;
+            objects.config_maps.insert(name, found);
         }
         for name in references.secrets {
-            let found = Api::<core::Secret>::namespaced(client.clone(), namespace).get_opt(&name).await?;
-            objects.secrets.insert(name, found.map(secret_data));
+            let asked = Api::<core::Secret>::namespaced(client.clone(), namespace).get_opt(&name).await;
+            let found = asked.map(|found| found.map(secret_data));
+            let found = found.or_else(|e| away(e, watches.last_secret(namespace, &name)))?;
+            objects.secrets.insert(name, found);
         }
         Ok(objects)
+    }
+}
+
+/// A refusal stays a refusal; a server that cannot answer is stood in for.
+fn away(error: kube::Error, last: Option<Option<Data>>) -> Result<Option<Data>, kube::Error> {
+    match error {
+        kube::Error::Api(status) if status.code < 500 && status.code != 429 => Err(kube::Error::Api(status)),
+        error => last.ok_or(error),
     }
 }
 

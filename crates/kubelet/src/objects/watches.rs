@@ -1,7 +1,8 @@
 //! Tells pods when a ConfigMap or Secret that they refer to changes.
 //!
 //! One watch per object, shared by all pods that refer to it, and gone with the last of them. A watch says
-//! only *that* something changed; who wants to know *what* asks the API server.
+//! only *that* something changed; who wants to know *what* asks the API server. What the watch has shown is for
+//! the time when that is away.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,7 +19,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::References;
+use super::{Data, References, config_map_data, secret_data};
+
+const CONFIG_MAP: &str = "ConfigMap";
+const SECRET: &str = "Secret";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -34,6 +38,7 @@ pub struct ObjectWatches {
 
 struct Watch {
     changes: watch::Receiver<u64>,
+    sight: Arc<Mutex<Sight>>,
     task: JoinHandle<()>,
 }
 
@@ -79,8 +84,8 @@ impl ObjectWatches {
             namespace: namespace.to_owned(),
             name: name.clone(),
         };
-        let config_maps = references.config_maps.iter().map(|name| key("ConfigMap", name));
-        let secrets = references.secrets.iter().map(|name| key("Secret", name));
+        let config_maps = references.config_maps.iter().map(|name| key(CONFIG_MAP, name));
+        let secrets = references.secrets.iter().map(|name| key(SECRET, name));
         let watches = config_maps.chain(secrets).map(|key| {
             let watch = self.watch(key);
             let mut changes = watch.changes.clone();
@@ -90,6 +95,23 @@ impl ObjectWatches {
         Subscription { watches: watches.collect(), references }
     }
 
+    /// What the watch has shown last, for when the API server is away. `None`: there is no watch, or it has shown
+    /// nothing yet.
+    pub fn last_config_map(&self, namespace: &str, name: &str) -> Option<Option<Data>> {
+        self.last(CONFIG_MAP, namespace, name)
+    }
+
+    pub fn last_secret(&self, namespace: &str, name: &str) -> Option<Option<Data>> {
+        self.last(SECRET, namespace, name)
+    }
+
+    fn last(&self, kind: &'static str, namespace: &str, name: &str) -> Option<Option<Data>> {
+        let key = Key { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+        let watch = self.running.lock().get(&key).and_then(Weak::upgrade)?;
+        let sight = watch.sight.lock();
+        sight.known.then(|| sight.object.as_ref().map(|seen| seen.data.clone()))
+    }
+
     fn watch(&self, key: Key) -> Arc<Watch> {
         let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
@@ -97,39 +119,112 @@ impl ObjectWatches {
             return watch;
         }
         let (sender, changes) = watch::channel(0);
-        let client = self.client.clone();
-        let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        let (client, sight) = (self.client.clone(), Arc::<Mutex<Sight>>::default());
+        let (name, shown) = (key.name.clone(), sight.clone());
         let task = match key.kind {
-            "Secret" => tokio::spawn(follow::<core::Secret>(client, namespace, name, sender)),
-            _ => tokio::spawn(follow::<core::ConfigMap>(client, namespace, name, sender)),
+            SECRET => {
+                let api = Api::<core::Secret>::namespaced(client, &key.namespace);
+                tokio::spawn(follow(api, name, secret_data, shown, sender))
+            }
+            _ => {
+                let api = Api::<core::ConfigMap>::namespaced(client, &key.namespace);
+                tokio::spawn(follow(api, name, config_map_data, shown, sender))
+            }
         };
-        let watch = Arc::new(Watch { changes, task });
+        let watch = Arc::new(Watch { changes, sight, task });
         running.insert(key, Arc::downgrade(&watch));
         watch
     }
 }
 
 /// Counts changes for ever. The first sight of an object is a change too: it may be newer than what was used.
-async fn follow<K>(client: kube::Client, namespace: String, name: String, changes: watch::Sender<u64>)
-where
+async fn follow<K>(
+    api: Api<K>,
+    name: String,
+    data: fn(K) -> Data,
+    sight: Arc<Mutex<Sight>>,
+    changes: watch::Sender<u64>,
+) where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let api: Api<K> = Api::namespaced(client, &namespace);
     let one = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut events = std::pin::pin!(watcher(api, one).default_backoff());
-    let mut version = None;
     while let Some(event) = events.next().await {
-        let seen = match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                object.meta().resource_version.clone()
-            }
-            Ok(watcher::Event::Delete(_)) => None,
-            _ => continue,
-        };
-        if seen != version {
-            version = seen;
+        if event.is_ok_and(|event| sight.lock().see(event, data)) {
             changes.send_modify(|count| *count += 1);
         }
+    }
+}
+
+/// What a watch has shown of one object.
+#[derive(Default)]
+struct Sight {
+    known: bool,
+    /// `None` if the object is not there.
+    object: Option<Seen>,
+    /// The same, for a list that is not yet complete: an object that it does not name has gone.
+    listed: Option<Seen>,
+}
+
+struct Seen {
+    version: Option<String>,
+    data: Data,
+}
+
+impl Sight {
+    /// Whether the object is another one than before.
+    fn see<K: kube::Resource>(&mut self, event: watcher::Event<K>, data: fn(K) -> Data) -> bool {
+        let seen = |object: K| Seen { version: object.meta().resource_version.clone(), data: data(object) };
+        let now = match event {
+            watcher::Event::Init => {
+                self.listed = None;
+                return false;
+            }
+            watcher::Event::InitApply(object) => {
+                self.listed = Some(seen(object));
+                return false;
+            }
+            watcher::Event::InitDone => self.listed.take(),
+            watcher::Event::Apply(object) => Some(seen(object)),
+            watcher::Event::Delete(_) => None,
+        };
+        let version = |seen: &Option<Seen>| seen.as_ref().and_then(|seen| seen.version.clone());
+        let differs = version(&now) != version(&self.object);
+        (self.object, self.known) = (now, true);
+        differs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use watcher::Event;
+
+    use super::*;
+
+    fn object(version: &str) -> core::Secret {
+        let metadata = ObjectMeta { resource_version: Some(version.to_owned()), ..Default::default() };
+        core::Secret { metadata, ..Default::default() }
+    }
+
+    #[test]
+    fn every_change_is_seen_once() {
+        let check = |events: Vec<Event<core::Secret>>, want: usize| {
+            let mut sight = Sight::default();
+            let changes = events.iter().filter(|event| sight.see((*event).clone(), secret_data)).count();
+            assert_eq!(changes, want, "{events:?}");
+        };
+        let absent = || vec![Event::Init, Event::InitDone];
+        let listed = |version: &str| vec![Event::Init, Event::InitApply(object(version)), Event::InitDone];
+        let then = |parts: Vec<Vec<Event<core::Secret>>>| parts.concat();
+        check(absent(), 0);
+        check(listed("1"), 1);
+        check(then(vec![absent(), vec![Event::Apply(object("1")), Event::Apply(object("2"))]]), 2);
+        // The watch broke off and began anew: the same, a newer one, none at all.
+        check(then(vec![listed("1"), listed("1")]), 1);
+        check(then(vec![listed("1"), listed("2")]), 2);
+        check(then(vec![listed("1"), absent()]), 2);
+        check(then(vec![listed("1"), vec![Event::Delete(object("2"))], listed("3")]), 3);
     }
 }

@@ -54,15 +54,23 @@ pub fn conditions(
         ("PodScheduled", Verdict::yes()),
     ];
     let before = old.conditions.clone().unwrap_or_default();
+    let own: Vec<_> = own.into_iter().chain(resize(blueprint, record, notes)).chain(evicted(notes)).collect();
     let is_own =
         |kind: &str| own.iter().any(|(own, _)| *own == kind) || [PENDING, IN_PROGRESS].contains(&kind);
     let others = before.iter().filter(|c| !is_own(&c.type_)).cloned();
     let mut all: Vec<_> = others.collect();
-    for (kind, verdict) in own.into_iter().chain(resize(blueprint, record, notes)) {
+    for (kind, verdict) in own {
         let previous = before.iter().find(|c| c.type_ == kind);
         all.push(condition(kind, verdict, previous, blueprint.pod.metadata.generation, now));
     }
     all
+}
+
+/// Said of a pod that the node ends for its own sake; once said, it stays.
+fn evicted(notes: &Notes) -> Option<(&'static str, Verdict)> {
+    let end = notes.end.as_ref().filter(|end| end.reason == "Evicted")?;
+    let (reason, message) = (Some("TerminationByKubelet"), Some(end.message.clone()));
+    Some(("DisruptionTarget", Verdict { is_true: true, reason, message }))
 }
 
 /// Only while a resize is under way, or cannot be.

@@ -25,6 +25,11 @@ pub fn memory_request(blueprint: &Blueprint) -> i64 {
     total(blueprint, List::Requests, "memory", quantity::value).0
 }
 
+/// Bytes of the node's disk that a pod asks for.
+pub fn disk_request(blueprint: &Blueprint) -> i64 {
+    total(blueprint, List::Requests, "ephemeral-storage", quantity::value).0
+}
+
 /// A limit holds for the pod only if every container has one.
 pub fn pod_limits(blueprint: &Blueprint, pids: Option<u32>) -> PodLimits {
     let all = |name: &str, read: fn(&str) -> Option<i64>| {

@@ -118,7 +118,9 @@ impl Manager {
         }
     }
 
-    async fn apply_or_mirror(&mut self, pod: core::Pod) {
+    async fn apply_or_mirror(&mut self, mut pod: core::Pod) {
+        // Nobody here reads them, and they are half of a small pod.
+        pod.metadata.managed_fields = None;
         let Some(uid) = mirrored(&pod).cloned() else { return self.apply(pod).await };
         if self.statics.contains_key(&uid) && pod.metadata.deletion_timestamp.is_none() {
             return self.tell(&uid, Message::Mirror(Arc::new(pod))).await;

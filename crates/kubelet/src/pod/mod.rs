@@ -2,6 +2,7 @@
 //!
 //! `plan` and `status` are pure; the worker carries out what they say.
 
+mod admission;
 mod blueprint;
 mod conditions;
 mod container_status;
@@ -24,7 +25,7 @@ mod worker;
 
 pub use blueprint::{Blueprint, ContainerSpec, Kind};
 pub use index::PodIndex;
-pub use limits::memory_request;
+pub use limits::{disk_request, memory_request};
 pub use manager::Manager;
 pub use notes::End;
 pub use operation::{OperationError, subject};

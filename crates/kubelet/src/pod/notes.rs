@@ -32,12 +32,38 @@ pub struct Notes {
     pub released: bool,
 }
 
+/// How far the files in volumes follow what they are made of: objects, labels, tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VolumeNotes {
-    /// Brought up to date by this agent, and nothing they are made of changed since.
-    pub fresh: bool,
+    /// Counts changes of what they are made of.
+    changes: u64,
+    /// The count when an operation of this agent that wrote them began.
+    written: Option<u64>,
     /// When a token in them must be renewed.
     pub renew_at: Option<Timestamp>,
+}
+
+impl VolumeNotes {
+    /// Written by this agent, and nothing they are made of changed since that began.
+    pub fn fresh(&self) -> bool {
+        self.written == Some(self.changes)
+    }
+
+    /// What an operation that begins now will show.
+    pub fn state(&self) -> u64 {
+        self.changes
+    }
+
+    pub fn source_changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// An operation that began at this state is done. It may have read sources that changed meanwhile, before
+    /// they did.
+    pub fn wrote(&mut self, state: u64, renew_at: Option<Timestamp>) {
+        self.written = self.written.max(Some(state));
+        self.renew_at = renew_at;
+    }
 }
 
 /// What an operation works on. One operation per target at a time.
@@ -98,4 +124,28 @@ pub struct Health {
 pub struct End {
     pub reason: String,
     pub message: String,
+    /// The node cannot wait for as long as the pod may usually take.
+    pub at_once: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_during_the_writing_of_files_is_not_forgotten() {
+        let mut volumes = VolumeNotes::default();
+        assert!(!volumes.fresh(), "a new agent does not know");
+        let first = volumes.state();
+        volumes.source_changed();
+        volumes.wrote(first, None);
+        assert!(!volumes.fresh(), "the source changed after it may have been read");
+        let second = volumes.state();
+        volumes.wrote(second, None);
+        assert!(volumes.fresh());
+        volumes.wrote(first, None);
+        assert!(volumes.fresh(), "a late end of an early operation takes nothing back");
+        volumes.source_changed();
+        assert!(!volumes.fresh());
+    }
 }

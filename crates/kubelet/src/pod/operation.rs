@@ -89,6 +89,7 @@ impl Operation {
         for id in stop {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
+        self.admit().await?;
         let done = self.prepare_volumes().await?;
         self.limit_pod()?;
         let config = self.sandbox_config(attempt);
@@ -153,7 +154,9 @@ impl Operation {
             OperationError::new("FailedMount", error)
         };
         let client = &self.context.client;
-        let objects = Objects::fetch(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
+        let watches = &self.context.watches;
+        let objects =
+            Objects::fetch(client, watches, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
         let claims = fetch_claims(client, &self.blueprint).await.map_err(|e| failed(e.to_string()))?;
         let (tokens, renew_at) = self
             .context

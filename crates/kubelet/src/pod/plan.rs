@@ -129,6 +129,7 @@ pub fn end(blueprint: &Blueprint, notes: &Notes, now: Timestamp) -> Option<End> 
     }
     deadline(blueprint).filter(|deadline| *deadline <= now).map(|_| End {
         reason: "DeadlineExceeded".to_owned(),
+        at_once: false,
         message: "Pod was active on the node longer than the specified deadline".to_owned(),
     })
 }
@@ -196,6 +197,9 @@ impl Planner<'_> {
     }
 
     fn grace_left(&self) -> Duration {
+        if self.notes.end.as_ref().is_some_and(|end| end.at_once) {
+            return SHORTEST_GRACE;
+        }
         let since = self.notes.stopping_since.unwrap_or(self.now);
         let passed = self.now.duration_since(since).unsigned_abs();
         self.blueprint.grace.saturating_sub(passed).max(SHORTEST_GRACE)
@@ -206,7 +210,7 @@ impl Planner<'_> {
         let sandbox_id = sandbox.id.clone();
         let volumes = &self.notes.volumes;
         self.wake_at(volumes.renew_at.filter(|at| *at > self.now));
-        if !volumes.fresh || volumes.renew_at.is_some_and(|at| at <= self.now) {
+        if !volumes.fresh() || volumes.renew_at.is_some_and(|at| at <= self.now) {
             self.push(Action::SyncVolumes);
         }
         let stale = self.record.containers.iter().filter(|c| c.is_running() && c.sandbox_id != sandbox_id);

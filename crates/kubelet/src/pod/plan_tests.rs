@@ -29,6 +29,15 @@ fn with_metadata(mut spec: Value, mut metadata: Value, status: Value) -> Bluepri
     Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()))
 }
 
+fn volumes(fresh: bool, renew_at: Option<Timestamp>) -> VolumeNotes {
+    let mut volumes = VolumeNotes::default();
+    volumes.wrote(volumes.state(), renew_at);
+    if !fresh {
+        volumes.source_changed();
+    }
+    volumes
+}
+
 fn sandbox(id: &str, ready: bool) -> SandboxRecord {
     let attempt = id[1..].parse().unwrap();
     SandboxRecord { id: id.into(), attempt, ready, created: at(0), ips: vec!["10.0.0.2".into()] }
@@ -111,7 +120,7 @@ fn show(plan: &Plan) -> String {
 
 /// Nothing remembered but that the volumes are as they should be.
 fn calm() -> Notes {
-    let volumes = VolumeNotes { fresh: true, renew_at: None };
+    let volumes = volumes(true, None);
     Notes { volumes, ..Notes::default() }
 }
 
@@ -290,7 +299,7 @@ fn failures_are_waited_for() {
 fn volumes_are_kept_fresh() {
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
     let volumes = |fresh, renew: Option<i64>, want: &str| {
-        let volumes = VolumeNotes { fresh, renew_at: renew.map(|s| at(NOW + s)) };
+        let volumes = volumes(fresh, renew.map(|s| at(NOW + s)));
         check_with(&blueprint(one("Always")), &running, &Notes { volumes, ..Notes::default() }, want);
     };
     volumes(false, None, "volumes");

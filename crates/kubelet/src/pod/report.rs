@@ -22,9 +22,9 @@ pub struct Report {
 
 pub struct Reporter {
     client: kube::Client,
-    wanted: Option<(Arc<core::Pod>, Value)>,
-    /// What the server is known to have.
-    reported: Option<Value>,
+    wanted: Option<(Arc<core::Pod>, String)>,
+    /// What the server is known to have. As text, which takes a fraction of the memory.
+    reported: Option<String>,
     delete: Option<Arc<core::Pod>>,
     deleted: bool,
     writing: Option<JoinHandle<Outcome>>,
@@ -32,7 +32,7 @@ pub struct Reporter {
 }
 
 enum Outcome {
-    Reported(Value),
+    Reported(String),
     Deleted,
     /// The object is not there any more.
     Vanished,
@@ -53,10 +53,10 @@ impl Reporter {
     }
 
     pub fn want(&mut self, report: Report) {
-        let status = serde_json::to_value(&report.status).unwrap_or_default();
+        let status = serde_json::to_string(&report.status).unwrap_or_default();
         if self.reported.is_none() {
             // After a restart of the agent most pods have the status that they should have.
-            let has = report.pod.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
+            let has = report.pod.status.as_ref().and_then(|status| serde_json::to_string(status).ok());
             self.reported = has;
         }
         if self.reported.as_ref() == Some(&status) {
@@ -132,10 +132,10 @@ fn api(client: kube::Client, pod: &core::Pod) -> (Api<core::Pod>, String) {
     (Api::namespaced(client, namespace), pod.metadata.name.clone().unwrap_or_default())
 }
 
-async fn patch_status(client: kube::Client, pod: &core::Pod, status: Value) -> Outcome {
+async fn patch_status(client: kube::Client, pod: &core::Pod, status: String) -> Outcome {
     let (api, name) = api(client, pod);
     // The UID keeps a late report of a deleted pod away from its successor of the same name.
-    let mut wanted = status.clone();
+    let mut wanted: Value = serde_json::from_str(&status).unwrap_or_default();
     name_what_goes(&mut wanted, pod.status.as_ref());
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": wanted});
     match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(patch)).await {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use k8s_cri::v1 as cri;
 
+use super::admission::GROUPS_MESSAGE;
 use super::blueprint::ContainerSpec;
 use super::hook;
 use super::operation::{Operation, Result};
 use crate::container;
+use crate::cri::{RuntimeError, StrictGroups};
 use crate::events::Severity;
 use crate::objects::Objects;
 use crate::services::service_env;
@@ -27,7 +29,7 @@ impl Operation {
         let runtime = &self.context.runtime;
         let image = image_pull::ensure(&self.context, &self.blueprint, spec).await?;
         let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
-        let objects = Objects::fetch(&self.context.client, &self.blueprint)
+        let objects = Objects::fetch(&self.context.client, &self.context.watches, &self.blueprint)
             .await
             .map_err(|e| config_error(e.to_string()))?;
         let placement = self.placement();
@@ -55,11 +57,22 @@ impl Operation {
         std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
         let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
         let id = created.map_err(|e| self.failed(name, "CreateContainerError", e))?;
+        self.keep_groups_strict(&id).await.map_err(|e| self.failed(name, "CreateContainerError", e))?;
         self.event(Some(name), Severity::Normal, "Created", &format!("Created container: {name}"));
         let started = runtime.start_container(&id).await;
         started.map_err(|e| self.failed(name, "RunContainerError", e))?;
         self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
         self.post_start(spec, &id, &placement.pod_ips).await
+    }
+
+    /// Where the runtime does not keep the image's groups away, we do.
+    async fn keep_groups_strict(&self, id: &str) -> std::result::Result<(), RuntimeError> {
+        let Some(groups) = container::strict_groups(&self.blueprint) else { return Ok(()) };
+        match self.context.runtime.strict_groups().await? {
+            StrictGroups::Runtime => Ok(()),
+            StrictGroups::Agent => self.context.runtime.set_groups(id, &groups).await,
+            StrictGroups::Nobody => Err(RuntimeError::Refused(GROUPS_MESSAGE.to_owned())),
+        }
     }
 
     /// The API server's address always, other Services of the namespace unless the pod does not want them.

@@ -80,10 +80,9 @@ fn phase(blueprint: &Blueprint, record: &PodRecord, ended: bool, status: &core::
     if ended && stopped {
         return "Failed";
     }
-    if over && all_succeeded {
-        return "Succeeded";
-    }
-    if over || (blueprint.deleted.is_some() && stopped && main.all(|c| c.is_some())) {
+    // Sidecars, and whatever else still runs, end first: a pod whose phase is final uses nothing any more.
+    let deleted = blueprint.deleted.is_some() && main.all(|c| c.is_some());
+    if stopped && (over || deleted) {
         return if all_succeeded { "Succeeded" } else { "Failed" };
     }
     let mut statuses = status.container_statuses.iter().flatten();

@@ -112,14 +112,40 @@ fn phases_that_ended_stay() {
 
 #[test]
 fn a_pod_that_is_made_to_end_fails_when_nothing_runs() {
-    let end = End { reason: "Evicted".into(), message: "low on memory".into() };
+    let end = End { reason: "Evicted".into(), message: "low on memory".into(), at_once: true };
     let notes = Notes { end: Some(end), ..healthy() };
     let blueprint = pod("Always", json!({}), json!({}));
     let got = compute(&blueprint, &record(Some(running()), 0), &notes);
     assert_eq!((&got["phase"], &got["reason"]), (&json!("Running"), &json!("Evicted")));
+    let conditions = got["conditions"].as_array().unwrap();
+    let told = conditions.iter().find(|c| c["type"] == "DisruptionTarget").unwrap();
+    assert_eq!((&told["status"], &told["reason"]), (&json!("True"), &json!("TerminationByKubelet")));
     assert_eq!(compute(&blueprint, &record(Some(exited(137)), 0), &notes)["phase"], "Failed");
     assert_eq!(compute(&blueprint, &record(Some(exited(0)), 0), &notes)["phase"], "Failed");
     assert_eq!(compute(&blueprint, &record(None, 0), &notes)["phase"], "Failed");
+}
+
+#[test]
+fn the_phase_is_final_only_when_the_sidecars_have_ended_too() {
+    let spec = json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}],
+        "initContainers": [{"name": "side", "image": "i", "restartPolicy": "Always"}]});
+    let pod = json!({"metadata": {"uid": "u"}, "spec": spec, "status": {}});
+    let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
+    let check = |main: i32, side: ContainerState, want: &str| {
+        let mut record = record(Some(exited(main)), 0);
+        let side = ContainerRecord {
+            name: "side".into(),
+            id: "d".into(),
+            state: side,
+            ..record.containers[0].clone()
+        };
+        record.containers.push(side.clone());
+        assert_eq!(compute(&blueprint, &record, &healthy())["phase"], want, "{main} {side:?}");
+    };
+    check(0, running(), "Running");
+    check(1, running(), "Running");
+    check(0, exited(143), "Succeeded");
+    check(1, exited(0), "Failed");
 }
 
 #[test]

@@ -12,9 +12,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use super::admission::refusal;
 use super::blueprint::Blueprint;
 use super::exits::ExpectedExits;
-use super::notes::{End, Failure, Health, Notes, Target, VolumeNotes};
+use super::notes::{End, Failure, Health, Notes, Target};
 use super::operation::{Done, Operation, OperationError, subject};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
@@ -87,6 +88,8 @@ pub struct Worker {
 
 struct Finished {
     action: Action,
+    /// The state of the volumes' sources when it began.
+    sources: u64,
     result: Result<Done, OperationError>,
 }
 
@@ -162,8 +165,10 @@ impl Worker {
                 self.blueprint = Blueprint::new(pod);
                 // A phase that ended stays ended, whatever an old version of the object says.
                 self.blueprint.terminal |= restarts;
-                // Labels and annotations may be files in a volume.
-                self.notes.volumes.fresh &= !relabelled;
+                if relabelled {
+                    // Labels and annotations may be files in a volume.
+                    self.notes.volumes.source_changed();
+                }
             }
             Message::Mirror(mirror) => self.see_mirror(mirror),
             Message::Gone => {
@@ -263,13 +268,15 @@ impl Worker {
     fn subscribe(&mut self, stopping: bool) {
         let references = if stopping { References::default() } else { References::of(&self.blueprint) };
         if !self.objects.covers(&references) {
+            // What happened between the old watches and the new ones nobody saw.
+            self.notes.volumes.source_changed();
             self.objects = self.context.watches.subscribe(&self.blueprint.namespace, references);
         }
     }
 
     /// Files may be out of date, and what failed for want of an object may work now.
     fn objects_changed(&mut self) {
-        self.notes.volumes.fresh = false;
+        self.notes.volumes.source_changed();
         let now = Timestamp::now();
         for failure in self.notes.failures.values_mut() {
             if matches!(failure.reason, "CreateContainerConfigError" | "FailedMount") {
@@ -293,11 +300,12 @@ impl Worker {
             record: self.record.clone(),
         };
         let context = self.context.clone();
+        let sources = self.notes.volumes.state();
         self.operations.spawn(async move {
             let begun = Instant::now();
             let result = operation.carry_out(action.clone()).await;
             context.operations.note(action.name(), begun.elapsed(), result.is_err());
-            Finished { action, result }
+            Finished { action, sources, result }
         });
     }
 
@@ -308,7 +316,7 @@ impl Worker {
             Ok(done) => {
                 self.notes.failures.remove(&target);
                 if let Some(renew_at) = done.volumes {
-                    self.notes.volumes = VolumeNotes { fresh: true, renew_at };
+                    self.notes.volumes.wrote(finished.sources, renew_at);
                 }
                 match finished.action {
                     Action::ResizeContainer { id, resources, .. } => {
@@ -320,6 +328,7 @@ impl Worker {
                 }
             }
             Err(error) => {
+                self.notes.end = self.notes.end.take().or_else(|| refusal(&error));
                 warn!(pod = %self.blueprint.full_name(), reason = error.reason, message = error.message, "failed");
                 let count = self.notes.failures.get(&target).map_or(0, |failure| failure.count) + 1;
                 let now = Timestamp::now();

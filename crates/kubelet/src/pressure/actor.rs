@@ -1,22 +1,21 @@
 //! Watches what is left of the node's resources and decides who must go.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
-use super::empty_dirs::overflow;
+use super::disk_use::{disk_use, overflow};
 use super::rank::{Candidate, victim};
 use super::signals::{Pressure, Resource, Shortage, read, shortages};
 use crate::context::Context;
-use crate::events::{Severity, Subject};
-use crate::pod::{Blueprint, End, memory_request};
+use crate::events::Severity;
+use crate::housekeeping::reclaim_images;
+use crate::pod::{Blueprint, End, disk_request, memory_request, subject};
 use crate::stats::NodeSample;
 
-const EVERY: Duration = Duration::from_secs(10);
 /// Walking volumes costs more.
 const VOLUMES_EVERY: u32 = 2;
 /// Pods of this priority keep the cluster alive.
@@ -32,23 +31,24 @@ pub struct PressureActor {
     pub context: Arc<Context>,
     pub evictions: mpsc::Sender<Eviction>,
     pub pressure: watch::Sender<Pressure>,
+    /// The pod whose end is waited for.
+    pub evicting: Option<String>,
 }
 
 impl PressureActor {
     /// Never returns.
-    pub async fn run(self) {
-        let mut ticks = tokio::time::interval(EVERY);
+    pub async fn run(mut self) {
+        let mut ticks = tokio::time::interval(self.context.config.housekeeping.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut round: u32 = 0;
         loop {
             ticks.tick().await;
-            let short = shortages(&read(&self.context.config.data_dir));
-            let now = Timestamp::now();
-            self.pressure.send_if_modified(|pressure| {
-                let before = pressure.resources();
-                pressure.note(&short, now);
-                before != pressure.resources()
-            });
+            let mut short = self.look();
+            if short.iter().any(|shortage| shortage.resource == Resource::Disk)
+                && reclaim_images(&self.context).await
+            {
+                short = self.look();
+            }
             if let Some(worst) = short.first() {
                 self.relieve(worst).await;
             }
@@ -59,28 +59,45 @@ impl PressureActor {
         }
     }
 
-    /// Ends one pod; the next look shows whether that was enough.
-    async fn relieve(&self, shortage: &Shortage) {
+    /// What is short now; those who report the node's condition are told.
+    fn look(&self) -> Vec<Shortage> {
+        let config = &self.context.config;
+        let short = shortages(&read(&config.data_dir), &config.housekeeping.eviction);
+        let now = Timestamp::now();
+        self.pressure.send_if_modified(|pressure| {
+            let before = pressure.resources();
+            pressure.note(&short, now, config.housekeeping.pressure_transition);
+            before != pressure.resources()
+        });
+        short
+    }
+
+    /// Ends one pod; the next look after its end shows whether that was enough.
+    async fn relieve(&mut self, shortage: &Shortage) {
         let Ok(sample) = self.context.stats.collect(&self.context).await else { return };
         let pods: Vec<_> = self.context.pods.all().into_iter().map(Blueprint::new).collect();
-        let candidates: Vec<_> = pods
-            .iter()
-            .filter(|pod| !pod.terminal)
-            .map(|pod| candidate(pod, &sample, shortage.resource))
-            .collect();
-        let Some(chosen) = victim(&candidates, shortage.resource) else {
+        let active: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
+        if active.iter().any(|pod| Some(&pod.uid) == self.evicting.as_ref()) {
+            return;
+        }
+        let (context, resource) = (self.context.clone(), shortage.resource);
+        let ranked = tokio::task::spawn_blocking(move || {
+            let candidates: Vec<_> =
+                active.iter().map(|pod| candidate(&context, pod, &sample, resource)).collect();
+            let chosen = victim(&candidates, resource).map(|candidate| candidate.uid.clone());
+            active.into_iter().find(|pod| Some(&pod.uid) == chosen.as_ref())
+        });
+        let Ok(Some(pod)) = ranked.await else {
             return warn!(?shortage, "the node runs short and there is no pod to end");
         };
         let message = format!(
             "The node was low on resource: {}. Threshold quantity: {}, available: {}. ",
-            shortage.resource.name(),
+            resource.name(),
             shortage.threshold,
             shortage.available
         );
-        let end = End { reason: "Evicted".to_owned(), message };
-        if let Some(pod) = pods.iter().find(|pod| pod.uid == chosen.uid) {
-            self.evict(pod, end).await;
-        }
+        self.evicting = Some(pod.uid.clone());
+        self.evict(&pod, End { reason: "Evicted".to_owned(), message, at_once: true }).await;
     }
 
     async fn check_volumes(&self) {
@@ -96,26 +113,24 @@ impl PressureActor {
 
     async fn evict(&self, pod: &Blueprint, end: End) {
         warn!(pod = pod.full_name(), message = end.message, "evicting");
-        let subject = Subject {
-            kind: "Pod",
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            field_path: None,
-        };
-        self.context.recorder.record(subject, Severity::Warning, "Evicted", &end.message);
+        self.context.recorder.record(subject(pod, None), Severity::Warning, "Evicted", &end.message);
         let _ = self.evictions.send(Eviction { uid: pod.uid.clone(), end }).await;
     }
 }
 
-fn candidate(pod: &Blueprint, sample: &NodeSample, resource: Resource) -> Candidate {
+fn candidate(context: &Context, pod: &Blueprint, sample: &NodeSample, resource: Resource) -> Candidate {
     let used = sample.pods.iter().find(|p| p.uid == pod.uid).map(|p| p.usage).unwrap_or_default();
     let priority = pod.spec().and_then(|spec: &core::PodSpec| spec.priority).unwrap_or(0);
+    let (usage, request) = match resource {
+        Resource::Memory => (used.working_set, memory_request(pod)),
+        Resource::Disk => (disk_use(&context.config, pod), disk_request(pod)),
+        Resource::Pids => (used.processes, 0),
+    };
     Candidate {
         uid: pod.uid.clone(),
         priority,
-        usage: if resource == Resource::Pids { used.processes } else { used.working_set },
-        request: if resource == Resource::Memory { memory_request(pod).max(0) as u64 } else { 0 },
+        usage,
+        request: request.max(0) as u64,
         protected: pod.is_static() || priority >= CRITICAL_PRIORITY,
     }
 }

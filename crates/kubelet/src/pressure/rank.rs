@@ -18,7 +18,7 @@ pub fn victim(candidates: &[Candidate], resource: Resource) -> Option<&Candidate
     let evictable = candidates.iter().filter(|candidate| !candidate.protected);
     evictable.min_by_key(|c| {
         let excess = c.usage.saturating_sub(c.request);
-        let modest = resource == Resource::Memory && excess == 0;
+        let modest = resource != Resource::Pids && excess == 0;
         (modest, c.priority, std::cmp::Reverse(excess), c.uid.clone())
     })
 }

@@ -5,10 +5,8 @@ use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::thresholds::{Signal, Thresholds};
 use crate::stats::disk;
-
-/// A shortage is remembered this long, so that the node does not flap.
-const REMEMBERED: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
@@ -31,6 +29,7 @@ impl Resource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals {
     pub memory_available: u64,
+    pub memory: u64,
     pub disk_available: u64,
     pub disk_capacity: u64,
     pub inodes_free: u64,
@@ -47,39 +46,33 @@ pub struct Shortage {
     pub available: String,
 }
 
-const MEMORY_THRESHOLD: u64 = 100 << 20;
-const DISK_PERCENT: u64 = 10;
-const INODES_PERCENT: u64 = 5;
-const PIDS_PERCENT: u64 = 10;
+impl Signals {
+    /// How much is left, and of how much.
+    fn reading(&self, signal: Signal) -> (u64, u64) {
+        match signal {
+            Signal::Memory => (self.memory_available, self.memory),
+            Signal::Nodefs | Signal::Imagefs => (self.disk_available, self.disk_capacity),
+            Signal::NodefsInodes | Signal::ImagefsInodes => (self.inodes_free, self.inodes),
+            Signal::Pids => (self.pids_available, self.pids),
+        }
+    }
+}
 
-/// The worst first: memory kills soonest.
-pub fn shortages(signals: &Signals) -> Vec<Shortage> {
-    let mut all = Vec::new();
-    let mebibytes = |bytes: u64| format!("{}Mi", bytes >> 20);
-    if signals.memory_available < MEMORY_THRESHOLD {
-        all.push(Shortage {
-            resource: Resource::Memory,
-            threshold: mebibytes(MEMORY_THRESHOLD),
-            available: mebibytes(signals.memory_available),
-        });
-    }
-    let short =
-        |available: u64, capacity: u64, percent: u64| capacity > 0 && available * 100 / capacity < percent;
-    if short(signals.disk_available, signals.disk_capacity, DISK_PERCENT)
-        || short(signals.inodes_free, signals.inodes, INODES_PERCENT)
-    {
-        all.push(Shortage {
-            resource: Resource::Disk,
-            threshold: mebibytes(signals.disk_capacity / 100 * DISK_PERCENT),
-            available: mebibytes(signals.disk_available),
-        });
-    }
-    if short(signals.pids_available, signals.pids, PIDS_PERCENT) {
-        all.push(Shortage {
-            resource: Resource::Pids,
-            threshold: (signals.pids / 100 * PIDS_PERCENT).to_string(),
-            available: signals.pids_available.to_string(),
-        });
+/// One per resource at most, the worst first.
+pub fn shortages(signals: &Signals, thresholds: &Thresholds) -> Vec<Shortage> {
+    let mut all: Vec<Shortage> = Vec::new();
+    for (signal, amount) in thresholds.iter() {
+        let (available, capacity) = signals.reading(signal);
+        let (threshold, resource) = (amount.of(capacity), signal.resource());
+        // A file system that counts no inodes is not short of them.
+        if capacity == 0 || available >= threshold || all.iter().any(|known| known.resource == resource) {
+            continue;
+        }
+        let shown = |amount: u64| match signal.is_bytes() {
+            true => format!("{}Ki", amount >> 10),
+            false => amount.to_string(),
+        };
+        all.push(Shortage { resource, threshold: shown(threshold), available: shown(available) });
     }
     all
 }
@@ -91,8 +84,9 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    pub fn note(&mut self, shortages: &[Shortage], now: Timestamp) {
-        self.last_seen.retain(|_, seen| now.duration_since(*seen) < REMEMBERED);
+    /// A shortage is remembered for a while, so that the node does not flap.
+    pub fn note(&mut self, shortages: &[Shortage], now: Timestamp, remembered: SignedDuration) {
+        self.last_seen.retain(|_, seen| now.duration_since(*seen) < remembered);
         for shortage in shortages {
             self.last_seen.insert(shortage.resource, now);
         }
@@ -112,15 +106,18 @@ pub fn read(data_dir: &Path) -> Signals {
     let number =
         |path: &str| std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = available.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let kilobytes = |name: &str| {
+        let rest = meminfo.lines().find_map(|line| line.strip_prefix(name));
+        rest.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+    };
     let disk = disk(data_dir);
     let pids = number("/proc/sys/kernel/pid_max")
         .unwrap_or(0)
         .min(number("/proc/sys/kernel/threads-max").unwrap_or(u64::MAX));
     Signals {
         // A file that cannot be read is no reason to end pods.
-        memory_available: available.map_or(u64::MAX, |kilobytes| kilobytes * 1024),
+        memory_available: kilobytes("MemAvailable:").map_or(u64::MAX, |kilobytes| kilobytes * 1024),
+        memory: kilobytes("MemTotal:").unwrap_or_default() * 1024,
         disk_available: disk.available,
         disk_capacity: disk.capacity,
         inodes_free: disk.inodes_free,
@@ -144,6 +141,7 @@ mod tests {
     fn plenty() -> Signals {
         Signals {
             memory_available: 1 << 30,
+            memory: 1 << 31,
             disk_available: 50,
             disk_capacity: 100,
             inodes_free: 50,
@@ -154,29 +152,36 @@ mod tests {
     }
 
     #[test]
-    fn thresholds() {
-        let check = |signals: Signals, want: &[Resource]| {
-            let got: Vec<_> = shortages(&signals).into_iter().map(|s| s.resource).collect();
-            assert_eq!(got, want, "{signals:?}");
+    fn what_is_below_its_threshold_is_short() {
+        let check = |signals: Signals, thresholds: &str, want: &[Resource]| {
+            let got = shortages(&signals, &thresholds.parse().unwrap());
+            let got: Vec<_> = got.into_iter().map(|s| s.resource).collect();
+            assert_eq!(got, want, "{signals:?} {thresholds}");
         };
-        check(plenty(), &[]);
-        check(Signals { memory_available: 99 << 20, ..plenty() }, &[Resource::Memory]);
-        check(Signals { disk_available: 9, ..plenty() }, &[Resource::Disk]);
-        check(Signals { inodes_free: 4, ..plenty() }, &[Resource::Disk]);
-        check(Signals { pids_available: 9, ..plenty() }, &[Resource::Pids]);
-        // A file system without inodes to count is not short of them.
-        check(Signals { inodes: 0, inodes_free: 0, ..plenty() }, &[]);
+        let usual = Thresholds::default().to_string();
+        check(plenty(), &usual, &[]);
+        check(Signals { memory_available: 99 << 20, ..plenty() }, &usual, &[Resource::Memory]);
+        check(Signals { disk_available: 9, ..plenty() }, &usual, &[Resource::Disk]);
+        check(Signals { inodes_free: 4, ..plenty() }, &usual, &[Resource::Disk]);
+        check(Signals { disk_available: 9, inodes_free: 4, ..plenty() }, &usual, &[Resource::Disk]);
+        check(Signals { pids_available: 9, ..plenty() }, &usual, &[Resource::Pids]);
+        check(Signals { inodes: 0, inodes_free: 0, ..plenty() }, &usual, &[]);
+        check(Signals::default(), "", &[]);
+        check(plenty(), "pid.available<60%,memory.available<60%", &[Resource::Memory, Resource::Pids]);
+        check(plenty(), "imagefs.available<51", &[Resource::Disk]);
     }
 
     #[test]
     fn shortages_are_remembered_for_a_while() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let five_minutes = SignedDuration::from_mins(5);
         let mut pressure = Pressure::default();
-        pressure.note(&shortages(&Signals { memory_available: 0, ..plenty() }), at(0));
+        let none_left = Signals { memory_available: 0, ..plenty() };
+        pressure.note(&shortages(&none_left, &Thresholds::default()), at(0), five_minutes);
         assert!(pressure.is_short_of(Resource::Memory));
-        pressure.note(&[], at(299));
+        pressure.note(&[], at(299), five_minutes);
         assert!(pressure.is_short_of(Resource::Memory));
-        pressure.note(&[], at(300));
+        pressure.note(&[], at(300), five_minutes);
         assert!(!pressure.is_short_of(Resource::Memory));
     }
 
@@ -184,5 +189,6 @@ mod tests {
     fn this_machine_can_be_read() {
         let signals = read(Path::new("/"));
         assert!(signals.memory_available > 0 && signals.disk_capacity > 0 && signals.pids > 0);
+        assert!(signals.memory > signals.memory_available);
     }
 }

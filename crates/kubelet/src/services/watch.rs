@@ -58,6 +58,10 @@ async fn follow(
     let api: Api<core::Service> = Api::all(client);
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
     let mut listed = BTreeMap::new();
+    let mut events = events.as_mut().modify(|service: &mut core::Service| {
+        // Nobody here reads them.
+        service.metadata.managed_fields = None;
+    });
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => listed.clear(),

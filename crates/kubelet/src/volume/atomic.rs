@@ -21,24 +21,44 @@ pub fn write(dir: &Path, payload: &Payload, group: Option<u32>) -> io::Result<bo
     fs::create_dir_all(dir)?;
     let old = fs::read_link(dir.join(LINK)).ok();
     if old.is_some() && is_current(&dir.join(LINK), payload, group) {
+        // An agent that died after the swap did not come to the links.
+        link_all(dir, payload)?;
         return Ok(false);
     }
     let name = format!("..{}", uuid::Uuid::new_v4().simple());
     let new = dir.join(&name);
-    fs::create_dir(&new)?;
-    fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
-    write_files(&new, payload, group)?;
-    let _ = fs::remove_file(dir.join(NEW_LINK));
-    symlink(&name, dir.join(NEW_LINK))?;
-    fs::rename(dir.join(NEW_LINK), dir.join(LINK))?;
-    link_all(dir, payload)?;
-    if let Some(old) = old {
-        let _ = fs::remove_dir_all(dir.join(old));
+    let written = write_files(&new, payload, group).and_then(|()| {
+        let _ = fs::remove_file(dir.join(NEW_LINK));
+        symlink(&name, dir.join(NEW_LINK))?;
+        fs::rename(dir.join(NEW_LINK), dir.join(LINK))
+    });
+    if let Err(error) = written {
+        // On a full disk every attempt would leave a little more.
+        let _ = fs::remove_dir_all(&new);
+        return Err(error);
     }
+    link_all(dir, payload)?;
+    remove_others(dir, &name)?;
     Ok(true)
 }
 
+/// Removes what earlier versions left, also those that were interrupted.
+fn remove_others(dir: &Path, current: &str) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("..") && name != current && name != LINK && entry.file_type()?.is_dir() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory with all its files.
 fn write_files(dir: &Path, payload: &Payload, group: Option<u32>) -> io::Result<()> {
+    fs::create_dir(dir)?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
     for (path, file) in payload {
         let target = dir.join(path);
         if let Some(parent) = target.parent() {
@@ -139,5 +159,21 @@ mod tests {
         fs::create_dir(dir.join("..half")).unwrap();
         assert!(write(dir, &payload(&[("a", "1")]), None).unwrap());
         assert_eq!(fs::read_to_string(dir.join("a")).unwrap(), "1");
+    }
+
+    #[test]
+    fn what_an_interrupted_update_left_is_put_right() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        write(dir, &payload(&[("a", "1")]), None).unwrap();
+        fs::remove_file(dir.join("a")).unwrap();
+        write(dir, &payload(&[("a", "1")]), None).unwrap();
+        assert_eq!(visible(dir), ["a"], "the agent died before it made the link");
+        fs::create_dir(dir.join("..half")).unwrap();
+        fs::write(dir.join("..half/a"), "2").unwrap();
+        write(dir, &payload(&[("a", "3")]), None).unwrap();
+        assert_eq!(fs::read_to_string(dir.join("a")).unwrap(), "3");
+        let hidden = fs::read_dir(dir).unwrap().count() - 1;
+        assert_eq!(hidden, 2, "the link and what it leads to");
     }
 }

@@ -14,6 +14,8 @@ use crate::pod::Blueprint;
 
 /// Tokens that live longer are renewed daily all the same.
 const LONGEST_USE: SignedDuration = SignedDuration::from_hours(24);
+/// How soon a renewal that failed is tried again.
+const RETRY: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Default)]
 pub struct TokenCache {
@@ -47,7 +49,12 @@ impl TokenCache {
         for key in wanted_tokens(blueprint) {
             let token = match known.get(&key) {
                 Some(token) if token.renew_at > now => token.clone(),
-                _ => request(client, blueprint, &key, now).await?,
+                known => match (request(client, blueprint, &key, now).await, known) {
+                    (Ok(token), _) => token,
+                    // An old token is better than none: the server may be away.
+                    (Err(_), Some(old)) => Token { renew_at: now + RETRY, ..old.clone() },
+                    (Err(error), None) => return Err(error),
+                },
             };
             current.insert(key, token);
         }

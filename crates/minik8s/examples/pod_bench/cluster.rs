@@ -1,4 +1,4 @@
-//! The server under test, with its node.
+//! The cluster under test: a control plane and an agent, each a process of its own.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -22,31 +22,52 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Cluster {
     binary: PathBuf,
     directory: tempfile::TempDir,
-    child: Child,
+    server: Program,
+    agent: Program,
     pods: Option<Api<Pod>>,
 }
 
 impl Cluster {
     pub fn start(binary: &Path) -> Result<Cluster> {
         let directory = tempfile::tempdir_in(std::env::current_dir()?)?;
+        let (control, node) = (directory.path().join("server"), directory.path().join("node"));
         let port =
             || -> Result<String> { Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string()) };
-        let child = Command::new(binary)
-            .args(["server", "--node-name", NODE, "--port", &port()?, "--node-port", &port()?])
-            .args(["--cluster-cidr", "10.148.0.0/16", "--service-cidr", "10.149.0.0/16", "--data-dir"])
-            .arg(directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot run {}", binary.display()))?;
-        Ok(Cluster { binary: binary.to_owned(), directory, child, pods: None })
+        let server_port = port()?;
+        let server = Program::start(
+            Command::new(binary)
+                .args(["server", "--no-agent", "--port", &server_port])
+                .args(["--cluster-cidr", "10.148.0.0/16", "--service-cidr", "10.149.0.0/16", "--data-dir"])
+                .arg(&control),
+        )?;
+        let token = control.join("join-token");
+        let begun = Instant::now();
+        while !token.exists() {
+            if begun.elapsed() > PATIENCE {
+                bail!("{} made no join token", binary.display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let agent = Program::start(
+            Command::new(binary)
+                .args(["agent", "--node-name", NODE, "--node-port", &port()?, "--http-port", &port()?])
+                .args(["--https-port", &port()?, "--max-pods", "500"])
+                .args(["--server", &format!("https://127.0.0.1:{server_port}")])
+                .args(["--token", &format!("@{}", token.display()), "--data-dir"])
+                .arg(&node),
+        )?;
+        Ok(Cluster { binary: binary.to_owned(), directory, server, agent, pods: None })
+    }
+
+    fn node_dir(&self) -> PathBuf {
+        self.directory.path().join("node")
     }
 
     /// Waits for the node and gives it the image.
     pub async fn ready(&mut self) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready().await.unwrap_or(false) {
-            if begun.elapsed() > PATIENCE || self.child.try_wait()?.is_some() {
+            if begun.elapsed() > PATIENCE || self.server.has_ended()? || self.agent.has_ended()? {
                 bail!("{} did not become ready", self.binary.display());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -55,7 +76,7 @@ impl Cluster {
         busybox()?.write(std::fs::File::create(&archive)?)?;
         let load = Command::new(&self.binary)
             .args(["image", "load", "--data-dir"])
-            .args([self.directory.path(), &archive])
+            .args([self.node_dir(), archive])
             .stdout(Stdio::null())
             .status()?;
         if !load.success() {
@@ -65,7 +86,7 @@ impl Cluster {
     }
 
     async fn is_ready(&mut self) -> Result<bool> {
-        let kubeconfig = Kubeconfig::read_from(self.directory.path().join("admin.kubeconfig"))?;
+        let kubeconfig = Kubeconfig::read_from(self.directory.path().join("server/admin.kubeconfig"))?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let client = kube::Client::try_from(config)?;
         let node = Api::<Node>::all(client.clone()).get(NODE).await?;
@@ -123,29 +144,57 @@ impl Cluster {
     }
 
     pub fn config(&self) -> Config {
-        Config::new(NODE, self.directory.path(), IpAddr::V4(Ipv4Addr::LOCALHOST))
+        Config::new(NODE, &self.node_dir(), IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// Resident memory in MB.
-    pub fn rss_mb(&self) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-        let kib: f64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
-        Ok(kib / 1024.0)
+    pub fn server(&self) -> &Program {
+        &self.server
+    }
+
+    pub fn agent(&self) -> &Program {
+        &self.agent
+    }
+
+    pub fn tear_down(&mut self) {
+        self.agent.end();
+        self.server.end();
+        let _ = Command::new(&self.binary).args(["teardown", "--data-dir"]).arg(self.node_dir()).status();
+    }
+}
+
+/// One process of the cluster, and what it costs.
+pub struct Program(Child);
+
+impl Program {
+    fn start(command: &mut Command) -> Result<Program> {
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Ok(Program(started.with_context(|| format!("cannot run {:?}", command.get_program()))?))
+    }
+
+    fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// Resident memory in MB, and how much of it is not the program's own file.
+    pub fn rss_mb(&self) -> Result<(f64, f64)> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let field = |name: &str| -> Result<f64> {
+            let line = status.lines().find(|line| line.starts_with(name)).context("no such line")?;
+            Ok(line.split_whitespace().nth(1).context("no number")?.parse::<f64>()? / 1024.0)
+        };
+        Ok((field("VmRSS:")?, field("RssAnon:")?))
     }
 
     /// CPU time used so far; Linux counts in hundredths of a second.
     pub fn cpu(&self) -> Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let after_name = stat.rsplit(')').next().context("no stat")?;
         let fields: Vec<&str> = after_name.split_whitespace().collect();
         Ok(Duration::from_millis((fields[11].parse::<u64>()? + fields[12].parse::<u64>()?) * 10))
-    }
-
-    pub fn tear_down(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ =
-            Command::new(&self.binary).args(["teardown", "--data-dir"]).arg(self.directory.path()).status();
     }
 }

@@ -1,8 +1,8 @@
 //! `make bench`, its part about pods: how much longer than the bare runtime calls a pod takes to start.
 //!
-//! Usage: `pod_bench MINIK8S_BINARY [PODS]`. It starts the binary with a data dir of its own (below the current
-//! directory), measures bare CRI calls and pods through the API in turn on the same containerd, and removes
-//! everything at the end. Needs root.
+//! Usage: `pod_bench MINIK8S_BINARY [PODS]`. It starts the binary as a control plane and as an agent, with data dirs
+//! of their own (below the current directory), measures bare CRI calls and pods through the API in turn on the same
+//! containerd, and removes everything at the end. Needs root.
 
 mod bare;
 mod cluster;
@@ -53,16 +53,24 @@ async fn measure(cluster: &mut Cluster, pods: usize) -> anyhow::Result<String> {
     let rate = pods as f64 / cluster.run_pods("many-", pods).await?.as_secs_f64();
 
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let before = cluster.cpu()?;
+    let cpu = || -> anyhow::Result<_> { Ok((cluster.agent().cpu()?, cluster.server().cpu()?)) };
+    let before = cpu()?;
     tokio::time::sleep(IDLE).await;
-    let idle = (cluster.cpu()? - before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
-    let resident = cluster.rss_mb()?;
+    let after = cpu()?;
+    let share = |used: Duration| used.as_secs_f64() / IDLE.as_secs_f64() * 100.0;
+    let (agent, server) = (cluster.agent().rss_mb()?, cluster.server().rss_mb()?);
     Ok(format!(
         "pod start, p50 of {IN_TURN}: {through_api:.1?}, bare CRI calls {alone:.1?}: {:.2} x\n\
          {pods} pods at once: {rate:.1}/s, bare CRI calls {bare_rate:.1}/s: {:.2} x\n\
-         with {pods} pods, control plane and agent together: {resident:.1} MB resident, {idle:.2} % of a core idle\n",
+         with {pods} pods, agent: {:.1} MB resident ({:.1} of it heap and stacks), {:.2} % of a core idle\n\
+         with {pods} pods, control plane: {:.1} MB resident, {:.2} % of a core idle\n",
         through_api.as_secs_f64() / alone.as_secs_f64(),
         rate / bare_rate,
+        agent.0,
+        agent.1,
+        share(after.0 - before.0),
+        server.0,
+        share(after.1 - before.1),
     ))
 }
 

@@ -1,4 +1,4 @@
-//! A server with its node in a temporary data dir, taken apart at the end, also after a panic.
+//! A server with its node in temporary data dirs, taken apart at the end, also after a panic.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -19,40 +19,104 @@ const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
 static NEXT_NETWORK: AtomicU32 = AtomicU32::new(0);
 
 pub struct Cluster {
+    /// The server's data dir.
     pub dir: PathBuf,
-    server: Server,
+    server: Program,
+    /// The node, where it is a program of its own.
+    agent: Option<Program>,
 }
 
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Runs a test on a cluster of its own. Several may run side by side, in one process or in many.
+/// Runs a test on a cluster of its own, in one process. Several may run side by side, in one process or in many.
 pub fn on_a_cluster(test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
-    assert!(nix::unistd::Uid::effective().is_root(), "these tests need root");
     let dir = tempfile::Builder::new().prefix("mk8s-node-").tempdir().unwrap();
-    let server = Server::new(dir.path());
-    let cluster = Arc::new(Cluster { dir: dir.path().to_owned(), server: server.clone() });
+    let network = Network::new();
+    let node = [network.server(), network.node()].concat();
+    let server = Program::new("server", dir.path(), node);
+    on(Cluster { dir: dir.path().to_owned(), server, agent: None }, test);
+}
+
+/// The same with the node in a process of its own, on a disk of its own of that many MiB.
+pub fn on_a_cluster_apart(megabytes: u32, test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
+    let dir = tempfile::Builder::new().prefix("mk8s-node-").tempdir().unwrap();
+    let (disk, network) = (Disk::mount(&dir.path().join("disk"), megabytes), Network::new());
+    let control = dir.path().join("server");
+    std::fs::create_dir(&control).unwrap();
+    let alone = ["--no-agent", "--node-grace", "8"].map(str::to_owned);
+    let server = Program::new("server", &control, [network.server(), alone.to_vec()].concat());
+    let join = [
+        ("--server", format!("https://127.0.0.1:{}", network.port)),
+        ("--token", format!("@{}", control.join("join-token").display())),
+        ("--node-ip", outward_address().to_string()),
+    ];
+    let join = join.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
+    let agent = Program::new("agent", &disk.0.join("node"), [network.node(), join].concat());
+    on(Cluster { dir: control, server, agent: Some(agent) }, test);
+}
+
+fn on(cluster: Cluster, test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
+    assert!(nix::unistd::Uid::effective().is_root(), "these tests need root");
+    let cluster = Arc::new(cluster);
+    let programs: Vec<_> = cluster.agent.iter().chain([&cluster.server]).cloned().collect();
+    let node_dir = cluster.node_dir().to_owned();
     // A panic of that thread does not skip what follows.
     let work = std::thread::spawn(move || {
-        cluster.server.start();
-        block_on(cluster.server.ready());
+        cluster.server.start(&[]);
+        if let Some(agent) = &cluster.agent {
+            cluster.wait_for_token();
+            agent.start(&[]);
+        }
+        block_on(cluster.ready());
         for (file, recipe) in [("busybox.tar", busybox()), ("web.tar", web())] {
-            load_image(&cluster.dir, file, recipe.unwrap());
+            load_image(cluster.node_dir(), file, recipe.unwrap());
         }
         test(cluster);
     });
     let ended = work.join();
-    server.stop();
-    let teardown = Command::new(BINARY).arg("teardown").arg("--data-dir").arg(dir.path()).output().unwrap();
-    let left = left_behind(dir.path());
+    programs.iter().for_each(Program::stop);
+    let teardown = Command::new(BINARY).arg("teardown").arg("--data-dir").arg(&node_dir).output().unwrap();
+    let left = left_behind(&node_dir);
     if let Err(error) = ended {
-        let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        println!("the server's last words:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"));
+        for program in &programs {
+            let log = std::fs::read_to_string(program.dir.join("log")).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            let last = lines[lines.len().saturating_sub(60)..].join("\n");
+            println!("the last words of the {}:\n{last}", program.role);
+        }
         std::panic::resume_unwind(error);
     }
     assert_eq!(left, Vec::<String>::new(), "{}", String::from_utf8_lossy(&teardown.stderr));
+}
+
+/// A small file system in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(path: &Path, megabytes: u32) -> Disk {
+        std::fs::create_dir_all(path.join("node")).unwrap();
+        let size = format!("size={megabytes}m");
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "minik8s-test"]).arg(path).status();
+        assert!(mount.unwrap().success(), "cannot mount a tmpfs");
+        std::fs::create_dir_all(path.join("node")).unwrap();
+        Disk(path.to_owned())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// The address that others see; nothing is sent.
+fn outward_address() -> IpAddr {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let outward = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    outward.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
 /// Writes an archive into the data dir and gives it to the node.
@@ -65,23 +129,39 @@ pub fn load_image(dir: &Path, file: &str, recipe: Recipe) {
 }
 
 impl Cluster {
-    /// kill -9 of control plane and agent at once.
+    /// kill -9 of the control plane, and of the agent with it where they are one.
     pub fn crash_server(&self) {
         self.server.signal("KILL");
         self.server.reap();
     }
 
     pub async fn restart_server(&self) {
-        self.server.start();
-        self.server.ready().await;
+        self.server.start(&[]);
+        self.ready().await;
+    }
+
+    /// kill -9 of an agent that is a program of its own.
+    pub fn crash_agent(&self) {
+        let agent = self.agent.as_ref().unwrap();
+        agent.signal("KILL");
+        agent.reap();
+    }
+
+    /// Starts it again, with these flags besides. It is not waited for.
+    pub fn start_agent(&self, flags: &[&str]) {
+        self.agent.as_ref().unwrap().start(flags);
     }
 
     pub async fn client(&self) -> kube::Client {
-        self.server.client().await.unwrap()
+        self.try_client().await.unwrap()
     }
 
     pub fn config(&self) -> minik8s_kubelet::Config {
-        node_config(&self.dir)
+        node_config(self.node_dir())
+    }
+
+    pub fn node_dir(&self) -> &Path {
+        &self.agent.as_ref().unwrap_or(&self.server).dir
     }
 
     /// Where the node's router listens.
@@ -94,72 +174,106 @@ impl Cluster {
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("admin.kubeconfig")
     }
+
+    /// Waits until the node is ready.
+    pub async fn ready(&self) {
+        let begun = Instant::now();
+        while !self.is_ready().await {
+            let programs = self.agent.iter().chain([&self.server]);
+            if let Some(ended) = programs.into_iter().find(|p| p.has_ended() || begun.elapsed() > PATIENCE) {
+                let log = std::fs::read_to_string(ended.dir.join("log")).unwrap_or_default();
+                panic!("the {} is not ready:\n{log}", ended.role);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn is_ready(&self) -> bool {
+        let Some(client) = self.try_client().await else { return false };
+        let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client);
+        let node = nodes.get_opt(NODE).await.ok().flatten().and_then(|node| node.status);
+        let mut conditions = node.and_then(|status| status.conditions).into_iter().flatten();
+        conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+    }
+
+    async fn try_client(&self) -> Option<kube::Client> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).ok()?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.ok()?;
+        kube::Client::try_from(config).ok()
+    }
+
+    fn wait_for_token(&self) {
+        let begun = Instant::now();
+        while !self.dir.join("join-token").exists() {
+            assert!(begun.elapsed() < PATIENCE && !self.server.has_ended(), "the server makes no token");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 fn node_config(dir: &Path) -> minik8s_kubelet::Config {
     minik8s_kubelet::Config::new(NODE, dir, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
+/// Ports and addresses that nobody else uses.
+struct Network {
+    port: String,
+    unique: u32,
+}
+
+impl Network {
+    fn new() -> Network {
+        // Unlikely to meet another test process, certain not to meet another test of this one.
+        let unique = std::process::id() * 4 + NEXT_NETWORK.fetch_add(1, Ordering::Relaxed) % 4;
+        Network { port: free_port(), unique }
+    }
+
+    fn server(&self) -> Vec<String> {
+        let (high, low) = (self.unique / 256 % 50, self.unique % 256);
+        let arguments = [
+            ("--port", self.port.clone()),
+            ("--cluster-cidr", format!("10.{}.{low}.0/24", 150 + high)),
+            ("--service-cidr", format!("10.{}.{low}.0/24", 100 + high)),
+        ];
+        arguments.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+
+    fn node(&self) -> Vec<String> {
+        let ports = ["--node-port", "--http-port", "--https-port"];
+        let ports = ports.into_iter().flat_map(|flag| [flag.to_owned(), free_port()]);
+        ports.chain(["--node-name".to_owned(), NODE.to_owned()]).collect()
+    }
+}
+
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// minik8s as a server or an agent, which can be started again and again.
 #[derive(Clone)]
-struct Server {
+struct Program {
+    role: &'static str,
     dir: PathBuf,
     arguments: Vec<String>,
     child: Arc<Mutex<Option<Child>>>,
 }
 
-impl Server {
-    fn new(dir: &Path) -> Server {
-        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        // Unlikely to meet another test process, certain not to meet another test of this one.
-        let unique = std::process::id() * 4 + NEXT_NETWORK.fetch_add(1, Ordering::Relaxed) % 4;
-        let (high, low) = (unique / 256 % 50, unique % 256);
-        let arguments = [
-            ("--port", port()),
-            ("--node-port", port()),
-            ("--http-port", port()),
-            ("--https-port", port()),
-            ("--node-name", NODE.to_owned()),
-            ("--cluster-cidr", format!("10.{}.{low}.0/24", 150 + high)),
-            ("--service-cidr", format!("10.{}.{low}.0/24", 100 + high)),
-        ];
-        let arguments = arguments.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();
-        Server { dir: dir.to_owned(), arguments, child: Arc::default() }
+impl Program {
+    fn new(role: &'static str, dir: &Path, arguments: Vec<String>) -> Program {
+        Program { role, dir: dir.to_owned(), arguments, child: Arc::default() }
     }
 
-    fn start(&self) {
+    fn start(&self, more: &[&str]) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.join("log")).unwrap();
         let mut command = Command::new(BINARY);
-        command.arg("server").arg("--data-dir").arg(&self.dir).args(&self.arguments);
+        command.arg(self.role).arg("--data-dir").arg(&self.dir).args(&self.arguments).args(more);
         command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         *self.child.lock().unwrap() = Some(command.spawn().unwrap());
     }
 
-    /// Waits until the node is ready.
-    async fn ready(&self) {
-        let begun = Instant::now();
-        loop {
-            if let Some(client) = self.client().await {
-                let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client);
-                let node = nodes.get_opt(NODE).await.ok().flatten().and_then(|node| node.status);
-                let mut conditions = node.and_then(|status| status.conditions).into_iter().flatten();
-                if conditions.any(|c| c.type_ == "Ready" && c.status == "True") {
-                    return;
-                }
-            }
-            let ended = self.child.lock().unwrap().as_mut().is_none_or(|c| c.try_wait().unwrap().is_some());
-            if ended || begun.elapsed() > PATIENCE {
-                let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-                panic!("the server is not ready:\n{log}");
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    async fn client(&self) -> Option<kube::Client> {
-        let kubeconfig = Kubeconfig::read_from(self.dir.join("admin.kubeconfig")).ok()?;
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.ok()?;
-        kube::Client::try_from(config).ok()
+    fn has_ended(&self) -> bool {
+        self.child.lock().unwrap().as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
     }
 
     fn signal(&self, name: &str) {

@@ -159,6 +159,14 @@ pub async fn debug(space: Space) {
     let log = space.kubectl(&["logs", "box", "-c", "look"]).await;
     assert!(log.contains("sleep 1000"), "{log}");
     assert_eq!(space.kubectl(&["exec", "box", "-c", "look", "--", "echo", "hi"]).await, "hi\n");
+    // A second one beside it.
+    space.kubectl(&["debug", "box", &image, "--container=again", "--", "sh", "-c", IDLE]).await;
+    let both = |pod: &serde_json::Value| {
+        let statuses = pod["status"]["ephemeralContainerStatuses"].as_array();
+        statuses.is_some_and(|all| all.len() == 2 && all.iter().all(|s| s["state"]["running"].is_object()))
+    };
+    let pod = space.until("box", "debugged twice", both).await;
+    assert_eq!(pod["spec"]["ephemeralContainers"].as_array().unwrap().len(), 2);
     space.delete("box", 1).await;
     space.deleted("box").await;
 }

@@ -97,6 +97,21 @@ pub async fn a_failing_init_container(space: Space) {
     assert!(row.contains("Init:CrashLoopBackOff") && row.contains("Init:Error"), "{row}");
 }
 
+/// Init containers come first also in a pod that stays.
+pub async fn init_containers_of_a_lasting_pod(space: Space) {
+    let init = json!([shell("one", "true"), shell("two", "true")]);
+    space
+        .pod(
+            "pod",
+            json!({"restartPolicy": "Always", "initContainers": init, "containers": [shell("main", IDLE)]}),
+        )
+        .await;
+    let pod = space.ready("pod").await;
+    let statuses = pod["status"]["initContainerStatuses"].as_array().unwrap();
+    assert!(statuses.len() == 2 && statuses.iter().all(|s| s["state"]["terminated"]["exitCode"] == 0));
+    assert!(state(&pod)["running"].is_object());
+}
+
 /// A sidecar starts before those that come after it, stays, is restarted, and ends last.
 pub async fn sidecars(space: Space) {
     let dir = tempfile::tempdir().unwrap();
@@ -120,10 +135,7 @@ pub async fn sidecars(space: Space) {
     space.pod("pod", spec).await;
     space.phase("pod", "Succeeded").await;
     let log = || std::fs::read_to_string(dir.path().join("log")).unwrap();
-    let begun = std::time::Instant::now();
-    while !log().contains("side down") && begun.elapsed() < crate::cluster::PATIENCE {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    // A phase that is final means that nothing runs any more.
     assert_eq!(log(), "side up\ninit\nmain\nmain ends\nside down\n");
 
     let mut dying = shell("dying", "sleep 0.5; exit 1");
@@ -147,10 +159,11 @@ pub async fn environment(space: Space) {
     let resource = |name: &str| json!({"resourceFieldRef": {"resource": name}});
     let main = json!({
         "name": "main",
-        "command": ["sh", "-c", "env | sort; echo ARGUMENT=$0"],
+        "command": ["sh", "-c", "env | sort; echo ARGUMENT=$0; echo COMMAND=$(GREETING)"],
         "args": ["$(GREETING)-$(NOBODY)-$$(GREETING)"],
         "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "10m", "memory": "32Mi"}},
-        "envFrom": [{"configMapRef": {"name": "settings"}, "prefix": "CM_"}, {"secretRef": {"name": "hidden"}}, {"configMapRef": {"name": "absent", "optional": true}}],
+        "envFrom": [{"configMapRef": {"name": "settings"}, "prefix": "CM_"}, {"secretRef": {"name": "hidden"}}, {"secretRef": {"name": "hidden"}, "prefix": "p-"},
+            {"configMapRef": {"name": "absent", "optional": true}}],
         "env": [
             {"name": "GREETING", "value": "hello"},
             {"name": "TWICE", "value": "$(GREETING) $(GREETING) $(LATER)"},
@@ -166,6 +179,7 @@ pub async fn environment(space: Space) {
             {"name": "ACCOUNT", "valueFrom": field("spec.serviceAccountName")},
             {"name": "POD_IP", "valueFrom": field("status.podIP")},
             {"name": "HOST_IP", "valueFrom": field("status.hostIP")},
+            {"name": "HOST_IPS", "valueFrom": field("status.hostIPs")},
             {"name": "CPU_LIMIT", "valueFrom": resource("limits.cpu")},
             {"name": "MEMORY_LIMIT", "valueFrom": resource("limits.memory")},
             {"name": "MEMORY_REQUEST", "valueFrom": resource("requests.memory")},
@@ -180,10 +194,13 @@ pub async fn environment(space: Space) {
     let (uid, ip, host) =
         (text(&pod["metadata"]["uid"]), text(&pod["status"]["podIP"]), text(&pod["status"]["hostIP"]));
     let service = space.get(&space.path("services", "my-db")).await.unwrap();
+    let address = service["spec"]["clusterIP"].as_str().unwrap();
     for (name, value) in [
         ("GREETING", "hello"),
         ("TWICE", "hello hello $(LATER)"),
         ("ARGUMENT", "hello-$(NOBODY)-$(GREETING)"),
+        ("COMMAND", "hello"),
+        ("p-word", "xyzzy"),
         ("CM_colour", "green"),
         ("CM_taste", "sour"),
         ("word", "xyzzy"),
@@ -197,17 +214,32 @@ pub async fn environment(space: Space) {
         ("ACCOUNT", "default"),
         ("POD_IP", &ip),
         ("HOST_IP", &host),
+        ("HOST_IPS", &host),
         ("CPU_LIMIT", "2"),
         ("MEMORY_LIMIT", "67108864"),
         ("MEMORY_REQUEST", "33554432"),
         ("HOSTNAME", "env"),
         ("MY_DB_SERVICE_PORT", "5432"),
-        ("MY_DB_SERVICE_HOST", service["spec"]["clusterIP"].as_str().unwrap()),
+        ("MY_DB_SERVICE_HOST", address),
+        ("MY_DB_PORT", &format!("tcp://{address}:5432")),
+        ("MY_DB_PORT_5432_TCP", &format!("tcp://{address}:5432")),
+        ("MY_DB_PORT_5432_TCP_PORT", "5432"),
+        ("MY_DB_PORT_5432_TCP_PROTO", "tcp"),
+        ("MY_DB_PORT_5432_TCP_ADDR", address),
         ("KUBERNETES_SERVICE_PORT", "443"),
     ] {
         assert!(log.lines().any(|line| line == format!("{name}={value}")), "{name}={value} is not in\n{log}");
     }
     assert!(!log.contains("OPTIONAL="), "{log}");
+
+    // Without limits of its own a container is told what the node has.
+    let node = space.get(&format!("/api/v1/nodes/{NODE}")).await.unwrap();
+    let memory = text(&node["status"]["allocatable"]["memory"]);
+    let kibibytes: u64 = memory.strip_suffix("Ki").unwrap().parse().unwrap();
+    let mut spec = once("echo $CPU $MEMORY");
+    spec["containers"][0]["env"] = json!([{"name": "CPU", "valueFrom": resource("limits.cpu")}, {"name": "MEMORY", "valueFrom": resource("limits.memory")}]);
+    let want = format!("{} {}\n", text(&node["status"]["allocatable"]["cpu"]), kibibytes * 1024);
+    assert_eq!(space.output("unlimited", spec).await, want);
 }
 
 pub async fn names_and_dns(space: Space) {

@@ -94,7 +94,7 @@ async fn killed_while_ending(space: &Space) {
 }
 
 /// The containers that run, by the pods they belong to. Two of one pod are a failure.
-async fn instances(space: &Space) -> BTreeMap<String, String> {
+pub async fn instances(space: &Space) -> BTreeMap<String, String> {
     let rows = Cri::new(&space.cluster.config().cri_socket()).container_rows().await.unwrap();
     let mut found = BTreeMap::new();
     for row in rows.into_iter().filter(|row| row.running) {

@@ -71,7 +71,7 @@ async fn traces(space: &Space, uid: &str, ip: &str) -> Vec<String> {
 }
 
 /// The addresses that are given out: a file each.
-fn addresses(dir: &Path) -> Vec<String> {
+pub fn addresses(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     entries
         .flatten()
@@ -79,5 +79,16 @@ fn addresses(dir: &Path) -> Vec<String> {
             true => addresses(&entry.path()),
             false => vec![entry.file_name().into_string().unwrap()],
         })
+        .filter(|name| name.parse::<std::net::IpAddr>().is_ok())
         .collect()
+}
+
+/// All cgroups of pods that are left on this node.
+pub fn cgroups_of_pods(config: &minik8s_kubelet::Config) -> Vec<String> {
+    let roots = ["memory", "cpu", "pids", ""]
+        .map(|controller| PathBuf::from("/sys/fs/cgroup").join(controller).join(&config.cgroup_root()[1..]));
+    let classes = roots.iter().flat_map(|root| ["", "burstable", "besteffort"].map(|class| root.join(class)));
+    let entries = classes.flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
+    let names = entries.map(|entry| entry.path().display().to_string());
+    names.filter(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with("pod"))).collect()
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::health_service::HealthService;
 use crate::space::{IDLE, Space, condition, idle, is_ready, once, shell, state};
 
 pub async fn crash_loop(space: Space) {
@@ -21,6 +22,8 @@ pub async fn crash_loop(space: Space) {
     );
     let row = space.kubectl(&["get", "pod", "crash", "--no-headers"]).await;
     assert!(row.contains("CrashLoopBackOff") && row.contains("0/1"), "{row}");
+    space.delete("crash", 1).await;
+    space.deleted("crash").await;
 }
 
 pub async fn restart_policies(space: Space) {
@@ -144,6 +147,9 @@ pub async fn liveness(space: Space) {
     };
     let mut falls_ill = shell("main", &format!("(sleep 1; touch /tmp/ill) & {IDLE}"));
     falls_ill["livenessProbe"] = exec("! test -e /tmp/ill");
+    // The page goes, the socket stays.
+    let mut open = shell("main", &web.replace("$GO", "rm /tmp/w/index.html"));
+    open["livenessProbe"] = every_second(json!({"tcpSocket": {"port": 8080}, "initialDelaySeconds": 1}));
     let mut stays_well = shell("main", IDLE);
     stays_well["livenessProbe"] = exec("true");
     let mut deaf = shell("main", IDLE);
@@ -156,6 +162,7 @@ pub async fn liveness(space: Space) {
         ("http", http("rm /tmp/w/index.html")),
         ("http-well", http("true")),
         ("tcp", deaf),
+        ("tcp-well", open),
         ("slow", slow),
     ];
     for (name, mut container) in all {
@@ -167,7 +174,7 @@ pub async fn liveness(space: Space) {
     }
     space.event("exec", "Killing", "Container main failed liveness probe, will be restarted").await;
     space.event("exec", "Unhealthy", "Liveness probe failed").await;
-    for name in ["well", "http-well"] {
+    for name in ["well", "http-well", "tcp-well"] {
         let pod = space.ready(name).await;
         assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0, "{name}");
     }
@@ -193,6 +200,23 @@ pub async fn readiness(space: Space) {
     assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
 }
 
+/// Before its delay is over a probe says nothing, so the container is not ready.
+pub async fn readiness_with_a_delay(space: Space) {
+    let mut main = shell("main", IDLE);
+    main["readinessProbe"] =
+        json!({"exec": {"command": ["true"]}, "initialDelaySeconds": 3, "periodSeconds": 1});
+    space.pod("pod", json!({"containers": [main]})).await;
+    let pod = space.phase("pod", "Running").await;
+    assert!(!is_ready(&pod));
+    let pod = space.ready("pod").await;
+    let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let started = time(&state(&pod)["running"]["startedAt"]);
+    let ready = time(&condition(&pod, "Ready")["lastTransitionTime"]);
+    // Times in statuses are whole seconds.
+    assert!(ready.duration_since(started).as_secs() >= 2, "{started} {ready}");
+    assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+}
+
 /// Until the startup probe succeeds, no other probe counts.
 pub async fn slow_start(space: Space) {
     let mut main = shell("main", &format!("sleep 2; touch /tmp/up; {IDLE}"));
@@ -205,4 +229,29 @@ pub async fn slow_start(space: Space) {
     let pod = space.ready("slow").await;
     assert_eq!(pod["status"]["containerStatuses"][0]["started"], true);
     assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+}
+
+/// Probes that ask a gRPC server. It runs beside the test, on the node's network as the pods are.
+pub async fn grpc(space: Space) {
+    let server = HealthService::start().await;
+    let pod = async |name: &str, kind: &str, service: &str| {
+        let mut main = shell("main", IDLE);
+        main[kind] = every_second(json!({"grpc": {"port": server.port, "service": service}}));
+        let spec = json!({"containers": [main], "hostNetwork": true, "terminationGracePeriodSeconds": 1});
+        space.pod(name, spec).await;
+    };
+    pod("well", "livenessProbe", "well").await;
+    pod("ill", "livenessProbe", "ill").await;
+    pod("late", "readinessProbe", "late").await;
+    let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or(0);
+    space.until("ill", "restarted", |pod| restarts(pod) >= 1).await;
+    space.event("ill", "Unhealthy", "Liveness probe failed: service unhealthy").await;
+    let late = space.phase("late", "Running").await;
+    assert!(!is_ready(&late));
+    server.late.store(true, std::sync::atomic::Ordering::Relaxed);
+    space.ready("late").await;
+    server.late.store(false, std::sync::atomic::Ordering::Relaxed);
+    let late = space.until("late", "unready again", |pod| !is_ready(pod)).await;
+    assert_eq!(restarts(&late), 0);
+    assert_eq!(restarts(&space.ready("well").await), 0);
 }

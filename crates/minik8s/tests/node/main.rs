@@ -9,11 +9,16 @@ mod cluster;
 mod commands;
 mod containers;
 mod faults;
+mod health_service;
 mod leftovers;
 mod lifecycle;
 mod matrix;
 mod node;
+mod outages;
+mod pods;
+mod pressure;
 mod reasons;
+mod registry;
 mod resources;
 mod scaling;
 mod security;
@@ -25,7 +30,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use cluster::{Cluster, block_on, on_a_cluster};
+use cluster::{Cluster, block_on, on_a_cluster, on_a_cluster_apart};
 use space::Space;
 
 /// More only wait for each other.
@@ -43,15 +48,19 @@ macro_rules! chapters {
 const CHAPTERS: &[(&str, Chapter)] = chapters! {
     commands: logs, following_logs, exec, a_terminal, attach, port_forward, copy, debug, describe;
     containers: shared_network_and_volumes, shared_processes, host_namespaces, init_containers_in_order,
+        init_containers_of_a_lasting_pod,
         a_failing_init_container, sidecars, environment, names_and_dns;
-    resources: limits_in_cgroups, out_of_memory, too_many_files_in_memory, resize_in_place;
+    resources: limits_in_cgroups, out_of_memory, too_many_files_in_memory, resize_in_place,
+        resize_of_many_containers;
     lifecycle: crash_loop, restart_policies, deadline, last_words, hooks_and_grace, an_impatient_end, liveness,
-        readiness, slow_start;
-    security: users_and_groups, privileges, root_is_refused, sysctls;
+        readiness, readiness_with_a_delay, slow_start, grpc;
+    security: users_and_groups, strict_groups, privileges, root_is_refused, sysctls;
     volumes: empty_dirs, host_paths, files_from_objects, files_follow_changes, parts_of_volumes,
         service_account_tokens, optional_objects, bound_claims;
-    matrix: files_of_every_mode, empty_dirs_of_every_mode, files_about_the_pod, parts_of_files,
-        paths_of_variables, commands_and_arguments, hooks_that_ask, a_pods_life, hosts_files;
+    matrix: files_of_every_mode, objects_that_come_and_go, empty_dirs_of_every_mode, files_about_the_pod,
+        parts_of_files, paths_of_variables, commands_and_arguments, hooks_that_ask, a_pods_life, hosts_files;
+    registry: pulls;
+    pods: generations, statuses_and_collections, many_volumes;
     reasons: missing_images, a_missing_command, missing_objects, missing_volumes;
     node: what_the_node_says, figures, cordon, static_pods, log_rotation;
     scaling: top_agrees_with_cgroups, scaling_on_cpu, scaling_on_own_metrics, pages_for_prometheus;
@@ -95,4 +104,14 @@ fn side_by_side(chapters: &[&(&'static str, Chapter)], cluster: &Arc<Cluster>) -
 #[test]
 fn killed_processes_stop_no_pod() {
     on_a_cluster(|cluster| block_on(faults::killed_processes(cluster)));
+}
+
+#[test]
+fn outages_lose_no_pod() {
+    on_a_cluster_apart(192, |cluster| block_on(outages::outages(cluster)));
+}
+
+#[test]
+fn a_node_in_need_evicts() {
+    on_a_cluster_apart(128, |cluster| block_on(pressure::pressure(cluster)));
 }

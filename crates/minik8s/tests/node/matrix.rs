@@ -65,6 +65,14 @@ pub async fn files_of_every_mode(space: Space) {
     let expected: String = want.iter().map(|(_, mode)| format!("{mode}\nvalue-1\n")).collect();
     assert_eq!(as_root, expected);
 
+    // An object of the same name in another namespace is another object.
+    let elsewhere = Space::new(space.cluster.clone(), "files-elsewhere").await;
+    elsewhere.secret("same", json!({"data-1": "value-2"})).await;
+    elsewhere.config_map("same", json!({"data-1": "value-2"})).await;
+    let own = elsewhere
+        .output("pod", mounting("cat /v0/data-1 /v1/data-1; stat -L -c %a /v1/data-1", &volumes[..2]));
+    assert_eq!(own.await, "value-2value-2644\n");
+
     // Another user reads what everybody may; with a group of its own also what the owner alone could.
     let mut spec = mounting(&commands.join("; "), &volumes);
     spec["securityContext"] = json!({"runAsUser": 1000, "fsGroup": 1001});
@@ -79,6 +87,59 @@ pub async fn files_of_every_mode(space: Space) {
     let mut spec = mounting(&script.join("; "), &volumes);
     spec["securityContext"] = json!({"runAsUser": 1000});
     assert_eq!(space.output("other", spec).await, "644\nvalue-1\n".repeat(readable.len()));
+}
+
+/// Text and bytes, objects that may be missing, and one that comes, changes and goes.
+pub async fn objects_that_come_and_go(space: Space) {
+    space
+        .create(
+            "configmaps",
+            json!({"metadata": {"name": "bytes"}, "data": {"text": "a"}, "binaryData": {"raw": "3sr+"}}),
+        )
+        .await;
+    let log = space
+        .output(
+            "binary",
+            mounting(
+                "cat /v0/text; echo; hexdump -C /v0/raw | head -1 | cut -c11-18",
+                &[json!({"configMap": {"name": "bytes"}})],
+            ),
+        )
+        .await;
+    assert_eq!(log, "a\nde ca fe\n");
+
+    let object = |kind: &str, key: &str, name: &str| json!({kind: {key: name, "optional": true}});
+    let volumes: Vec<Value> = ["going", "changing", "coming"]
+        .into_iter()
+        .flat_map(|name| {
+            [
+                object("configMap", "name", name),
+                object("secret", "secretName", name),
+                json!({"projected": {"sources": [object("configMap", "name", name)]}}),
+                json!({"projected": {"sources": [object("secret", "name", name)]}}),
+            ]
+        })
+        .collect();
+    for name in ["going", "changing"] {
+        space.config_map(name, json!({"k": "1"})).await;
+        space.secret(name, json!({"k": "1"})).await;
+    }
+    let script = format!(
+        "for v in 0 1 2 3 4 5 6 7; do cat /v$v/k; done; echo; \
+        until [ \"$(cat /v4/k /v5/k /v6/k /v7/k /v8/k /v9/k /v10/k /v11/k 2>/dev/null)\" = 22223333 ] && [ -z \"$(ls /v0 /v1 /v2 /v3 | grep k)\" ]; do sleep 0.3; done; echo all; {IDLE}"
+    );
+    space.pod("pod", mounting(&script, &volumes)).await;
+    let log = async || space.kubectl(&["logs", "pod"]).await;
+    space.ready("pod").await;
+    space.eventually("the first values", async || log().await.starts_with("11111111\n")).await;
+    for resource in ["configmaps", "secrets"] {
+        space.send(http::Method::DELETE, &space.path(resource, "going"), Value::Null).await.unwrap();
+    }
+    space.change("configmaps", "changing", json!({"data": {"k": "2"}})).await;
+    space.change("secrets", "changing", json!({"data": {"k": "Mg=="}})).await;
+    space.config_map("coming", json!({"k": "3"})).await;
+    space.secret("coming", json!({"k": "3"})).await;
+    space.eventually("every change", async || log().await.ends_with("all\n")).await;
 }
 
 /// emptyDirs on disk and in memory, for root and others, with files of several modes.

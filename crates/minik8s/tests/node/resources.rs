@@ -124,3 +124,106 @@ pub async fn resize_in_place(space: Space) {
         |pod: &Value| status(pod)["restartCount"] == 1 && status(pod)["resources"]["limits"]["cpu"] == "150m";
     space.until("restarts", "restarted", restarted).await;
 }
+
+/// Containers of a pod grow and shrink at once, each as its spec says.
+pub async fn resize_of_many_containers(space: Space) {
+    type Amounts = (&'static str, &'static str);
+    let resources = |requests: Amounts, limits: Amounts| {
+        let list = |(cpu, memory): Amounts| {
+            let all = [("cpu", cpu), ("memory", memory)].into_iter().filter(|(_, amount)| !amount.is_empty());
+            all.map(|(name, amount)| (name.to_owned(), amount.into())).collect::<serde_json::Map<_, Value>>()
+        };
+        let lists = [("requests", list(requests)), ("limits", list(limits))];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        lists.map(|(name, list)| (name.to_owned(), Value::Object(list))).collect::<serde_json::Map<_, _>>()
+    };
+    let exact = |amounts: Amounts| resources(amounts, amounts);
+    let containers = |all: &[serde_json::Map<String, Value>]| -> Value {
+        let all = all.iter().enumerate();
+        all.map(|(n, resources)| {
+            let mut container = shell(&format!("c{n}"), IDLE);
+            container["resources"] = Value::Object(resources.clone());
+            container
+        })
+        .collect()
+    };
+    let as_wanted = |pod: &Value| {
+        let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        statuses.len() == containers.len()
+            && statuses.iter().zip(containers).all(|(status, container)| {
+                status["ready"] == true
+                    && status["restartCount"] == 0
+                    && status["resources"] == container["resources"]
+                    && condition(pod, "PodResizeInProgress").is_null()
+                    && condition(pod, "PodResizePending").is_null()
+            })
+    };
+    let resize = async |name: &str, all: &[serde_json::Map<String, Value>]| {
+        let wanted: Vec<_> = all
+            .iter()
+            .enumerate()
+            .map(|(n, resources)| json!({"name": format!("c{n}"), "resources": resources}))
+            .collect();
+        let patch = json!({"spec": {"containers": wanted}}).to_string();
+        space.kubectl(&["patch", "pod", name, "--subresource=resize", "-p", &patch]).await;
+        let pod = space.until(name, "resized", |pod| {
+            let as_asked = pod["spec"]["containers"].as_array().unwrap().iter().zip(all);
+            as_asked
+                .into_iter()
+                .all(|(container, want)| container["resources"] == Value::Object(want.clone()))
+                && as_wanted(pod)
+        });
+        pod.await
+    };
+    let three = |a: Amounts, b: Amounts, c: Amounts| [exact(a), exact(b), exact(c)];
+    let start = three(("10m", "16Mi"), ("10m", "16Mi"), ("10m", "16Mi"));
+    space.pod("guaranteed", json!({"containers": containers(&start)})).await;
+    let six = [
+        resources(("10m", "16Mi"), ("20m", "32Mi")),
+        resources(("10m", ""), ("20m", "")),
+        resources(("", "16Mi"), ("", "32Mi")),
+        resources(("10m", "16Mi"), ("", "")),
+        resources(("10m", ""), ("", "")),
+        resources(("2m", "16Mi"), ("10m", "32Mi")),
+    ];
+    space.pod("burstable", json!({"containers": containers(&six)})).await;
+    let pod = space.until("guaranteed", "up", as_wanted).await;
+    assert_eq!(pod["status"]["qosClass"], "Guaranteed");
+    // A net increase, a net decrease, and some of both.
+    resize("guaranteed", &three(("20m", "32Mi"), ("15m", "16Mi"), ("5m", "24Mi"))).await;
+    resize("guaranteed", &three(("10m", "24Mi"), ("10m", "16Mi"), ("5m", "16Mi"))).await;
+    let pod = resize("guaranteed", &three(("15m", "24Mi"), ("5m", "24Mi"), ("5m", "16Mi"))).await;
+    let memory = limit(&space, &pod, false, ("memory", "memory.limit_in_bytes"), "memory.max");
+    assert_eq!(memory, (64_u64 << 20).to_string(), "of the whole pod");
+    space.until("burstable", "up", as_wanted).await;
+    resize(
+        "burstable",
+        &[
+            resources(("20m", "24Mi"), ("30m", "48Mi")),
+            resources(("5m", ""), ("30m", "")),
+            resources(("", "24Mi"), ("", "24Mi")),
+            resources(("5m", "24Mi"), ("", "")),
+            resources(("20m", ""), ("", "")),
+            // The kernel sees no difference between the requests; the status does.
+            resources(("1m", "16Mi"), ("5m", "32Mi")),
+        ],
+    )
+    .await;
+
+    // What is read from the subresource is the pod, and can be written back there.
+    let path = space.path("pods", "guaranteed");
+    space
+        .eventually("replaced", async || {
+            let mut pod = space.get(&format!("{path}/resize")).await.unwrap();
+            pod["spec"]["containers"][0]["resources"] = Value::Object(exact(("10m", "16Mi")));
+            space.send(http::Method::PUT, &format!("{path}/resize"), pod).await.is_ok()
+        })
+        .await;
+    let done = |pod: &Value| {
+        pod["spec"]["containers"][0]["resources"]["limits"]["memory"] == "16Mi" && as_wanted(pod)
+    };
+    space.until("guaranteed", "resized by a replacement", done).await;
+    let (whole, sub) = (space.get(&path).await.unwrap(), space.get(&format!("{path}/resize")).await.unwrap());
+    assert_eq!(whole["spec"], sub["spec"]);
+}

@@ -30,6 +30,31 @@ pub async fn users_and_groups(space: Space) {
     assert_eq!(space.output("nobody", spec).await, "65534\n2002\n");
 }
 
+/// With the strict policy the image's groups do not count, neither for the container nor for what is run in it.
+pub async fn strict_groups(space: Space) {
+    let spec = |policy: &str| {
+        let mut spec = once("id -G; trap 'exit 0' TERM; sleep 1000 & wait");
+        spec["securityContext"] = json!({"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1003,
+            "supplementalGroups": [1004], "supplementalGroupsPolicy": policy});
+        spec
+    };
+    for (policy, want) in [("Merge", "1000 1003 1004 2000"), ("Strict", "1000 1003 1004")] {
+        let name = policy.to_lowercase();
+        space.pod(&name, spec(policy)).await;
+        space.ready(&name).await;
+        let sorted = |text: String| {
+            let mut groups: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            groups.sort_unstable();
+            groups.join(" ")
+        };
+        space.eventually("a log", async || !space.kubectl(&["logs", &name]).await.is_empty()).await;
+        assert_eq!(sorted(space.kubectl(&["logs", &name]).await), want, "{policy}");
+        assert_eq!(sorted(space.kubectl(&["exec", &name, "--", "id", "-G"]).await), want, "{policy}");
+    }
+    let node = space.get(&format!("/api/v1/nodes/{}", crate::cluster::NODE)).await.unwrap();
+    assert_eq!(node["status"]["features"]["supplementalGroupsPolicy"], true);
+}
+
 pub async fn privileges(space: Space) {
     let status = "grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; touch /file && echo wrote; mount -t tmpfs none /tmp && echo mounted";
     let output = async |name: &str, context: serde_json::Value| {
@@ -78,5 +103,17 @@ pub async fn root_is_refused(space: Space) {
 pub async fn sysctls(space: Space) {
     let mut spec = once("cat /proc/sys/kernel/shm_rmid_forced /proc/sys/net/ipv4/ip_unprivileged_port_start");
     spec["securityContext"] = json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}, {"name": "net.ipv4.ip_unprivileged_port_start", "value": "80"}]});
-    assert_eq!(space.output("pod", spec).await, "1\n80\n");
+    assert_eq!(space.output("pod", spec.clone()).await, "1\n80\n");
+    // Names that cannot be are refused at once; those that would reach beyond the pod, by the node.
+    let set = |name: &str| json!({"name": name, "value": "1"});
+    spec["securityContext"]["sysctls"] = json!([set("kernel.shm_rmid_forced"), set("foo-"), set("bar..")]);
+    let invalid = json!({"metadata": {"name": "invalid"}, "spec": spec.clone()});
+    let refused =
+        space.send(http::Method::POST, &space.path("pods", ""), invalid).await.unwrap_err().to_string();
+    assert!(refused.contains("sysctls[1].name") && refused.contains("sysctls[2].name"), "{refused}");
+    spec["securityContext"]["sysctls"] = json!([set("kernel.shm_rmid_forced"), set("kernel.msgmax")]);
+    space.pod("unsafe", spec).await;
+    let pod = space.phase("unsafe", "Failed").await;
+    assert_eq!(pod["status"]["reason"], "SysctlForbidden", "{:#}", pod["status"]);
+    assert_eq!(pod["status"]["message"], "forbidden sysctl: \"kernel.msgmax\" not allowlisted");
 }

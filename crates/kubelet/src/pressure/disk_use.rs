@@ -1,22 +1,38 @@
-//! emptyDir volumes on disk that grew beyond their limit.
+//! What a pod takes of the node's disk: its emptyDir volumes and its logs. Everything here walks files and blocks.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Config;
 use crate::pod::{Blueprint, End};
 use crate::quantity;
+use crate::sandbox::pod_log_dir;
 
-/// Why a pod must go because of its volumes. Walks their files; blocks.
+/// Bytes on disk that go with the pod.
+pub fn disk_use(config: &Config, pod: &Blueprint) -> u64 {
+    let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let on_disk = volumes.iter().filter(|volume| {
+        volume.empty_dir.as_ref().is_some_and(|source| source.medium.as_deref() != Some("Memory"))
+    });
+    let dirs = on_disk.map(|volume| volume_dir(config, pod, &volume.name));
+    dirs.chain([pod_log_dir(config, pod)]).map(|dir| size_of(&dir, u64::MAX)).sum()
+}
+
+fn volume_dir(config: &Config, pod: &Blueprint, name: &str) -> PathBuf {
+    config.pods_dir().join(&pod.uid).join("volumes").join(name)
+}
+
+/// Why a pod must go because a volume of it grew beyond its limit.
 pub fn overflow(config: &Config, pod: &Blueprint) -> Option<End> {
     let volumes = pod.spec()?.volumes.as_deref()?;
     volumes.iter().find_map(|volume| {
         let source = volume.empty_dir.as_ref().filter(|source| source.medium.as_deref() != Some("Memory"))?;
         let text = &source.size_limit.as_ref()?.0;
         let limit = quantity::value(text).filter(|limit| *limit > 0)? as u64;
-        let dir = config.pods_dir().join(&pod.uid).join("volumes").join(&volume.name);
+        let dir = volume_dir(config, pod, &volume.name);
         (size_of(&dir, limit) > limit).then(|| End {
             reason: "Evicted".to_owned(),
+            at_once: true,
             message: format!("Usage of EmptyDir volume \"{}\" exceeds the limit \"{text}\". ", volume.name),
         })
     })
