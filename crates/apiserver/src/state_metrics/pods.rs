@@ -100,7 +100,7 @@ fn states(of: Subject<'_>, page: &mut Page) {
 }
 
 /// The statuses of a pod's containers with their names.
-fn statuses<'a>(pod: &'a Value) -> impl Iterator<Item = (&'a str, &'a Value)> {
+fn statuses(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     list(&pod["status"]["containerStatuses"]).map(|status| (text(&status["name"]), status))
 }
 

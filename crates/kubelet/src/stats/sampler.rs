@@ -68,11 +68,11 @@ impl Sampler {
         self.containers_changed();
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut turn = 0;
+        let mut turn: u64 = 0;
         while self.newest.receiver_count() > 0 {
             ticks.tick().await;
             turn += 1;
-            if self.changed.swap(false, Ordering::AcqRel) || turn % LOOK_ANYWAY == 0 {
+            if self.changed.swap(false, Ordering::AcqRel) || turn.is_multiple_of(LOOK_ANYWAY) {
                 match subjects_of(context).await {
                     // Half of the files that may be open are for others.
                     Ok(found) => subjects.set(&found, most_open_files() / 2),
