@@ -74,7 +74,7 @@ impl Client {
         }
         let begun = self.now();
         let mut wanted = found.clone();
-        let value = format!("{}-{}", self.id, self.turn);
+        let value = format!("swap-{}-{}", self.id, self.turn);
         wanted["data"]["value"] = value.clone().into();
         let sent = connection.send(Method::PUT, &path, "application/json", &wanted);
         let answered = tokio::time::timeout(PATIENCE, sent).await;

@@ -203,7 +203,15 @@ async fn addresses_and_quotas_are_shared(planes: &Planes) {
     });
     let codes = join_all(makers).await;
     assert!(codes.iter().all(|code| matches!(code, 201 | 403)), "{codes:?}");
-    assert_eq!(codes.iter().filter(|code| **code == 201).count(), 7, "{codes:?}");
+    // The controller's count may for a moment miss what was charged just now; then one more gets in. Servers that did
+    // not see each other's charges would let three times as many in.
+    let made = codes.iter().filter(|code| **code == 201).count();
+    assert!((7..=9).contains(&made), "{codes:?}");
+    eventually("the quota counts what is there", async || {
+        let (_, quota) = planes.at(0).await.get(&format!("{quotas}/q")).await.unwrap();
+        quota["status"]["used"]["count/secrets"] == made.to_string().as_str()
+    })
+    .await;
 }
 
 /// It is told of one, learns of the others, remembers them, and uses another when that one dies.
