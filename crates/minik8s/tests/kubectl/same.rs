@@ -12,7 +12,7 @@ const COMMANDS: &[&str] = &[
     "get deployments -o json",
     "get service inside -o jsonpath='{.spec.ports[0]}{\"\\n\"}{.spec.selector}'",
     "get configmaps -l color=red -o jsonpath='{range .items[*]}{.metadata.name}={.data.a} {end}'",
-    "get configmaps -o custom-columns=NAME:.metadata.name,DATA:.data,COLOR:.metadata.labels.color",
+    "get configmaps settings other -o custom-columns=NAME:.metadata.name,DATA:.data,COLOR:.metadata.labels.color",
     "get configmap settings -o go-template='{{range $k, $v := .data}}{{$k}}={{$v}};{{end}}'",
     "get deployments,services --no-headers -o custom-columns=KIND:.kind,NAME:.metadata.name",
     "get configmaps --sort-by=.data.a -o name",

@@ -101,7 +101,7 @@ fn list(target: &Target, names: &[String]) -> Result<()> {
         .concat();
     for container in all.iter().filter(|container| names.iter().any(|name| container["name"] == *name)) {
         let name = container["name"].as_str().unwrap_or_default();
-        output::line(format_args!("# {}/{}, container {name}", target.kind.plural, target.name));
+        output::line(format_args!("# {} {}, container {name}", target.kind.kind, target.name));
         for entry in container["env"].as_array().into_iter().flatten() {
             let key = entry["name"].as_str().unwrap_or_default();
             let from = &entry["valueFrom"];
