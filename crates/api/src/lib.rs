@@ -23,6 +23,7 @@ pub use column::{Cell, Column, age, human_duration};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use json_path::{JsonPath, JsonPathError};
 pub use kinds::minik8s::dns::types as dns;
+pub use kinds::minik8s::scaling_decision::types as scaling_decision;
 pub use metadata::{validate_metadata, validate_metadata_update};
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use names::NameRule;

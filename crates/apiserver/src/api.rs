@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::{Request, Response};
+use minik8s_metrics::{Decisions, History};
 
 use crate::answer::{self, Body};
 use crate::authenticator::{Authenticator, LocalUser};
@@ -31,6 +32,10 @@ pub struct Api {
     pub in_flight: InFlight,
     pub metrics: Metrics,
     pub node_proxy: NodeProxy,
+    /// What nodes and pods use, as collected by others.
+    pub figures: Arc<History>,
+    /// What autoscalers last went by.
+    pub decisions: Arc<Decisions>,
     /// Set once the first objects are there.
     pub bootstrapped: AtomicBool,
 }

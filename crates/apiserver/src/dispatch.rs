@@ -18,7 +18,7 @@ use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Form};
 use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written, refused_watch};
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
-use crate::{component, discovery, nonresource, review, subresource};
+use crate::{component, discovery, measured, nonresource, review, scaling_decision, subresource};
 
 /// A request with what has been found out about it.
 pub struct Incoming<B> {
@@ -119,6 +119,12 @@ impl Api {
         let accepted = incoming.accepted()?;
         if call.served.kind == "ComponentStatus" && call.served.group.is_empty() {
             return component::answer(self, call, &accepted).await;
+        }
+        if call.served.kind == "ScalingDecision" && call.served.group == "minik8s.io" {
+            return scaling_decision::answer(self, call, &incoming.query, &accepted);
+        }
+        if call.served.group == measured::GROUP {
+            return measured::answer(self, call, &incoming.query, &accepted).await;
         }
         let content_type = incoming.header(CONTENT_TYPE).to_owned();
         match info.verb.as_str() {

@@ -11,11 +11,26 @@ use crate::error::{ApiError, Result};
 pub struct InFlight {
     reading: Arc<Semaphore>,
     writing: Arc<Semaphore>,
+    places: (usize, usize),
 }
 
 impl InFlight {
     pub fn new(reading: usize, writing: usize) -> Self {
-        InFlight { reading: Arc::new(Semaphore::new(reading)), writing: Arc::new(Semaphore::new(writing)) }
+        InFlight {
+            reading: Arc::new(Semaphore::new(reading)),
+            writing: Arc::new(Semaphore::new(writing)),
+            places: (reading, writing),
+        }
+    }
+
+    /// How many requests that only read are worked on now.
+    pub fn reading(&self) -> usize {
+        self.places.0.saturating_sub(self.reading.available_permits())
+    }
+
+    /// Likewise those that may change something.
+    pub fn writing(&self) -> usize {
+        self.places.1.saturating_sub(self.writing.available_permits())
     }
 
     pub fn enter(&self, method: &Method) -> Result<OwnedSemaphorePermit> {

@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use minik8s_api::{Resource, Subresource};
+use minik8s_metrics::Text;
+use minik8s_store::Range;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::api::Api;
+use crate::catalog::Served;
+use crate::error::Result;
 use crate::request::RequestInfo;
 
 /// What a request was about, without names: the number of combinations stays small.
@@ -113,10 +118,89 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    pub fn text(&self) -> String {
+    /// The page, with what is counted only when somebody asks.
+    pub async fn text(&self, api: &Api) -> Result<String> {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
-        text
+        let mut text = classic(&text);
+        text.push_str(&now(api).await?);
+        Ok(text)
+    }
+}
+
+/// OpenMetrics as the older format, which every scraper reads: counters are announced by their whole name.
+fn classic(page: &str) -> String {
+    let counters: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut text = String::with_capacity(page.len());
+    for line in page.lines().filter(|line| *line != "# EOF") {
+        let announced = line.strip_prefix("# ").and_then(|rest| {
+            let mut words = rest.splitn(3, ' ');
+            Some((words.next()?, words.next()?, words.next()?))
+        });
+        match announced {
+            Some((what, name, rest)) if counters.contains(&name) => {
+                text.push_str(&format!("# {what} {name}_total {rest}\n"));
+            }
+            _ => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// What is so at this moment.
+async fn now(api: &Api) -> Result<String> {
+    let mut text = Text::default();
+    let name = "apiserver_current_inflight_requests";
+    text.metric(name, "gauge", "Requests that are worked on now, by whether they may change anything.");
+    for (kind, count) in [("mutating", api.in_flight.writing()), ("readOnly", api.in_flight.reading())] {
+        text.sample(name, &[("request_kind", kind)], count as f64, None);
+    }
+    let name = "apiserver_storage_objects";
+    text.metric(name, "gauge", "Number of stored objects at the time of last check, by kind.");
+    let snapshot = api.registry.catalog.snapshot();
+    for served in snapshot.resources().iter().filter(|served| is_stored(served)) {
+        let range = Range { prefix: served.prefix.clone(), limit: 1, ..Range::default() };
+        let page = api.registry.store.range(range).await?;
+        let count = page.entries.len() as f64 + page.remaining.unwrap_or(0) as f64;
+        text.sample(name, &[("resource", &served.qualified())], count, None);
+    }
+    let used = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    if let Ok(used) = used {
+        let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        let name = "process_cpu_seconds_total";
+        text.metric(name, "counter", "Total user and system CPU time spent in seconds.");
+        text.sample(name, &[], seconds(used.user_time()) + seconds(used.system_time()), None);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    if let Some(kilobytes) = resident.and_then(|text| text.trim().parse::<u64>().ok()) {
+        let name = "process_resident_memory_bytes";
+        text.metric(name, "gauge", "Resident memory size in bytes.");
+        text.sample(name, &[], (kilobytes * 1024) as f64, None);
+    }
+    Ok(text.finish())
+}
+
+/// Kinds that are computed are not in the store, and each stored kind counts once, in its own version.
+fn is_stored(served: &Served) -> bool {
+    served.stored_as.is_none() && ["create", "list"].iter().all(|verb| served.verbs.contains(verb))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_announced_by_their_whole_name() {
+        let page = "# HELP a_request Requests.\n# TYPE a_request counter\na_request_total{x=\"y\"} 1\n\
+                    # HELP b Seconds.\n# TYPE b histogram\nb_count 2\n# EOF\n";
+        let expected = "# HELP a_request_total Requests.\n# TYPE a_request_total counter\n\
+                        a_request_total{x=\"y\"} 1\n# HELP b Seconds.\n# TYPE b histogram\nb_count 2\n";
+        assert_eq!(classic(page), expected);
     }
 }

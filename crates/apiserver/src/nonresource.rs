@@ -14,6 +14,9 @@ use crate::health;
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
 
+/// The text format of Prometheus.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>> {
     let incoming = &incoming.without_body();
     let path = incoming.info.path.trim_end_matches('/');
@@ -23,7 +26,8 @@ pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body
     match path {
         "" => Ok(answer::json(200, &json!({"paths": paths(api)}))),
         "/version" => Ok(answer::json(200, &version())),
-        "/metrics" => Ok(answer::bytes(200, "text/plain; version=0.0.4; charset=utf-8", api.metrics.text())),
+        "/metrics" => Ok(answer::bytes(200, PROMETHEUS, api.metrics.text(api).await?)),
+        "/metrics/kube-state" => Ok(answer::bytes(200, PROMETHEUS, crate::state_metrics::text(api).await?)),
         "/.well-known/openid-configuration" => {
             Ok(answer::json(200, &api.authenticator.issuer_configuration()))
         }
@@ -73,6 +77,7 @@ fn paths(api: &Api) -> Vec<String> {
         "/healthz",
         "/livez",
         "/metrics",
+        "/metrics/kube-state",
         "/openapi/v2",
         "/openapi/v3",
         "/openid/v1/jwks",

@@ -12,6 +12,7 @@ use minik8s_auth::User;
 use minik8s_auth::pki::{self, Pki};
 use minik8s_auth::service_account_token::TokenIssuer;
 use minik8s_auth::token_file::TokenFile;
+use minik8s_metrics::{Decisions, History};
 use minik8s_store::Store;
 use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -112,6 +113,16 @@ impl Server {
         self.api.authenticator.issuer.clone()
     }
 
+    /// What `metrics.k8s.io` shows; whoever collects figures puts them there.
+    pub fn figures(&self) -> Arc<History> {
+        self.api.figures.clone()
+    }
+
+    /// What ScalingDecisions show; autoscalers put it there.
+    pub fn decisions(&self) -> Arc<Decisions> {
+        self.api.decisions.clone()
+    }
+
     /// The API for code in this process, as this user.
     pub fn local(&self, user: User) -> LocalService {
         LocalService::new(self.api.clone(), user)
@@ -159,6 +170,8 @@ fn assemble(
         in_flight: InFlight::new(READING, WRITING),
         metrics: Metrics::default(),
         node_proxy: NodeProxy { kubelet_tls },
+        figures: Arc::default(),
+        decisions: Arc::default(),
         bootstrapped: AtomicBool::new(false),
     })
 }

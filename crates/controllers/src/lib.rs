@@ -17,6 +17,7 @@ mod hash;
 mod history;
 pub mod job;
 pub mod load_balancer;
+pub mod measure;
 pub mod namespace;
 pub mod node;
 pub mod node_range;

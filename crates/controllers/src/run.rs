@@ -7,11 +7,13 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
+use minik8s_metrics::{Decisions, History};
 use minik8s_runtime::{Caches, Manager, Settings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Catalog;
+use crate::autoscale::Autoscalers;
 use crate::certificate::{Authority, Certificates};
 use crate::cron_job::CronJobs;
 use crate::daemon_set::DaemonSets;
@@ -21,6 +23,7 @@ use crate::endpoints::ServiceEndpoints;
 use crate::garbage::GarbageCollector;
 use crate::job::{Jobs, LostJobPods};
 use crate::load_balancer::LoadBalancers;
+use crate::measure::{self, Wants};
 use crate::namespace::Namespaces;
 use crate::node::{DEFAULT_GRACE, NodeLifecycle};
 use crate::node_range::NodeRanges;
@@ -48,6 +51,9 @@ pub struct Config {
     pub authority: Option<Arc<dyn Authority>>,
     /// After this long without a sign of life a node counts as unreachable.
     pub node_grace: SignedDuration,
+    /// Where figures are collected, and where autoscalers leave what they decided.
+    pub figures: Arc<History>,
+    pub decisions: Arc<Decisions>,
 }
 
 impl Default for Config {
@@ -62,13 +68,26 @@ impl Default for Config {
             cluster_range: None,
             authority: None,
             node_grace: DEFAULT_GRACE,
+            figures: Arc::default(),
+            decisions: Arc::default(),
         }
     }
 }
 
 /// Runs every controller until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { stop, leads, caches, root_ca, token_signer, cluster_range, authority, node_grace } = config;
+    let Config {
+        stop,
+        leads,
+        caches,
+        root_ca,
+        token_signer,
+        cluster_range,
+        authority,
+        node_grace,
+        figures,
+        decisions,
+    } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
     let settings = Settings { stop: stop.clone(), leads };
     let mut manager = Manager::new(client.clone(), caches.clone(), settings);
@@ -102,8 +121,20 @@ pub async fn run(client: Client, config: Config) {
     manager.add(IngressStatuses);
     // Last, so that kinds which others want whole are not watched twice.
     let catalog = Arc::new(Catalog::default());
+    let wants = Arc::new(Wants::default());
+    manager.add(Autoscalers::new(
+        Some(client.clone()),
+        catalog.clone(),
+        figures.clone(),
+        wants.clone(),
+        decisions,
+    ));
     manager.add(Quotas::new(catalog.clone()));
     manager.add(GarbageCollector::new(catalog.clone()));
     manager.add(Namespaces::new(catalog.clone()));
-    tokio::join!(manager.run(), catalog.run(client, caches, stop));
+    tokio::join!(
+        manager.run(),
+        catalog.run(client.clone(), caches.clone(), stop.clone()),
+        measure::run(client, caches, figures, wants, stop)
+    );
 }

@@ -22,7 +22,7 @@ use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
 use crate::services::Services;
-use crate::stats::{Collector, Operations};
+use crate::stats::{Collector, Operations, Sampler};
 use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
@@ -52,6 +52,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         services,
         cgroups: Hierarchy::detect(),
         stats: Collector::default(),
+        sampler: Sampler::default(),
         operations: Operations::default(),
         image_ages: Mutex::default(),
         config,
@@ -85,7 +86,8 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
             write_events,
             watch_services,
             watch_pressure.run(),
-            keep_house(context),
+            keep_house(context.clone()),
+            context.sampler.run(&context),
             node.run(),
             pods.run()
         )

@@ -14,7 +14,7 @@ use crate::objects::ObjectWatches;
 use crate::pod::PodIndex;
 use crate::sandbox::ResolvConf;
 use crate::services::Services;
-use crate::stats::{Collector, Operations};
+use crate::stats::{Collector, Operations, Sampler};
 use crate::volume::TokenCache;
 
 pub struct Context {
@@ -30,6 +30,7 @@ pub struct Context {
     pub services: Services,
     pub cgroups: Hierarchy,
     pub stats: Collector,
+    pub sampler: Sampler,
     pub operations: Operations,
     pub image_ages: Mutex<ImageAges>,
 }

@@ -67,12 +67,12 @@ pub async fn http_get(
     let exchange = async {
         let stream = connect(&host, port, timeout).await?;
         if !secure {
-            return send(stream, request).await;
+            return send(stream, request, LARGEST_PAGE).await;
         }
         let name = ServerName::try_from(host.clone()).map_err(|e| e.to_string())?;
         let connector = TlsConnector::from(Arc::new(tls::trusting_client()));
         let stream = connector.connect(name, stream).await.map_err(|e| e.to_string())?;
-        send(stream, request).await
+        send(stream, request, LARGEST_PAGE).await
     };
     match tokio::time::timeout(timeout, exchange).await {
         Ok(result) => result.map_err(|error| format!("Get \"{url}\": {error}")),
@@ -80,6 +80,19 @@ pub async fn http_get(
             "Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         )),
     }
+}
+
+/// A page of at most so many bytes, over plain HTTP. A longer one is as good as none.
+pub async fn page(
+    (host, port): (&str, u16),
+    path: &str,
+    agent: &'static str,
+    timeout: Duration,
+    largest: usize,
+) -> Result<Page, String> {
+    let request = request(host, port, path, &[], agent)?;
+    let exchange = async { send(connect(host, port, timeout).await?, request, largest).await };
+    tokio::time::timeout(timeout, exchange).await.map_err(|_| "no answer in time".to_owned())?
 }
 
 fn request(
@@ -107,7 +120,7 @@ fn request(
     Ok(request)
 }
 
-async fn send<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Page, String>
+async fn send<S>(stream: S, request: Request<Empty<Bytes>>, largest: usize) -> Result<Page, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -118,7 +131,7 @@ where
     let result = async {
         let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
         let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), LARGEST_PAGE).collect().await;
+        let body = Limited::new(response.into_body(), largest).collect().await;
         let body = body.map(|b| b.to_bytes()).unwrap_or_default();
         Ok(Page { status, body: String::from_utf8_lossy(&body).into_owned() })
     };

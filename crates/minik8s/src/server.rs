@@ -63,12 +63,19 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
             cluster_range: Some(flags.cluster_cidr),
             authority: Some(Arc::new(ClusterAuthority(pki.clone()))),
             node_grace: SignedDuration::from_secs(flags.node_grace.into()),
+            figures: server.figures(),
+            decisions: server.decisions(),
             ..Default::default()
         },
     ));
     parts.spawn(minik8s_scheduler::run(
         client(&server, "system:kube-scheduler"),
-        minik8s_scheduler::Config { stop: stop.clone(), caches: Some(caches), ..Default::default() },
+        minik8s_scheduler::Config {
+            stop: stop.clone(),
+            caches: Some(caches),
+            figures: Some(server.figures()),
+            ..Default::default()
+        },
     ));
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");

@@ -9,6 +9,13 @@ use minik8s_api::{LabelSelector, Operator, Requirement};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(LabelSelector);
 
+/// One that was read elsewhere, such as the text in a Scale.
+impl From<LabelSelector> for Selector {
+    fn from(selector: LabelSelector) -> Self {
+        Selector(selector)
+    }
+}
+
 impl Selector {
     pub fn nothing() -> Self {
         Selector(LabelSelector::nothing())

@@ -11,6 +11,7 @@ mod decide;
 mod diagnose;
 mod explain;
 pub mod filters;
+mod measured;
 mod nominations;
 mod preempt;
 mod queue;

@@ -7,12 +7,14 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
+use minik8s_metrics::History;
 use minik8s_runtime::{Action, Caches, Executor, Notice, Object, Plan, Recorder, Target};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::measured;
 use crate::scheduler::{Change, Effect, Event, Scheduler};
 use crate::snapshot::PodInfo;
 use crate::strategy::Strategy;
@@ -34,6 +36,8 @@ pub struct Config {
     pub leads: watch::Receiver<bool>,
     /// Caches to share with others of this process.
     pub caches: Option<Arc<Caches>>,
+    /// What nodes really use; None where nobody measures.
+    pub figures: Option<Arc<History>>,
 }
 
 impl Default for Config {
@@ -44,13 +48,14 @@ impl Default for Config {
             stop: CancellationToken::new(),
             leads: watch::channel(true).1,
             caches: None,
+            figures: None,
         }
     }
 }
 
 /// Schedules until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { name, strategy, stop, mut leads, caches } = config;
+    let Config { name, strategy, stop, mut leads, caches, figures } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
     let (sender, events) = unbounded_channel();
     listen::<Pod>(&caches, &sender, Event::Pod);
@@ -74,7 +79,10 @@ pub async fn run(client: Client, config: Config) {
         () = stop.cancelled() => return,
     }
     let recorder = Recorder::start(client.clone());
-    let executor = Arc::new(Executor::new(client, caches, recorder));
+    let executor = Arc::new(Executor::new(client, caches.clone(), recorder));
+    if let Some(figures) = figures {
+        tokio::spawn(measured::tell(figures, caches, sender.clone(), stop.clone()));
+    }
     let hands = Hands { executor, sender, permits: Arc::new(Semaphore::new(MOST_REQUESTS)) };
     let seed = u64::try_from(Timestamp::now().as_nanosecond() & i128::from(u64::MAX)).unwrap_or(1);
     serve(Scheduler::new(&name, strategy, seed), events, hands, stop).await;

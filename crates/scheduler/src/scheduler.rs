@@ -14,7 +14,7 @@ use crate::explain::explain;
 use crate::nominations::Nominations;
 use crate::preempt::{Preemption, preempt};
 use crate::queue::PodQueue;
-use crate::snapshot::{PodInfo, Snapshot};
+use crate::snapshot::{PodInfo, Snapshot, Usage};
 use crate::strategy::{ANNOTATION, Strategy};
 use crate::waking::Waking;
 
@@ -30,6 +30,8 @@ pub enum Event {
     Class(Change<StorageClass>),
     Budget(Change<PodDisruptionBudget>),
     Settings(Change<ConfigMap>),
+    /// What nodes really use, by name.
+    Measured(Vec<(String, Option<Usage>)>),
     /// A binding that we asked for was made, or not.
     Bound {
         pod: Arc<PodInfo>,
@@ -121,6 +123,9 @@ impl Scheduler {
             Event::Class((_, Some(new))) => self.storage_seen(now, |volumes| volumes.set_class(new)),
             Event::Class((Some(old), None)) => self.snapshot.volumes.remove_class(&key_of(&*old).name),
             Event::Settings((old, new)) => self.settings_seen(old.as_deref(), new.as_deref()),
+            Event::Measured(figures) => {
+                figures.iter().for_each(|(node, usage)| self.snapshot.set_usage(node, *usage))
+            }
             Event::Bound { pod, done } => self.binding_answered(&pod, done, now),
             _ => {}
         }

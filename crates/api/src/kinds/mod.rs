@@ -18,6 +18,7 @@ mod discovery;
 mod events;
 mod fill;
 mod flowcontrol;
+mod metrics;
 pub(crate) mod minik8s;
 mod networking;
 mod node;
@@ -84,7 +85,12 @@ pub fn all() -> Vec<Resource> {
         events::event::resource(),
         flowcontrol::flow_schema::resource(),
         flowcontrol::priority_level_configuration::resource(),
+        metrics::nodes("v1"),
+        metrics::nodes("v1beta1"),
+        metrics::pods("v1"),
+        metrics::pods("v1beta1"),
         minik8s::dns::resource(),
+        minik8s::scaling_decision::resource(),
         networking::ingress::resource(),
         networking::ingress_class::resource(),
         networking::ip_address::resource(),

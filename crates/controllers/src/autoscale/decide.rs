@@ -10,7 +10,9 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_api::Quantity;
+use minik8s_api::scaling_decision::ScalingMetric;
 
+use super::account::account;
 use super::metric::{Basis, Failure, Proposal, Tolerance, propose};
 use super::pace::{Memory, bounds, pace};
 use super::samples::PodSample;
@@ -48,6 +50,17 @@ pub struct Decision {
     pub desired: i32,
     pub conditions: Vec<Condition>,
     pub metrics: Vec<MetricStatus>,
+    pub why: Why,
+}
+
+/// What the decision was made from, for people.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Why {
+    pub metrics: Vec<ScalingMetric>,
+    /// The largest of what the metrics ask for.
+    pub wish: Option<i32>,
+    pub held: Option<String>,
+    pub limited: Option<String>,
 }
 
 pub fn decide(seen: &Seen<'_>, memory: &mut Memory, now: Timestamp) -> Decision {
@@ -56,7 +69,13 @@ pub fn decide(seen: &Seen<'_>, memory: &mut Memory, now: Timestamp) -> Decision 
     if current == 0 && least != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
         let conditions = vec![condition("ScalingActive", false, "ScalingDisabled", message)];
-        return Decision { verdict: Verdict::Stay, desired: 0, conditions, metrics: Vec::new() };
+        return Decision {
+            verdict: Verdict::Stay,
+            desired: 0,
+            conditions,
+            metrics: Vec::new(),
+            why: Why::default(),
+        };
     }
     if current > most {
         return outside(most, "Current number of replicas above Spec.MaxReplicas", current, memory, now);
@@ -75,6 +94,7 @@ fn outside(to: i32, reason: &str, current: i32, memory: &mut Memory, now: Timest
         desired: to,
         conditions: vec![rescaled(to)],
         metrics: Vec::new(),
+        why: Why { limited: Some(reason.to_owned()), ..Why::default() },
     }
 }
 
@@ -85,8 +105,11 @@ fn by_metrics(seen: &Seen<'_>, memory: &mut Memory, now: Timestamp) -> Decision 
     let basis =
         Basis { current, pods: seen.pods, samples: seen.samples, tolerance: tolerance(seen.spec), now };
     let (mut proposals, mut failures): (Vec<Proposal>, Vec<Failure>) = (Vec::new(), Vec::new());
+    let mut why = Why::default();
     for spec in specs {
-        match propose(spec, &basis) {
+        let outcome = propose(spec, &basis);
+        why.metrics.push(account(spec, &basis, &outcome));
+        match outcome {
             Ok(proposal) => proposals.push(proposal),
             Err(failure) => failures.push(failure),
         }
@@ -94,15 +117,18 @@ fn by_metrics(seen: &Seen<'_>, memory: &mut Memory, now: Timestamp) -> Decision 
     // The first of the largest, as upstream names it.
     let largest = proposals.iter().rev().max_by_key(|proposal| proposal.replicas);
     let wish = largest.map(|proposal| (proposal.replicas, proposal.name.clone()));
+    why.wish = wish.as_ref().map(|(replicas, _)| *replicas);
     let metrics = proposals.into_iter().map(|proposal| proposal.status).collect();
     // What is not measured might need every replica there is: without it nothing shrinks.
     let blind = |wish: &(i32, String)| !failures.is_empty() && wish.0 < current;
     let Some((wish, name)) = wish.filter(|wish| !blind(wish)) else {
-        return unknown(&failures, specs.len(), current, metrics);
+        return unknown(&failures, specs.len(), current, metrics, why);
     };
     let message = format!("the HPA was able to successfully calculate a replica count from {name}");
     let mut conditions = vec![condition("ScalingActive", true, "ValidMetricFound", message)];
     let paced = pace(seen.spec, memory, current, wish, now);
+    why.held = paced.held.map(|(_, message)| message.to_owned());
+    why.limited = paced.limited.map(|(_, message)| message.to_owned());
     let (reason, message) =
         paced.held.unwrap_or(("ReadyForNewScale", "recommended size matches current size"));
     conditions.push(condition("AbleToScale", true, reason, message));
@@ -120,10 +146,16 @@ fn by_metrics(seen: &Seen<'_>, memory: &mut Memory, now: Timestamp) -> Decision 
             if to > current { format!("{name} above target") } else { "All metrics below target".to_owned() };
         Verdict::Scale { to, reason }
     };
-    Decision { verdict, desired: to, conditions, metrics }
+    Decision { verdict, desired: to, conditions, metrics, why }
 }
 
-fn unknown(failures: &[Failure], metrics: usize, current: i32, known: Vec<MetricStatus>) -> Decision {
+fn unknown(
+    failures: &[Failure],
+    metrics: usize,
+    current: i32,
+    known: Vec<MetricStatus>,
+    why: Why,
+) -> Decision {
     let (reason, first) =
         failures.first().map_or(("FailedComputeMetricsReplicas", ""), |f| (f.reason, &*f.message));
     let message = format!("the HPA was unable to compute the replica count: {first}");
@@ -134,6 +166,7 @@ fn unknown(failures: &[Failure], metrics: usize, current: i32, known: Vec<Metric
         desired: current,
         conditions: vec![condition("ScalingActive", false, reason, message)],
         metrics: known,
+        why,
     }
 }
 

@@ -4,21 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::autoscaling::v2::{
-    ContainerResourceMetricStatus, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus,
-    PodsMetricStatus, ResourceMetricStatus,
+    ContainerResourceMetricStatus, MetricIdentifier, MetricSpec, MetricStatus, MetricTarget,
+    MetricValueStatus, PodsMetricStatus, ResourceMetricStatus,
 };
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_api::Quantity;
+use minik8s_metrics::exposition;
 
 use super::group::{Groups, group};
-use super::samples::PodSample;
+use super::samples::{MEASURED, PodSample};
 
 pub struct Proposal {
     pub replicas: i32,
     /// As upstream calls the metric in conditions and events.
     pub name: String,
+    /// What is used, over the target.
+    pub ratio: f64,
     pub status: MetricStatus,
 }
 
@@ -54,16 +57,17 @@ pub struct Basis<'a> {
 pub fn propose(metric: &MetricSpec, basis: &Basis<'_>) -> Result<Proposal, Failure> {
     if let Some(source) = metric.resource.as_ref().filter(|_| metric.type_ == "Resource") {
         let of = Wanted { resource: &source.name, container: None, what: "resource" };
-        let (replicas, current, percent) = of.resource(&source.target, basis, "FailedGetResourceMetric")?;
+        let (replicas, ratio, current, percent) =
+            of.resource(&source.target, basis, "FailedGetResourceMetric")?;
         let status = ResourceMetricStatus { name: source.name.clone(), current };
         let status =
             MetricStatus { type_: metric.type_.clone(), resource: Some(status), ..MetricStatus::default() };
-        return Ok(Proposal { replicas, name: format!("{} resource{percent}", source.name), status });
+        return Ok(Proposal { replicas, name: format!("{} resource{percent}", source.name), ratio, status });
     }
     if let Some(source) = metric.container_resource.as_ref().filter(|_| metric.type_ == "ContainerResource") {
         let container = Some(source.container.as_str());
         let of = Wanted { resource: &source.name, container, what: "container resource" };
-        let (replicas, current, percent) =
+        let (replicas, ratio, current, percent) =
             of.resource(&source.target, basis, "FailedGetContainerResourceMetric")?;
         let (name, container) = (source.name.clone(), source.container.clone());
         let status = ContainerResourceMetricStatus { name, container, current };
@@ -75,60 +79,83 @@ pub fn propose(metric: &MetricSpec, basis: &Basis<'_>) -> Result<Proposal, Failu
         return Ok(Proposal {
             replicas,
             name: format!("{} container resource{percent}", source.name),
+            ratio,
             status,
         });
     }
     if let Some(source) = metric.pods.as_ref().filter(|_| metric.type_ == "Pods") {
         let fail = |message: String| Failure { reason: "FailedGetPodsMetric", message };
         let name = &source.metric.name;
-        let groups = group(basis.pods, false, basis.now, |pod| {
-            let sample = basis.samples.get(pod.metadata.name.as_deref()?)?;
-            Some((*sample.own.get(name)?, sample))
-        });
+        let groups = own_groups(&own_id(&source.metric).map_err(fail)?, basis);
         let target = milli(source.target.average_value.as_ref())
             .ok_or_else(|| fail(format!("invalid pods metric source: averageValue of {name} is missing")))?;
-        let (replicas, average) = by_value(groups, target, basis)
+        let (replicas, ratio, average) = by_value(groups, target, basis)
             .map_err(|why| fail(format!("unable to get metric {name}: {why}")))?;
         let current =
             MetricValueStatus { average_value: Some(written(average)), ..MetricValueStatus::default() };
         let status = PodsMetricStatus { metric: source.metric.clone(), current };
         let status =
             MetricStatus { type_: metric.type_.clone(), pods: Some(status), ..MetricStatus::default() };
-        return Ok(Proposal { replicas, name: format!("pods metric {name}"), status });
+        return Ok(Proposal { replicas, name: format!("pods metric {name}"), ratio, status });
     }
     let message = format!("metrics of type {:?} are not available in this cluster", metric.type_);
     Err(Failure { reason: "InvalidMetricSourceType", message })
 }
 
-struct Wanted<'a> {
-    resource: &'a str,
-    container: Option<&'a str>,
-    what: &'static str,
+/// The name that a metric of the pods' own goes by in samples: with the labels that its selector demands.
+pub fn own_id(metric: &MetricIdentifier) -> Result<String, String> {
+    let selector = metric.selector.as_ref();
+    if selector.is_some_and(|selector| selector.match_expressions.as_ref().is_some_and(|e| !e.is_empty())) {
+        return Err(format!("the selector of {} may have matchLabels only", metric.name));
+    }
+    let labels = selector.and_then(|selector| selector.match_labels.clone()).unwrap_or_default();
+    Ok(exposition::Wanted { name: metric.name.clone(), labels }.to_string())
+}
+
+pub fn own_groups<'a>(id: &str, basis: &Basis<'a>) -> Groups<'a> {
+    group(basis.pods, false, basis.now, |pod| {
+        let sample = basis.samples.get(pod.metadata.name.as_deref()?)?;
+        Some((*sample.own.get(id)?, sample))
+    })
+}
+
+/// A resource of pods, or of one of their containers.
+pub struct Wanted<'a> {
+    pub resource: &'a str,
+    pub container: Option<&'a str>,
+    pub what: &'static str,
 }
 
 impl Wanted<'_> {
-    /// Replicas, what is used now, and how the metric's name goes on.
+    pub fn groups<'a>(&self, basis: &Basis<'a>) -> Groups<'a> {
+        group(basis.pods, self.resource == "cpu", basis.now, |pod| {
+            let sample = basis.samples.get(pod.metadata.name.as_deref()?)?;
+            Some((sample.amount(self.resource, self.container)?, sample))
+        })
+    }
+
+    /// Replicas, use over target, what is used now, and how the metric's name goes on.
     fn resource(
         &self,
         target: &MetricTarget,
         basis: &Basis<'_>,
         reason: &'static str,
-    ) -> Result<(i32, MetricValueStatus, &'static str), Failure> {
+    ) -> Result<(i32, f64, MetricValueStatus, &'static str), Failure> {
         let fail = |why: String| Failure {
             reason,
             message: format!("failed to get {} {} {}: {why}", self.resource, self.what, how(target)),
         };
-        let groups = group(basis.pods, self.resource == "cpu", basis.now, |pod| {
-            let sample = basis.samples.get(pod.metadata.name.as_deref()?)?;
-            Some((sample.amount(self.resource, self.container)?, sample))
-        });
+        if !MEASURED.contains(&self.resource) {
+            return Err(fail(format!("nobody measures it; known are {}", MEASURED.join(", "))));
+        }
+        let groups = self.groups(basis);
         if let Some(value) = target.average_value.as_ref().filter(|_| target.type_ == "AverageValue") {
             let value =
                 milli(Some(value)).ok_or_else(|| fail("averageValue is not a quantity".to_owned()))?;
-            let (replicas, average) = by_value(groups, value, basis).map_err(fail)?;
+            let (replicas, ratio, average) = by_value(groups, value, basis).map_err(fail)?;
             let current =
                 MetricValueStatus { average_value: Some(written(average)), ..MetricValueStatus::default() };
-            return Ok((replicas, current, ""));
+            return Ok((replicas, ratio, current, ""));
         }
         let Some(percent) = target.average_utilization else {
             return Err(fail("neither a utilization target nor a value target was set".to_owned()));
@@ -139,7 +166,12 @@ impl Wanted<'_> {
             average_value: Some(written(average)),
             ..MetricValueStatus::default()
         };
-        Ok((replicas, current, " utilization (percentage of request)"))
+        Ok((
+            replicas,
+            f64::from(used) / f64::from(percent.max(1)),
+            current,
+            " utilization (percentage of request)",
+        ))
     }
 
     /// Replicas, utilization in percent and the average amount.
@@ -168,7 +200,7 @@ impl Wanted<'_> {
     }
 
     /// What every pod requests; all containers in question must say.
-    fn requests<'p>(&self, pods: &'p [Arc<Pod>]) -> Result<BTreeMap<&'p str, i64>, String> {
+    pub fn requests<'p>(&self, pods: &'p [Arc<Pod>]) -> Result<BTreeMap<&'p str, i64>, String> {
         let mut requests = BTreeMap::new();
         for pod in pods {
             let name = pod.metadata.name.as_deref().unwrap_or("");
@@ -197,14 +229,15 @@ fn request(container: &Container, resource: &str) -> Option<i64> {
     milli(container.resources.as_ref()?.requests.as_ref()?.get(resource))
 }
 
-/// Replicas and the average, for a target amount per pod.
-fn by_value(mut groups: Groups<'_>, target: i64, basis: &Basis<'_>) -> Result<(i32, i64), String> {
+/// Replicas, use over target and the average, for a target amount per pod.
+fn by_value(mut groups: Groups<'_>, target: i64, basis: &Basis<'_>) -> Result<(i32, f64, i64), String> {
     none_is_an_error(&groups, basis)?;
     let average_now = average(&groups.ready);
     let target = target.max(1);
     let ratio = |amounts: &BTreeMap<&str, i64>| average(amounts) as f64 / target as f64;
+    let ratio_now = ratio(&groups.ready);
     let replicas = replicas(&mut groups, basis, ratio, |_| target);
-    Ok((replicas, average_now))
+    Ok((replicas, ratio_now, average_now))
 }
 
 fn none_is_an_error(groups: &Groups<'_>, basis: &Basis<'_>) -> Result<(), String> {
@@ -267,6 +300,6 @@ fn milli(quantity: Option<&Written>) -> Option<i64> {
     Quantity::try_from(quantity?).ok().map(|quantity| quantity.milli())
 }
 
-fn written(milli: i64) -> Written {
+pub fn written(milli: i64) -> Written {
     Written(Quantity::from_milli(milli).to_string())
 }

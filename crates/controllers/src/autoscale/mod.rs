@@ -3,19 +3,26 @@
 //! [`decide`] is the whole judgement, without IO: (spec, pods, samples, memory, now) → (replicas, memory, why).
 //! It follows upstream's rules: pods that are not ready or not measured are counted so that they never cause
 //! a change by themselves, the largest of several proposals wins, and [`pace`] bounds how fast and how soon.
-//! It measures nothing and writes nothing: whoever calls it brings the figures and carries out the verdict.
+//! [`Autoscalers`] brings it the figures and carries out its verdict.
 
+mod account;
+mod controller;
 mod decide;
 mod group;
 mod metric;
 mod pace;
+mod plan;
 mod samples;
+mod scales;
+mod target;
 mod text;
 
-pub use decide::{Decision, Seen, Verdict, decide};
+pub use controller::Autoscalers;
+pub use decide::{Decision, Seen, Verdict, Why, decide};
 pub use pace::{Memory, pace};
 pub use samples::PodSample;
-pub use text::merged;
 
+#[cfg(test)]
+mod plan_tests;
 #[cfg(test)]
 mod tests;

@@ -17,9 +17,22 @@ pub struct Memory {
     wishes: Vec<(Timestamp, i32)>,
     /// How many replicas were added (or, negative, removed).
     changes: Vec<(Timestamp, i32)>,
+    /// Something changed then, but how much is not known: it was before this memory began.
+    unknown_change: Option<Timestamp>,
 }
 
 impl Memory {
+    /// The memory of an autoscaler that decided before, when nobody remembers what; its status tells when it last
+    /// changed its target.
+    pub fn resumed(last_change: Option<Timestamp>) -> Self {
+        Memory { unknown_change: last_change, ..Memory::default() }
+    }
+
+    /// The last change was not made after all.
+    pub fn unchanged(&mut self) {
+        self.changes.pop();
+    }
+
     pub fn changed(&mut self, now: Timestamp, by: i32) {
         self.changes.push((now, by));
     }
@@ -182,6 +195,10 @@ fn furthest(
     let given = rules.and_then(|rules| rules.policies.as_deref()).filter(|policies| !policies.is_empty());
     let reached = given.unwrap_or(defaults).iter().map(|policy| {
         let period = SignedDuration::from_secs(i64::from(policy.period_seconds));
+        if memory.unknown_change.is_some_and(|at| at > now - period) {
+            // It may have used up all that the policy allows.
+            return current;
+        }
         let (added, removed) = memory.changed_since(now - period);
         // What there was when the period began.
         let base = current - added + removed;

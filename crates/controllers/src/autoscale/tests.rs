@@ -45,6 +45,7 @@ fn sample(cpu_milli: i64) -> PodSample {
         at: now(),
         window: SignedDuration::from_secs(5),
         containers: BTreeMap::from([("c".to_owned(), amounts)]),
+        whole: BTreeMap::new(),
         own: BTreeMap::from([("requests".to_owned(), cpu_milli * 10)]),
     }
 }

@@ -9,4 +9,4 @@ mod usage;
 
 pub use hierarchy::{Hierarchy, remove_tree};
 pub use limits::{PodLimits, apply, grow, set_cpu_shares};
-pub use usage::{Usage, machine_usage, usage};
+pub use usage::{Usage, busy_nanoseconds, field, machine_usage, meminfo_field, usage};

@@ -71,17 +71,17 @@ pub fn machine_usage() -> Usage {
     }
 }
 
-fn field(stat: &str, name: &str) -> Option<u64> {
+pub fn field(stat: &str, name: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-fn meminfo_field(meminfo: &str, name: &str) -> Option<u64> {
+pub fn meminfo_field(meminfo: &str, name: &str) -> Option<u64> {
     let rest = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 /// The first line counts hundredths of seconds: user, nice, system, idle, iowait, irq, softirq, steal.
-fn busy_nanoseconds(stat: &str) -> u64 {
+pub fn busy_nanoseconds(stat: &str) -> u64 {
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
     let busy: u64 = ticks.iter().enumerate().filter(|(n, _)| !matches!(n, 3 | 4)).map(|(_, t)| t).sum();

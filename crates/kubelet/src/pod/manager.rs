@@ -195,6 +195,7 @@ impl Manager {
     }
 
     async fn runtime_event(&mut self, event: Option<RuntimeEvent>) {
+        self.context.sampler.containers_changed();
         // A new subscription: anything may have happened since the last one.
         let Some(event) = event else {
             for worker in self.workers.values() {

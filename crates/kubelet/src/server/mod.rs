@@ -6,6 +6,7 @@
 mod answer;
 mod listener;
 mod logs;
+mod measurements;
 mod route;
 mod stream;
 

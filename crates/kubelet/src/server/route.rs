@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1 as core;
 use serde_json::json;
 
 use super::answer::{self, Body, Refusal};
-use super::{logs, stream};
+use super::{logs, measurements, stream};
 use crate::context::Context;
 use crate::pod::Blueprint;
 use crate::stats;
@@ -67,6 +67,9 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
             Ok(answer::metrics(page))
         }
         ["metrics", "resource"] => Ok(answer::metrics(stats::resource(&sample(context).await?))),
+        ["metrics", "node"] => Ok(answer::metrics(stats::Host::read(&context.config.data_dir).page())),
+        ["metrics", "stream"] => Ok(measurements::everything(context)),
+        ["metrics", "pods"] => measurements::of_pods(context, &query),
         ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
         ["containerLogs", namespace, pod, container] => {
             let pod = find(context, namespace, pod)?;

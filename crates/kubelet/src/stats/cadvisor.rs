@@ -1,8 +1,9 @@
 //! `/metrics/cadvisor`: the names that dashboards and alerts know. Pure.
 
+use minik8s_metrics::Text;
+
 use super::collect::{ContainerSample, NodeSample, PodSample};
 use super::network::Traffic;
-use super::text::Text;
 
 type Read = fn(&ContainerSample) -> f64;
 type ReadTraffic = fn(&Traffic) -> f64;

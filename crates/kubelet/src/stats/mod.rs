@@ -1,15 +1,23 @@
-//! Figures of the node, its pods and their containers, read from the kernel when somebody asks.
+//! Figures of the node, its pods and their containers, read from the kernel.
+//!
+//! Two ways: [`Collector`] looks at everything when somebody asks for a page, and [`Sampler`] measures what
+//! autoscaling and `kubectl top` need once a second, cheaply, while the server listens.
 
 mod cadvisor;
 mod collect;
+mod gauge;
+mod host;
 mod network;
 mod own;
 mod resource;
+mod sampler;
+mod subjects;
 mod summary;
-mod text;
 
 pub use cadvisor::cadvisor;
 pub use collect::{Collector, NodeSample, disk};
+pub use host::Host;
 pub use own::{Operations, Process, own};
 pub use resource::resource;
+pub use sampler::Sampler;
 pub use summary::summary;

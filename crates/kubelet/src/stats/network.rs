@@ -18,7 +18,8 @@ pub fn traffic_of(pid: u32) -> Vec<Traffic> {
     parse(&read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default())
 }
 
-fn parse(table: &str) -> Vec<Traffic> {
+/// The rows of `/proc/PID/net/dev`.
+pub fn parse(table: &str) -> Vec<Traffic> {
     let rows = table.lines().filter_map(|line| line.split_once(':'));
     rows.filter_map(|(name, numbers)| {
         let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|n| n.parse().ok()).collect();

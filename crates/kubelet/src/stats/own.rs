@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use minik8s_metrics::Text;
+
 use super::collect::NodeSample;
-use super::text::Text;
 
 /// How often each kind of operation on pods was carried out, how often it failed, how long it took.
 #[derive(Default)]

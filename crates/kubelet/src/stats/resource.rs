@@ -1,7 +1,8 @@
 //! `/metrics/resource`: what autoscalers and `kubectl top` live on. Pure.
 
+use minik8s_metrics::Text;
+
 use super::collect::NodeSample;
-use super::text::Text;
 
 const NANO: f64 = 1e9;
 

@@ -1,9 +1,11 @@
-//! `minik8s why pod/NAME`: why a pod is pending, crashing or not ready, and what would help.
+//! `minik8s why pod/NAME`: why a pod is pending, crashing or not ready, and what would help; `minik8s why hpa/NAME`:
+//! all that an autoscaler went by.
 //!
 //! Reads the cluster through the API and changes nothing. A pending pod is held against every node by the
 //! scheduler's own filters, so that the answer is the scheduler's; the rest is read from the pod's status and
 //! events.
 
+mod autoscaler;
 mod containers;
 mod pending;
 
@@ -21,10 +23,10 @@ use crate::kubeconfig::{self, ClusterFlags};
 use crate::output;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: minik8s why pod/web -n default")]
+#[command(after_help = "Examples: minik8s why pod/web -n default\n          minik8s why hpa/web")]
 pub struct WhyFlags {
     /// What to explain
-    #[arg(value_name = "pod/NAME")]
+    #[arg(value_name = "pod/NAME|hpa/NAME")]
     object: String,
     /// Its namespace; the kubeconfig's by default
     #[arg(short, long, value_name = "NAME")]
@@ -34,10 +36,17 @@ pub struct WhyFlags {
 }
 
 pub async fn run(flags: WhyFlags) -> anyhow::Result<()> {
-    let name = pod_name(&flags.object)?.to_owned();
+    let subject = subject(&flags.object)?;
     let (client, default_namespace) = kubeconfig::client(&flags.cluster).await?;
     let namespace = flags.namespace.unwrap_or(default_namespace);
-    let pod: Option<Pod> = Api::namespaced(client.clone(), &namespace).get_opt(&name).await?;
+    match subject {
+        Subject::Autoscaler(name) => autoscaler::run(&client, &namespace, name).await,
+        Subject::Pod(name) => pod(client, &namespace, name).await,
+    }
+}
+
+async fn pod(client: Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let pod: Option<Pod> = Api::namespaced(client.clone(), namespace).get_opt(name).await?;
     let pod = pod.with_context(|| format!("there is no pod {name} in namespace {namespace}"))?;
     let assigned = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).map(str::to_owned);
     match assigned.filter(|node| !node.is_empty()) {
@@ -49,7 +58,7 @@ pub async fn run(flags: WhyFlags) -> anyhow::Result<()> {
             let node: Option<Node> = Api::all(client.clone()).get_opt(&node).await?;
             let about =
                 ListParams::default().fields(&format!("involvedObject.kind=Pod,involvedObject.name={name}"));
-            let events: Api<Event> = Api::namespaced(client, &namespace);
+            let events: Api<Event> = Api::namespaced(client, namespace);
             let mut events = events.list(&about).await?.items;
             let uid = pod.metadata.uid.clone();
             events.retain(|event| event.involved_object.uid == uid);
@@ -59,12 +68,23 @@ pub async fn run(flags: WhyFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `pod/web`, `pods/web`, `po/web` or just `web`.
-fn pod_name(object: &str) -> anyhow::Result<&str> {
+#[derive(Debug, PartialEq)]
+enum Subject<'a> {
+    Pod(&'a str),
+    Autoscaler(&'a str),
+}
+
+/// `pod/web`, `pods/web`, `po/web` or just `web`; `hpa/web` and its longer names.
+fn subject(object: &str) -> anyhow::Result<Subject<'_>> {
     match object.split_once('/') {
-        None if !object.is_empty() => Ok(object),
-        Some(("pod" | "pods" | "po", name)) if !name.is_empty() => Ok(name),
-        _ => bail!("cannot explain {object:?}: name a pod, e.g. `minik8s why pod/web`"),
+        None if !object.is_empty() => Ok(Subject::Pod(object)),
+        Some(("pod" | "pods" | "po", name)) if !name.is_empty() => Ok(Subject::Pod(name)),
+        Some(("hpa" | "horizontalpodautoscaler" | "horizontalpodautoscalers", name)) if !name.is_empty() => {
+            Ok(Subject::Autoscaler(name))
+        }
+        _ => bail!(
+            "cannot explain {object:?}: name a pod or an autoscaler, e.g. `minik8s why pod/web` or `hpa/web`"
+        ),
     }
 }
 
@@ -112,10 +132,13 @@ mod tests {
     #[test]
     fn names() {
         for good in ["web", "pod/web", "pods/web", "po/web"] {
-            assert_eq!(pod_name(good).ok(), Some("web"), "{good}");
+            assert_eq!(subject(good).ok(), Some(Subject::Pod("web")), "{good}");
         }
-        for bad in ["", "pod/", "service/web"] {
-            assert!(pod_name(bad).is_err(), "{bad}");
+        for good in ["hpa/web", "horizontalpodautoscaler/web", "horizontalpodautoscalers/web"] {
+            assert_eq!(subject(good).ok(), Some(Subject::Autoscaler("web")), "{good}");
+        }
+        for bad in ["", "pod/", "hpa/", "service/web"] {
+            assert!(subject(bad).is_err(), "{bad}");
         }
     }
 }

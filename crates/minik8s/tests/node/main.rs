@@ -20,6 +20,7 @@ mod pressure;
 mod reasons;
 mod registry;
 mod resources;
+mod scaling;
 mod security;
 mod space;
 mod volumes;
@@ -62,6 +63,7 @@ const CHAPTERS: &[(&str, Chapter)] = chapters! {
     pods: generations, statuses_and_collections, many_volumes;
     reasons: missing_images, a_missing_command, missing_objects, missing_volumes;
     node: what_the_node_says, figures, cordon, static_pods, log_rotation;
+    scaling: top_agrees_with_cgroups, scaling_on_cpu, scaling_on_own_metrics, pages_for_prometheus;
     leftovers: nothing_remains;
 };
 

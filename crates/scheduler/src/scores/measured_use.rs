@@ -27,7 +27,7 @@ impl Score for MeasuredUse {
 impl MeasuredUse {
     #[allow(clippy::cast_precision_loss)]
     fn share(&self, node: &NodeInfo, measured: bool) -> f64 {
-        let usage = node.usage.filter(|_| measured);
+        let usage = node.expected_usage().filter(|_| measured);
         let (used, has) = match self {
             MeasuredUse::Cpu => (usage.map_or(node.burden.cpu, |u| u.cpu_millis), node.allocatable.cpu),
             MeasuredUse::Memory => {

@@ -117,11 +117,18 @@ impl Snapshot {
 
     /// Places a pod; if it was elsewhere or looked different, that is undone first.
     pub fn place(&mut self, pod: Arc<PodInfo>, node: &str) {
+        // One that stays where it is keeps its place among the newcomers, or outside of them.
+        let stays = self.placed_on(&pod.key) == Some(node);
+        let newcomer = self.node(node).filter(|_| stays).map(|info| info.newcomers.get(&pod.key).cloned());
         self.displace(&pod.key);
         if let Some(&slot) = self.by_name.get(node)
             && let Some(info) = self.slots[slot].as_mut()
         {
             info.add_pod(pod.clone());
+            if let Some(before) = newcomer {
+                info.newcomers.remove(&pod.key);
+                info.newcomers.extend(before.map(|known| (pod.key.clone(), known)));
+            }
             self.tallies.add(&pod, slot, &self.namespaces);
         }
         *self.priorities.entry(pod.priority).or_default() += 1;
@@ -148,6 +155,15 @@ impl Snapshot {
 
     pub fn placed_on(&self, key: &Key) -> Option<&str> {
         self.placed.get(key).map(|(_, node)| node.as_str())
+    }
+
+    /// What a node really uses now; None if it is not measured.
+    pub fn set_usage(&mut self, node: &str, usage: Option<Usage>) {
+        if let Some(&slot) = self.by_name.get(node)
+            && let Some(info) = self.slots[slot].as_mut()
+        {
+            info.set_usage(usage);
+        }
     }
 
     /// Another pod that uses a claim which only one pod at a time may use.

@@ -34,6 +34,9 @@ pub struct Usage {
     pub memory_bytes: i64,
 }
 
+/// So many measurements after it was placed a pod is believed to be in them.
+const UNSEEN_MEASUREMENTS: u8 = 5;
+
 pub struct NodeInfo {
     pub slot: Slot,
     pub node: Arc<Node>,
@@ -50,6 +53,8 @@ pub struct NodeInfo {
     pub ports: Vec<HostPort>,
     /// None where nobody measures.
     pub usage: Option<Usage>,
+    /// What pods that came too lately to be in `usage` will use, as far as they say.
+    pub newcomers: HashMap<Key, (Resources, u8)>,
     pods: HashMap<Key, Arc<PodInfo>>,
 }
 
@@ -68,6 +73,7 @@ impl NodeInfo {
             burden: Resources::default(),
             ports: Vec::new(),
             usage: None,
+            newcomers: HashMap::new(),
             pods: HashMap::new(),
         };
         info.set_node(node);
@@ -116,7 +122,30 @@ impl NodeInfo {
         self.pods.len()
     }
 
+    /// Takes a measurement. A pod is taken to show in the figures only after it was there for several of them: it
+    /// has to start first.
+    pub(super) fn set_usage(&mut self, usage: Option<Usage>) {
+        self.usage = usage;
+        self.newcomers.retain(|_, (_, measurements)| {
+            *measurements += 1;
+            *measurements < UNSEEN_MEASUREMENTS
+        });
+    }
+
+    /// What is measured, and what pods that do not show in it yet ask for.
+    pub fn expected_usage(&self) -> Option<Usage> {
+        let mut usage = self.usage?;
+        for (burden, _) in self.newcomers.values() {
+            usage.cpu_millis += burden.cpu;
+            usage.memory_bytes += burden.memory;
+        }
+        Some(usage)
+    }
+
     pub(super) fn add_pod(&mut self, pod: Arc<PodInfo>) {
+        if self.usage.is_some() {
+            self.newcomers.insert(pod.key.clone(), (pod.burden.clone(), 0));
+        }
         self.requested.add(&pod.requests);
         self.burden.add(&pod.burden);
         self.ports.extend(pod.ports.iter().cloned());
@@ -125,6 +154,7 @@ impl NodeInfo {
 
     pub(super) fn remove_pod(&mut self, pod: &PodInfo) {
         let Some(pod) = self.pods.remove(&pod.key) else { return };
+        self.newcomers.remove(&pod.key);
         self.requested.subtract(&pod.requests);
         self.burden.subtract(&pod.burden);
         for port in &pod.ports {

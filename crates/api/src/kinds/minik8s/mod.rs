@@ -1,3 +1,4 @@
 //! minik8s.io: the kinds of our own.
 
 pub mod dns;
+pub mod scaling_decision;

@@ -1,0 +1,80 @@
+//! `metrics.k8s.io`: what nodes and pods use now. Computed when asked for, never stored.
+
+pub mod types;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use self::types::{NodeMetrics, PodMetrics};
+use crate::kinds::table;
+use crate::{Cell, Column, Quantity, Resource, Strategy};
+
+/// NodeMetrics in this API version.
+pub(in crate::kinds) fn nodes(version: &str) -> Resource {
+    computed(Resource::of::<NodeMetrics>(Figures), version)
+}
+
+/// PodMetrics in this API version.
+pub(in crate::kinds) fn pods(version: &str) -> Resource {
+    computed(Resource::of::<PodMetrics>(Figures), version)
+}
+
+/// Read only. As metrics-server serves them, they have no singular name: that is the node's or pod's own.
+fn computed(resource: Resource, version: &str) -> Resource {
+    Resource { version: version.to_owned(), singular: String::new(), ..resource.only(&["get", "list"]) }
+}
+
+struct Figures;
+
+impl Strategy for Figures {
+    fn columns(&self) -> Option<Vec<Column>> {
+        Some(table::texts(&["Name", "CPU", "Memory", "Window"]))
+    }
+
+    fn row(&self, object: &Value, _now: Timestamp) -> Vec<Cell> {
+        let containers = object["containers"].as_array();
+        let usages: Vec<&Value> = match containers {
+            Some(containers) => containers.iter().map(|container| &container["usage"]).collect(),
+            None => vec![&object["usage"]],
+        };
+        let sum = |resource: &str| -> String {
+            let amounts =
+                usages.iter().filter_map(|usage| usage[resource].as_str()?.parse::<Quantity>().ok());
+            let milli = amounts.fold(0i64, |sum, amount| sum.saturating_add(amount.milli()));
+            match resource {
+                "cpu" => format!("{milli}m"),
+                _ => format!("{}Mi", milli / 1000 / (1 << 20)),
+            }
+        };
+        vec![
+            table::name(object),
+            sum("cpu").into(),
+            sum("memory").into(),
+            table::text_or(&object["window"], "").into(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows() {
+        let now = Timestamp::UNIX_EPOCH;
+        let check = |object: Value, expected: Value| {
+            assert_eq!(Value::Array(Figures.row(&object, now)), expected);
+        };
+        let usage = json!({"cpu": "250000000n", "memory": "2048Ki"});
+        check(
+            json!({"metadata": {"name": "n"}, "window": "10s", "usage": usage}),
+            json!(["n", "250m", "2Mi", "10s"]),
+        );
+        check(
+            json!({"metadata": {"name": "p"}, "containers": [{"usage": usage}, {"usage": usage}]}),
+            json!(["p", "500m", "4Mi", ""]),
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! From caches and figures to actions: what the controller makes of what it sees.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_metrics::{ContainerLayout, Decisions, History, Layout, PodLayout, Reading};
+use minik8s_runtime::testing::World;
+use minik8s_runtime::{Action, Controller, Key, Plan};
+use serde_json::{Value, json};
+
+use super::Autoscalers;
+use crate::Catalog;
+use crate::measure::Wants;
+
+struct Scene {
+    world: World,
+    history: Arc<History>,
+    wants: Arc<Wants>,
+    decisions: Arc<Decisions>,
+    controller: Autoscalers,
+    now: Timestamp,
+}
+
+fn key() -> Key {
+    Key::new("ns", "web")
+}
+
+impl Scene {
+    /// A Deployment of two pods that request a tenth of a core each, and an autoscaler at 50 %.
+    fn new(change: Value) -> Scene {
+        let (history, wants, decisions) = <(Arc<History>, Arc<Wants>, Arc<Decisions>)>::default();
+        let catalog = Arc::new(Catalog::default());
+        let controller = Autoscalers::new(None, catalog, history.clone(), wants.clone(), decisions.clone());
+        let now = Timestamp::now();
+        let mut scene = Scene { world: World::default(), history, wants, decisions, controller, now };
+        let labels = json!({"app": "web"});
+        let deployment = json!({
+            "metadata": {"name": "web", "namespace": "ns"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}}},
+            "status": {"replicas": 2},
+        });
+        scene.world.insert(&serde_json::from_value::<Deployment>(deployment).unwrap());
+        for name in ["web-0", "web-1"] {
+            let long_ago = (now - SignedDuration::from_hours(1)).to_string();
+            let pod = json!({
+                "metadata": {"name": name, "namespace": "ns", "labels": labels},
+                "spec": {"nodeName": "n1", "containers": [
+                    {"name": "c", "resources": {"requests": {"cpu": "100m"}}}]},
+                "status": {"phase": "Running", "startTime": long_ago,
+                    "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": long_ago}]},
+            });
+            scene.world.insert(&serde_json::from_value::<Pod>(pod).unwrap());
+        }
+        scene.autoscaler("web", change);
+        scene
+    }
+
+    fn autoscaler(&mut self, name: &str, change: Value) {
+        let mut spec = json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 1, "maxReplicas": 10,
+            "metrics": [{"type": "Resource", "resource":
+                {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
+        });
+        spec.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let object = json!({"metadata": {"name": name, "namespace": "ns", "generation": 1}, "spec": spec});
+        self.world.insert(&serde_json::from_value::<HorizontalPodAutoscaler>(object).unwrap());
+    }
+
+    /// Both pods use so many thousandths of a core, as measured up to so many seconds ago.
+    fn measure(&self, millis: u64, ago: i64) {
+        let pod = |name: &str| PodLayout {
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: name.into(),
+            containers: vec![ContainerLayout { name: "c".into(), id: "1".into() }],
+        };
+        let layout = Layout { pods: vec![pod("web-0"), pod("web-1")] };
+        for second in 0..5u64 {
+            let one = [None, None, Some(second * millis * 1_000_000), Some(1 << 20), None, None];
+            let reading = Reading { values: [one, one].concat(), ..Reading::default() };
+            let at = self.now - SignedDuration::from_secs(ago + 4 - i64::try_from(second).unwrap());
+            self.history.record("n1", &layout, &reading, at);
+        }
+    }
+
+    /// One round; its status is written, its scale is not.
+    fn round(&mut self, after: i64) -> Plan {
+        let now = self.now + SignedDuration::from_millis(after);
+        let seen = self.controller.observe(self.world.caches(), &key()).unwrap();
+        let plan = self.controller.plan(&seen, now);
+        for action in &plan.actions {
+            if matches!(action, Action::Update { .. }) {
+                self.world.apply(action).unwrap();
+            }
+        }
+        plan
+    }
+
+    fn status(&self) -> HorizontalPodAutoscalerStatus {
+        self.world.get::<HorizontalPodAutoscaler>(&key()).unwrap().status.unwrap_or_default()
+    }
+
+    fn condition(&self, kind: &str) -> (String, String, String) {
+        let found = self.status().conditions.unwrap().into_iter().find(|c| c.type_ == kind).unwrap();
+        (found.status, found.reason.unwrap(), found.message.unwrap())
+    }
+}
+
+/// The size that a plan asks for.
+fn asked(plan: &Plan) -> Option<i64> {
+    plan.actions.iter().find_map(|action| match action {
+        Action::Patch { subresource: Some("scale"), patch, .. } => patch["spec"]["replicas"].as_i64(),
+        _ => None,
+    })
+}
+
+fn reasons(plan: &Plan) -> Vec<&'static str> {
+    plan.notices.iter().map(|notice| notice.reason).collect()
+}
+
+#[test]
+fn load_is_answered_once() {
+    let mut scene = Scene::new(json!({}));
+    scene.measure(100, 0);
+    let plan = scene.round(0);
+    assert_eq!((asked(&plan), reasons(&plan).is_empty()), (Some(4), true));
+    assert_eq!(scene.condition("AbleToScale").1, "SucceededRescale");
+    let status = scene.status();
+    assert_eq!((status.current_replicas, status.desired_replicas), (Some(2), 4));
+    assert_eq!(status.observed_generation, Some(1));
+    assert!(status.last_scale_time.is_some());
+    let current = status.current_metrics.unwrap()[0].resource.clone().unwrap().current;
+    assert_eq!(current.average_utilization, Some(100));
+
+    assert_eq!(asked(&scene.round(100)), None, "the new size is on its way");
+    scene.world.change::<Deployment>(&key(), |d| d.spec.replicas = Some(4));
+    let plan = scene.round(200);
+    assert_eq!((asked(&plan), reasons(&plan)), (None, vec!["SuccessfulRescale"]));
+    assert!(plan.notices[0].message.starts_with("New size: 4; reason: cpu resource utilization"));
+    assert_eq!(scene.condition("ScalingActive").1, "ValidMetricFound");
+    let decided = scene.decisions.in_namespace("ns");
+    assert_eq!(
+        (&decided[0]["target"], &decided[0]["metrics"][0]["current"]),
+        (&json!("Deployment/web"), &json!("100% (100m a pod)"))
+    );
+}
+
+#[test]
+fn a_size_that_was_not_taken_is_asked_for_again() {
+    let mut scene = Scene::new(json!({}));
+    scene.measure(100, 0);
+    assert_eq!(asked(&scene.round(0)), Some(4));
+    assert_eq!(asked(&scene.round(1000)), None);
+    assert_eq!(asked(&scene.round(2500)), Some(4));
+    let seen = scene.controller.observe(scene.world.caches(), &key()).unwrap();
+    let plan = scene.controller.plan_failure(&seen, "no room", scene.now);
+    assert_eq!(reasons(&plan), ["FailedRescale"]);
+    assert_eq!(asked(&scene.round(2600)), Some(4), "nothing is remembered of a change that was refused");
+}
+
+#[test]
+fn what_is_wrong_is_told_once() {
+    let check = |mut scene: Scene, kind: &str, reason: &str, part: &str| {
+        let plan = scene.round(0);
+        assert_eq!(asked(&plan), None, "{reason}");
+        assert!(reasons(&plan).contains(&reason), "{:?}", plan.notices);
+        let (status, found, message) = scene.condition(kind);
+        assert_eq!((status.as_str(), found.as_str()), ("False", reason));
+        assert!(message.contains(part), "{message}");
+        let again = scene.round(10_000);
+        assert!(again.is_empty(), "{again:?}");
+    };
+    let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"});
+    let scene = Scene::new(json!({"scaleTargetRef": other}));
+    check(scene, "AbleToScale", "FailedGetScale", "deployments.apps \"gone\" not found");
+
+    let mut scene = Scene::new(json!({}));
+    scene.autoscaler("rival", json!({}));
+    scene.measure(100, 0);
+    check(scene, "ScalingActive", "AmbiguousSelector", "ns/rival");
+
+    let scene = Scene::new(json!({}));
+    check(scene, "ScalingActive", "FailedGetResourceMetric", "did not receive metrics");
+
+    let memory = json!({"type": "Resource", "resource":
+        {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 50}}});
+    let scene = Scene::new(json!({"metrics": [memory]}));
+    scene.measure(100, 0);
+    check(scene, "ScalingActive", "FailedGetResourceMetric", "missing request for memory in container c");
+
+    let odd = json!({"type": "Resource", "resource":
+        {"name": "luck", "target": {"type": "AverageValue", "averageValue": "1"}}});
+    let scene = Scene::new(json!({"metrics": [odd]}));
+    scene.measure(100, 0);
+    check(scene, "ScalingActive", "FailedGetResourceMetric", "nobody measures it; known are cpu, memory");
+}
+
+#[test]
+fn a_gap_never_shrinks() {
+    let now_down = json!({"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}});
+    let mut scene = Scene::new(now_down.clone());
+    scene.measure(1, 0);
+    assert_eq!(asked(&scene.round(0)), Some(1), "idle pods");
+    let mut scene = Scene::new(now_down);
+    scene.measure(1, 60);
+    assert_eq!(asked(&scene.round(0)), None, "idle a minute ago, unknown now");
+}
+
+#[test]
+fn after_a_restart_policies_still_hold() {
+    let mut scene = Scene::new(json!({}));
+    scene.measure(100, 0);
+    let recently = scene.now - SignedDuration::from_secs(5);
+    scene.world.change::<HorizontalPodAutoscaler>(&key(), |autoscaler| {
+        let last_scale_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(recently));
+        autoscaler.status = Some(HorizontalPodAutoscalerStatus {
+            last_scale_time,
+            ..HorizontalPodAutoscalerStatus::default()
+        });
+    });
+    assert_eq!(
+        asked(&scene.round(0)),
+        None,
+        "what was changed five seconds ago may be all there is to change"
+    );
+    assert_eq!(asked(&scene.round(10_500)), Some(4));
+}
+
+#[test]
+fn own_metrics_are_asked_for() {
+    let hits = json!({"type": "Pods", "pods": {"metric": {"name": "hits", "selector": {"matchLabels": {"code": "200"}}},
+        "target": {"type": "AverageValue", "averageValue": "10"}}});
+    let mut scene = Scene::new(json!({"metrics": [hits]}));
+    scene.measure(1, 0);
+    assert_eq!(asked(&scene.round(0)), None);
+    let query = scene.wants.of_node("n1").unwrap();
+    assert!(query.starts_with("pod=ns/web-0&pod=ns/web-1&metric=hits%7Bcode"), "{query}");
+    for pod in ["web-0", "web-1"] {
+        let values = [("hits{code=\"200\"}".to_owned(), 25.0)].into();
+        scene.history.record_own("ns", pod, values, scene.now);
+    }
+    assert_eq!(asked(&scene.round(0)), Some(5));
+    scene.world.erase::<HorizontalPodAutoscaler>(&key());
+    assert!(scene.controller.observe(scene.world.caches(), &key()).is_none());
+    assert_eq!(scene.wants.of_node("n1"), None);
+    assert!(scene.decisions.in_namespace("").is_empty());
+}
