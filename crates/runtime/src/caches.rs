@@ -159,11 +159,12 @@ impl<K: Cached> AnyCache for Cache<K> {
     }
 
     fn replace_json(&self, objects: &[Box<RawValue>], revision: u64) {
-        let read = |object: &Box<RawValue>| {
-            let read = serde_json::from_str(object.get());
-            read.inspect_err(|error| tracing::warn!(kind = %Cache::kind(self), %error, "the list has something that is none")).ok()
+        let told = |error: &serde_json::Error| {
+            tracing::warn!(kind = %Cache::kind(self), %error, "the list has something that is none");
         };
-        self.replace(objects.iter().filter_map(read).collect(), revision);
+        let read =
+            objects.iter().filter_map(|object| serde_json::from_str(object.get()).inspect_err(told).ok());
+        self.replace(read.collect(), revision);
     }
 
     fn apply_json(&self, object: &[u8]) -> serde_json::Result<String> {

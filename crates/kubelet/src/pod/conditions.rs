@@ -9,7 +9,7 @@ use super::notes::Notes;
 use super::resize;
 use crate::cri::{ContainerRecord, PodRecord};
 
-const PENDING: &str = "PodResizePending";
+pub const PENDING: &str = "PodResizePending";
 const IN_PROGRESS: &str = "PodResizeInProgress";
 
 struct Verdict {

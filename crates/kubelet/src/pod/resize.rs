@@ -7,9 +7,11 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
 
 use super::blueprint::{Blueprint, ContainerSpec, Kind};
+use super::conditions::PENDING;
 use super::limits::{cpu_request, memory_request};
 use super::notes::Notes;
 use crate::cri::{ContainerRecord, PodRecord};
+use crate::quantity;
 
 /// The resources that can change while a container runs.
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
@@ -75,11 +77,28 @@ pub struct Capacity {
     pub memory: i64,
 }
 
+/// What a pod takes of its node. One that asks for more than it got holds what it has, not what it asks for.
+fn held(pod: &Blueprint) -> Capacity {
+    let status = pod.pod.status.clone().unwrap_or_default();
+    let mut conditions = status.conditions.iter().flatten();
+    if !conditions.any(|condition| condition.type_ == PENDING) {
+        return Capacity { cpu: cpu_request(pod), memory: memory_request(pod) };
+    }
+    let given = |name: &str, read: fn(&str) -> Option<i64>| {
+        let containers = status.container_statuses.iter().flatten();
+        let amounts =
+            containers.filter_map(|c| c.allocated_resources.as_ref()?.get(name).and_then(|q| read(&q.0)));
+        amounts.fold(0, i64::saturating_add)
+    };
+    Capacity { cpu: given("cpu", quantity::milli), memory: given("memory", quantity::value) }
+}
+
 pub fn verdict<'a>(pod: &Blueprint, others: impl Iterator<Item = &'a Blueprint>, node: Capacity) -> Verdict {
     let wanted = Capacity { cpu: cpu_request(pod), memory: memory_request(pod) };
     let used =
         others.filter(|other| other.uid != pod.uid && !other.terminal).fold((0_i64, 0_i64), |sum, other| {
-            (sum.0.saturating_add(cpu_request(other)), sum.1.saturating_add(memory_request(other)))
+            let held = held(other);
+            (sum.0.saturating_add(held.cpu), sum.1.saturating_add(held.memory))
         });
     for (name, wanted, used, capacity) in
         [("cpu", wanted.cpu, used.0, node.cpu), ("memory", wanted.memory, used.1, node.memory)]
@@ -126,6 +145,22 @@ mod tests {
         check("500m", "500m", |v| *v == Verdict::Allowed);
         check("600m", "500m", |v| matches!(v, Verdict::Deferred(_)));
         check("2", "0", |v| matches!(v, Verdict::Infeasible(_)));
+    }
+
+    #[test]
+    fn what_another_pod_asks_for_in_vain_is_free() {
+        let mut greedy =
+            core::Pod::clone(&pod("greedy", json!({"requests": {"cpu": "1000"}}), json!([])).pod);
+        let own = pod("own", json!({"requests": {"cpu": "700m"}}), json!([]));
+        let node = Capacity { cpu: 1000, memory: 1000 };
+        let beside =
+            |other: &core::Pod| verdict(&own, [&Blueprint::new(Arc::new(other.clone()))].into_iter(), node);
+        assert!(matches!(beside(&greedy), Verdict::Deferred(_)));
+        greedy.status = serde_json::from_value(json!({"conditions": [{"type": PENDING, "status": "True"}],
+            "containerStatuses": [{"name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                "allocatedResources": {"cpu": "300m"}}]}))
+        .unwrap();
+        assert_eq!(beside(&greedy), Verdict::Allowed);
     }
 
     #[test]
