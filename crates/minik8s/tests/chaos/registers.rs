@@ -69,7 +69,7 @@ impl Client {
         anyhow::ensure!(code == 200, "{code}");
         let value = found["data"]["value"].as_str().unwrap_or_default().to_owned();
         self.note(object, begun, true, What::Read { version: version(&found), value });
-        if self.turn % 3 == 0 {
+        if self.turn.is_multiple_of(3) {
             return Ok(());
         }
         let begun = self.now();
