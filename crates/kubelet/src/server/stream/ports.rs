@@ -68,13 +68,15 @@ pub fn asked(query: Option<&str>) -> Vec<u16> {
     pairs.flat_map(|list| list.split(',')).filter_map(|port| port.parse().ok()).take(64).collect()
 }
 
-/// Clients open odd streams.
+/// Clients open odd streams, each with a larger number than the one before: errors first, then data.
 fn stream_of(channel: u8) -> u32 {
-    2 * u32::from(channel) + 1
+    let channel = u32::from(channel);
+    if channel.is_multiple_of(2) { 2 * channel + 3 } else { 2 * channel - 1 }
 }
 
 fn channel_of(stream: u32) -> u8 {
-    u8::try_from(stream.saturating_sub(1) / 2).unwrap_or(u8::MAX)
+    let channel = if stream % 4 == 3 { (stream - 3) / 2 } else { stream.div_ceil(2) };
+    u8::try_from(channel).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]
@@ -85,8 +87,8 @@ mod tests {
     fn channels_and_ports() {
         for channel in 0..8 {
             assert_eq!(channel_of(stream_of(channel)), channel);
-            assert_eq!(stream_of(channel) % 2, 1);
         }
+        assert_eq!([1, 0, 3, 2].map(stream_of), [1, 3, 5, 7]);
         assert_eq!(asked(Some("ports=80&x=1&ports=443,8080")), [80, 443, 8080]);
         assert!(asked(None).is_empty());
     }
