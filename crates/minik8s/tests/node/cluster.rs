@@ -34,7 +34,9 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
 pub fn on_a_cluster(test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
     let dir = tempfile::Builder::new().prefix("mk8s-node-").tempdir().unwrap();
     let network = Network::new();
-    let node = [network.server(), network.node()].concat();
+    // A machine whose disk is nearly full is no reason for these pods to go.
+    let calm = ["--eviction-hard", ""].map(str::to_owned);
+    let node = [network.server(), network.node(), calm.to_vec()].concat();
     let server = Program::new("server", dir.path(), node);
     on(Cluster { dir: dir.path().to_owned(), server, agent: None }, test);
 }
