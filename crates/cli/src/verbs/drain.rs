@@ -124,8 +124,8 @@ async fn drain(session: &Session, verb: &Drain, node: &Target) -> Result<()> {
         .query("fieldSelector", format!("spec.nodeName={}", node.name))
         .maybe("labelSelector", verb.pod_selector.as_deref());
     let list = session.client().await?.send(call).await?;
-    let (mut going, mut forbidden, mut staying): (Vec<Value>, Vec<(&str, String)>, Vec<(&str, String)>) =
-        (Vec::new(), Vec::new(), Vec::new());
+    let mut going: Vec<Value> = Vec::new();
+    let (mut forbidden, mut staying) = (Vec::<(&str, String)>::new(), Vec::<(&str, String)>::new());
     for pod in print::members(&list) {
         match verb.fate(pod) {
             Fate::Goes => going.push(pod.clone()),

@@ -215,11 +215,7 @@ async fn pods(session: &Session, flags: &TopPod) -> Result<()> {
         total.add(whole);
     }
     sort(&mut rows, flags.common.sort_by);
-    let mut columns = vec!["NAME"];
-    match flags.containers {
-        true => columns = vec!["POD", "NAME"],
-        false => {}
-    }
+    let mut columns = if flags.containers { vec!["POD", "NAME"] } else { vec!["NAME"] };
     if flags.all_namespaces {
         columns.insert(0, "NAMESPACE");
     }

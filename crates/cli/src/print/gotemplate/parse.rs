@@ -23,7 +23,7 @@ pub fn nodes(text: &str) -> Result<Vec<Node>, String> {
     let mut pieces = pieces(text)?.into_iter().peekable();
     let (nodes, end) = body(&mut pieces)?;
     match end {
-        End::Text => Ok(nodes),
+        Closing::Text => Ok(nodes),
         _ => Err("unexpected {{end}} or {{else}}".to_owned()),
     }
 }
@@ -33,7 +33,7 @@ enum Piece {
     Action(Vec<Token>),
 }
 
-enum End {
+enum Closing {
     Text,
     End,
     Else(Vec<Token>),
@@ -169,7 +169,7 @@ fn names(text: &str) -> (Vec<String>, usize) {
 type Pieces = std::iter::Peekable<std::vec::IntoIter<Piece>>;
 
 /// Nodes up to the `{{end}}` or `{{else}}` that is not theirs.
-fn body(pieces: &mut Pieces) -> Result<(Vec<Node>, End), String> {
+fn body(pieces: &mut Pieces) -> Result<(Vec<Node>, Closing), String> {
     let mut nodes = Vec::new();
     while let Some(piece) = pieces.next() {
         let tokens = match piece {
@@ -184,8 +184,8 @@ fn body(pieces: &mut Pieces) -> Result<(Vec<Node>, End), String> {
             _ => "",
         };
         match keyword {
-            "end" => return Ok((nodes, End::End)),
-            "else" => return Ok((nodes, End::Else(tokens[1..].to_vec()))),
+            "end" => return Ok((nodes, Closing::End)),
+            "else" => return Ok((nodes, Closing::Else(tokens[1..].to_vec()))),
             "if" => nodes.push(condition(&tokens[1..], pieces)?),
             "with" => {
                 let (inner, otherwise) = branches(pieces)?;
@@ -202,7 +202,7 @@ fn body(pieces: &mut Pieces) -> Result<(Vec<Node>, End), String> {
             }),
         }
     }
-    Ok((nodes, End::Text))
+    Ok((nodes, Closing::Text))
 }
 
 fn condition(first: &[Token], pieces: &mut Pieces) -> Result<Node, String> {
@@ -212,16 +212,16 @@ fn condition(first: &[Token], pieces: &mut Pieces) -> Result<Node, String> {
         let (inner, end) = body(pieces)?;
         all.push((pipe(&test)?, inner));
         match end {
-            End::Text => return Err("unclosed {{if}}".to_owned()),
-            End::End => return Ok(Node::If(all, Vec::new())),
-            End::Else(tokens) if tokens.is_empty() => {
+            Closing::Text => return Err("unclosed {{if}}".to_owned()),
+            Closing::End => return Ok(Node::If(all, Vec::new())),
+            Closing::Else(tokens) if tokens.is_empty() => {
                 let (otherwise, end) = body(pieces)?;
                 return match end {
-                    End::End => Ok(Node::If(all, otherwise)),
+                    Closing::End => Ok(Node::If(all, otherwise)),
                     _ => Err("unclosed {{else}}".to_owned()),
                 };
             }
-            End::Else(tokens) => test = tokens[1..].to_vec(),
+            Closing::Else(tokens) => test = tokens[1..].to_vec(),
         }
     }
 }
@@ -230,10 +230,10 @@ fn condition(first: &[Token], pieces: &mut Pieces) -> Result<Node, String> {
 fn branches(pieces: &mut Pieces) -> Result<(Vec<Node>, Vec<Node>), String> {
     let (inner, end) = body(pieces)?;
     match end {
-        End::End => Ok((inner, Vec::new())),
-        End::Text => Err("an {{end}} is missing".to_owned()),
-        End::Else(_) => match body(pieces)? {
-            (otherwise, End::End) => Ok((inner, otherwise)),
+        Closing::End => Ok((inner, Vec::new())),
+        Closing::Text => Err("an {{end}} is missing".to_owned()),
+        Closing::Else(_) => match body(pieces)? {
+            (otherwise, Closing::End) => Ok((inner, otherwise)),
             _ => Err("an {{end}} is missing".to_owned()),
         },
     }

@@ -29,6 +29,7 @@ pub type Writer = for<'a> fn(&'a Session, &'a Target, &'a mut Page) -> Written<'
 pub type Written<'a> = Pin<Box<dyn Future<Output = Result<bool>> + 'a>>;
 
 /// None: the generic text does.
+#[allow(clippy::unit_arg, reason = "what is written in the argument's place keeps a kind on a line")]
 pub fn writer(group: &str, kind: &str) -> Option<Writer> {
     Some(match (group, kind) {
         ("", "Pod") => |_, target, page| ready(pod::write(&target.object, page)),
