@@ -102,7 +102,7 @@ async fn disk(space: &Space) {
     };
     // A little more than may be used, but less than that and the image.
     let disk = nix::sys::statvfs::statvfs(space.cluster.node_dir()).unwrap();
-    let megabytes = |blocks: u64| (blocks * disk.fragment_size() >> 20) as u32;
+    let megabytes = |blocks: u64| ((blocks * disk.fragment_size()) >> 20) as u32;
     let allowed = megabytes(disk.blocks_available()) - megabytes(disk.blocks()) * 3 / 10;
     let (greedy, spec) = writer("greedy", allowed + 10);
     space.pod(&greedy, spec).await;
