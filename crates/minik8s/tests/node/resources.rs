@@ -210,20 +210,4 @@ pub async fn resize_of_many_containers(space: Space) {
         ],
     )
     .await;
-
-    // What is read from the subresource is the pod, and can be written back there.
-    let path = space.path("pods", "guaranteed");
-    space
-        .eventually("replaced", async || {
-            let mut pod = space.get(&format!("{path}/resize")).await.unwrap();
-            pod["spec"]["containers"][0]["resources"] = Value::Object(exact(("10m", "16Mi")));
-            space.send(http::Method::PUT, &format!("{path}/resize"), pod).await.is_ok()
-        })
-        .await;
-    let done = |pod: &Value| {
-        pod["spec"]["containers"][0]["resources"]["limits"]["memory"] == "16Mi" && as_wanted(pod)
-    };
-    space.until("guaranteed", "resized by a replacement", done).await;
-    let (whole, sub) = (space.get(&path).await.unwrap(), space.get(&format!("{path}/resize")).await.unwrap());
-    assert_eq!(whole["spec"], sub["spec"]);
 }
