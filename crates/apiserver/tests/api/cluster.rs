@@ -77,6 +77,7 @@ impl Cluster {
             service_cidr: setup.service_cidr.parse().unwrap(),
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file,
+            has_peers: false,
         };
         let server = Server::start(config, store.clone(), pki).await.unwrap();
         let cluster = Cluster { server, store, _dir: dir };
