@@ -52,6 +52,7 @@ lint: setup
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 test: lint
+	@scripts/setup --test
 	@scripts/test
 
 # The same test that `make test` runs for half a minute.
