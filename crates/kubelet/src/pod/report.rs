@@ -3,6 +3,7 @@
 //! One write at a time, always of the newest status; what was overtaken is never sent. A server that is
 //! away is tried again until it is back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,10 +110,10 @@ impl Reporter {
         let pause = if self.pause > FIRST_PAUSE { self.pause } else { Duration::ZERO };
         self.writing = match (&self.wanted, &self.delete) {
             (Some((pod, status)), _) => {
-                let (pod, status) = (pod.clone(), status.clone());
+                let (pod, status, reported) = (pod.clone(), status.clone(), self.reported.clone());
                 Some(tokio::spawn(async move {
                     tokio::time::sleep(pause).await;
-                    patch_status(client, &pod, status).await
+                    patch_status(client, &pod, status, reported.as_deref()).await
                 }))
             }
             (None, Some(pod)) => {
@@ -132,11 +133,19 @@ fn api(client: kube::Client, pod: &core::Pod) -> (Api<core::Pod>, String) {
     (Api::namespaced(client, namespace), pod.metadata.name.clone().unwrap_or_default())
 }
 
-async fn patch_status(client: kube::Client, pod: &core::Pod, status: String) -> Outcome {
+async fn patch_status(
+    client: kube::Client,
+    pod: &core::Pod,
+    status: String,
+    reported: Option<&str>,
+) -> Outcome {
     let (api, name) = api(client, pod);
     // The UID keeps a late report of a deleted pod away from its successor of the same name.
     let mut wanted: Value = serde_json::from_str(&status).unwrap_or_default();
-    name_what_goes(&mut wanted, pod.status.as_ref());
+    // What we told last may be newer than the object that the watch showed.
+    let told: core::PodStatus = reported.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let seen = pod.status.iter().chain([&told]).flat_map(|status| status.conditions.iter().flatten());
+    name_what_goes(&mut wanted, seen);
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": wanted});
     match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(patch)).await {
         Ok(_) => Outcome::Reported(status),
@@ -149,7 +158,7 @@ async fn patch_status(client: kube::Client, pod: &core::Pod, status: String) -> 
 }
 
 /// A patch leaves alone what it does not mention: what should go must be named.
-fn name_what_goes(wanted: &mut Value, old: Option<&core::PodStatus>) {
+fn name_what_goes<'a>(wanted: &mut Value, seen: impl Iterator<Item = &'a core::PodCondition>) {
     let Some(wanted) = wanted.as_object_mut() else { return };
     for key in ["reason", "message"] {
         wanted.entry(key).or_insert(Value::Null);
@@ -162,10 +171,16 @@ fn name_what_goes(wanted: &mut Value, old: Option<&core::PodStatus>) {
     }
     let Some(conditions) = wanted.get_mut("conditions").and_then(Value::as_array_mut) else { return };
     let kept: Vec<String> = conditions.iter().filter_map(|c| c["type"].as_str().map(str::to_owned)).collect();
-    let old = old.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    for gone in old.filter(|condition| !kept.contains(&condition.type_)) {
-        conditions.push(json!({"$patch": "delete", "type": gone.type_}));
+    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+        for key in ["reason", "message"] {
+            condition.entry(key).or_insert(Value::Null);
+        }
     }
+    let gone: BTreeSet<&str> = seen
+        .map(|condition| &*condition.type_)
+        .filter(|gone| !kept.iter().any(|kept| kept == gone))
+        .collect();
+    conditions.extend(gone.into_iter().map(|gone| json!({"$patch": "delete", "type": gone})));
 }
 
 async fn delete_object(client: kube::Client, pod: &core::Pod) -> Outcome {
@@ -182,5 +197,26 @@ async fn delete_object(client: kube::Client, pod: &core::Pod) -> Outcome {
             debug!(%error, pod = name, "cannot delete a pod that ended");
             Outcome::Failed
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_is_named() {
+        let mut wanted = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        let condition = |name: &str| core::PodCondition { type_: name.to_owned(), ..Default::default() };
+        let seen = ["Ready", "PodResizeInProgress", "PodResizeInProgress"].map(condition);
+        name_what_goes(&mut wanted, seen.iter());
+        let expected = json!({
+            "phase": "Running", "reason": null, "message": null,
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": null, "message": null},
+                {"$patch": "delete", "type": "PodResizeInProgress"},
+            ],
+        });
+        assert_eq!(wanted, expected);
     }
 }

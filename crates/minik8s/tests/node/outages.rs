@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use minik8s_kubelet::cri::{ContainerState, Cri, PodRecord, Runtime};
+use minik8s_kubelet::cri::{ContainerRecord, ContainerState, Cri, PodRecord, Runtime};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -34,7 +34,8 @@ pub async fn outages(cluster: Arc<Cluster>) {
     everything_goes(&space).await;
 }
 
-/// Every start is interrupted somewhere, some several times; each container starts exactly once.
+/// Every start is interrupted somewhere, some several times; each container runs exactly once. A start that was cut
+/// off inside containerd counts as one that failed, so there may be a restart of what never ran.
 async fn killed_at_many_moments(space: &Space) {
     for n in 0..KILLS {
         let mut main = shell("main", &format!("echo start >> /v/starts; {IDLE}"));
@@ -49,12 +50,14 @@ async fn killed_at_many_moments(space: &Space) {
     for n in 0..KILLS {
         let pod = space.ready(&format!("k{n}")).await;
         let uid = pod["metadata"]["uid"].as_str().unwrap();
-        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0, "{:#}", pod["status"]);
         let starts = std::fs::read_to_string(config.pods_dir().join(uid).join("volumes/v/starts")).unwrap();
         assert_eq!(starts, "start\n", "k{n} started twice");
         let record = record(space, uid).await;
         assert_eq!(record.sandboxes.iter().filter(|sandbox| sandbox.ready).count(), 1, "{record:#?}");
-        assert_eq!(record.containers.len(), 1, "{record:#?}");
+        let ran = |container: &&ContainerRecord| {
+            !matches!(container.state, ContainerState::Created | ContainerState::Exited { started: None, .. })
+        };
+        assert_eq!(record.containers.iter().filter(ran).count(), 1, "{record:#?}");
     }
 }
 

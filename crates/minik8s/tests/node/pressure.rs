@@ -38,7 +38,8 @@ async fn taints_that_evict(space: &Space) {
     space.kubectl(&["taint", "node", NODE, "test=yes:NoExecute"]).await;
     space.deleted("at-once").await;
     space.deleted("soon").await;
-    assert!(begun.elapsed() >= Duration::from_secs(2));
+    // Taints know the second in which they came, not its fraction.
+    assert!(begun.elapsed() > Duration::from_secs(1));
     space.kubectl(&["taint", "node", NODE, "test:NoExecute-"]).await;
     tokio::time::sleep(Duration::from_secs(9).saturating_sub(begun.elapsed())).await;
     let later = space.ready("later").await;

@@ -12,7 +12,7 @@ use crate::{Error, Options, Range, RedbStore, Store};
 
 fn open(path: &Path) -> Result<(), String> {
     RedbStore::open(path, Options::default()).map(drop).map_err(|error| match error {
-        Error::Open(_) => error.to_string(),
+        Error::Open(_) | Error::InUse(_) => error.to_string(),
         other => panic!("{other}"),
     })
 }
