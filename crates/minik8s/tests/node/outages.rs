@@ -151,9 +151,9 @@ async fn full_disk(space: &Space) {
     space.delete("k1", 1).await;
     space.change("configmaps", "settings", json!({"data": {"colour": "x".repeat(100_000)}})).await;
     let described = async || space.kubectl(&["describe", "pod", "squeezed"]).await;
-    space.eventually("told", async || described().await.contains("no space left on device")).await;
-    let pod = space.get(&space.path("pods", "squeezed")).await.unwrap();
-    assert_eq!(pod["status"]["phase"], "Pending", "{:#}", pod["status"]);
+    // In containerd's words or in the kernel's, whoever notices first.
+    let told = async || described().await.to_lowercase().contains("no space left on device");
+    space.eventually("told", told).await;
     // The agent dies in the middle of it.
     space.cluster.crash_agent();
     space.cluster.start_agent(&PATIENT);
