@@ -58,16 +58,19 @@ async fn lives_from_creation_to_deletion() {
     cluster.patch::<Deployment>("web", json!({"spec": {"replicas": 2}})).await;
     let seen = rolled_out(&cluster).await;
     assert_eq!(condition(&seen, "Mine").unwrap(), ("True".into(), "Because".into()));
-    let mut replaced = cluster.api::<Deployment>().get_status("web").await.unwrap();
-    replaced
-        .status
-        .as_mut()
-        .unwrap()
-        .conditions
-        .as_mut()
-        .unwrap()
-        .retain(|c| c.type_.as_deref() != Some("Mine"));
-    cluster.api::<Deployment>().replace_status("web", &PostParams::default(), &replaced).await.unwrap();
+    // The controller may write between the two; then it is tried again, as any client does.
+    loop {
+        let mut replaced = cluster.api::<Deployment>().get_status("web").await.unwrap();
+        let conditions = replaced.status.as_mut().and_then(|status| status.conditions.as_mut()).unwrap();
+        conditions.retain(|c| c.type_.as_deref() != Some("Mine"));
+        match cluster.api::<Deployment>().replace_status("web", &PostParams::default(), &replaced).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            answer => {
+                answer.unwrap();
+                break;
+            }
+        }
+    }
     assert_eq!(condition(&cluster.get("web").await, "Mine"), None);
     cluster.delete::<Deployment>("web", DeleteParams::background()).await;
     cluster.until_gone::<Deployment>("web").await;
