@@ -61,7 +61,8 @@ pub async fn top_agrees_with_cgroups(space: Space) {
             let (before, then) = (cpu(), Instant::now());
             tokio::time::sleep(Duration::from_secs(10)).await;
             let used = (cpu() - before) / unit / then.elapsed().as_secs_f64();
-            let found = figures(&space, "busy").await.unwrap();
+            // A busy node may miss a measurement.
+            let Some(found) = figures(&space, "busy").await else { return false };
             let main =
                 found["containers"].as_array().unwrap().iter().find(|c| c["name"] == "main").unwrap().clone();
             let told = amount(&main["usage"]["cpu"], "n") / 1e9;
