@@ -98,7 +98,8 @@ async fn objects_are_counted_as_they_come_and_go() {
     }
     let template = template("rs", "x");
     let labels = &template["metadata"]["labels"];
-    let replicas = |selector: Value| json!({"spec": {"replicas": 0, "selector": selector, "template": template}});
+    let replicas =
+        |selector: Value| json!({"spec": {"replicas": 0, "selector": selector, "template": template}});
     let set = replicas(json!({"matchLabels": labels}));
     counted::<ReplicaSet>(&cluster, "count/replicasets.apps", 0, set).await;
     let controller = replicas(labels.clone());
