@@ -9,6 +9,7 @@ mod body;
 mod exchange;
 mod forward;
 mod headers;
+mod plain;
 mod pool;
 #[cfg(test)]
 mod tests;
