@@ -19,8 +19,9 @@ pub struct Metrics {
     hosts: RwLock<HashMap<Arc<str>, Arc<HostMetrics>>>,
 }
 
+/// Of one host.
 #[derive(Debug)]
-struct HostMetrics {
+pub struct HostMetrics {
     codes: RwLock<BTreeMap<u16, AtomicU64>>,
     took: Histogram,
 }
@@ -34,11 +35,13 @@ impl Default for HostMetrics {
 impl Metrics {
     /// Of a request that no route matched, the host is empty.
     pub fn count(&self, host: &Arc<str>, code: u16, took: Duration) {
-        if let Some(known) = self.hosts.read().get(host) {
-            return known.count(code, took);
-        }
-        let known = self.hosts.write().entry(host.clone()).or_default().clone();
-        known.count(code, took);
+        self.of(host).count(code, took);
+    }
+
+    /// Where requests of a host are counted.
+    pub fn of(&self, host: &Arc<str>) -> Arc<HostMetrics> {
+        let known = self.hosts.read().get(host).cloned();
+        known.unwrap_or_else(|| self.hosts.write().entry(host.clone()).or_default().clone())
     }
 
     /// In Prometheus' text format.
@@ -62,7 +65,7 @@ impl Metrics {
 }
 
 impl HostMetrics {
-    fn count(&self, code: u16, took: Duration) {
+    pub fn count(&self, code: u16, took: Duration) {
         let known = self.codes.read().get(&code).map(|count| count.fetch_add(1, Ordering::Relaxed));
         if known.is_none() {
             self.codes.write().entry(code).or_default().fetch_add(1, Ordering::Relaxed);

@@ -82,7 +82,7 @@ pub fn nobody_answers(world: &mut World) {
 
 /// A node whose agent is dead does not say which rules it has: a pod elsewhere ends all the same.
 pub fn a_dead_agent_is_not_waited_for(world: &mut World) {
-    const GRACE: u64 = 8;
+    const GRACE: u64 = 5;
     let leaving = pod("leaving", "leaving", "nodeName: node1")
         .replace("terminationGracePeriodSeconds: 0", &format!("terminationGracePeriodSeconds: {GRACE}"));
     world.apply(&format!(

@@ -3,7 +3,9 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
@@ -19,6 +21,7 @@ use super::answer::{self, Answered, Wanted};
 use super::request::{self, Asked, Came};
 use super::rest::{LAST_CHUNK, Rest, write_chunk};
 use super::{Backend, Rewound};
+use crate::metrics::HostMetrics;
 use crate::table::Route;
 
 /// What a buffer has room for at first: most heads, and most small answers.
@@ -43,6 +46,7 @@ where
         from_backend: Vec::new(),
         output: Vec::new(),
         alarm: Alarm::new(worker.shared.patience.client),
+        counted: None,
     };
     match connection.serve().await {
         Ok(Next::NotPlain) => Some(Rewound::new(connection.input, connection.stream)),
@@ -64,6 +68,8 @@ struct Connection<'w, I> {
     from_backend: Vec<u8>,
     output: Vec<u8>,
     alarm: Alarm,
+    /// Where requests of the last host are counted.
+    counted: Option<(Arc<str>, Arc<HostMetrics>)>,
 }
 
 /// What follows a request.
@@ -84,6 +90,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
         let mut stopped = pin!(worker.stop.cancelled());
         self.alarm.set(Instant::now(), worker.shared.patience.client);
         loop {
+            if self.input.is_empty() && !self.more_input(stopped.as_mut()).await? {
+                return Ok(Next::End);
+            }
             let table = worker.shared.table.borrow().clone();
             let asked = match request::read(&self.input, &table, self.client, &mut self.to_backend) {
                 Came::Request(asked) => asked,
@@ -139,7 +148,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
             Ok(begun) => (begun.head.code, started.elapsed()),
             Err(refusal) => (refusal.status.as_u16(), started.elapsed()),
         };
-        worker.shared.metrics.count(host, code, took);
+        self.count(host, code, took);
         if let Some([method, host, target]) = asked.log {
             debug!(target: "access", client = %self.client.ip, method, host, uri = target, code, ?took);
         }
@@ -151,6 +160,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<'_, I> {
                 self.stream.flush().await
             }
         }
+    }
+
+    /// Most requests on a connection are for one host.
+    fn count(&mut self, host: &Arc<str>, code: u16, took: Duration) {
+        let known = self.counted.take().filter(|(known, _)| Arc::ptr_eq(known, host));
+        let (_, metrics) =
+            self.counted.insert(known.unwrap_or_else(|| (host.clone(), self.worker.shared.metrics.of(host))));
+        metrics.count(code, took);
     }
 
     /// Hands the request over and waits for the head of the answer. A second try, at the next endpoint and on a new

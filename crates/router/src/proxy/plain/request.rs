@@ -36,9 +36,6 @@ pub(super) struct Asked<'t> {
 
 /// Reads the first request of the bytes; if there is one and it leads somewhere, `out` is what the backend gets.
 pub(super) fn read<'t>(bytes: &[u8], table: &'t Table, client: &Client, out: &mut Vec<u8>) -> Came<'t> {
-    if bytes.is_empty() {
-        return Came::Part;
-    }
     let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut []);
     let head_length = match request.parse_with_uninit_headers(bytes, &mut headers) {
