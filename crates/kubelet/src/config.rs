@@ -1,6 +1,6 @@
 //! What the agent must be told. Everything that can be found out on the host is found out instead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +48,10 @@ pub struct Config {
     pub pod_mtu: Option<u32>,
     /// Where the network is told which pods end. `None`: nobody has to be told.
     pub drains: Option<mpsc::Sender<DrainRequest>>,
+    /// TCP ports of the node that no pod may take: without them nobody could reach it.
+    pub own_ports: BTreeSet<u16>,
+    /// Whether a program of the machine listens on a port of that protocol (`TCP`, `UDP`). `None`: nobody knows.
+    pub somebody_listens: Option<fn(&str, u16) -> bool>,
     /// Of the agent's other parts, to be shown at `/metrics`.
     pub figures: Figures,
     /// How often the node says that it lives.
@@ -89,6 +93,8 @@ impl Config {
             max_pods: 110,
             pod_mtu: None,
             drains: None,
+            own_ports: BTreeSet::new(),
+            somebody_listens: None,
             figures: Figures::default(),
             heartbeat: Duration::from_secs(10),
             pod_pids: None,

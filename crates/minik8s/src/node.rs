@@ -1,5 +1,6 @@
 //! This machine as a node, be it beside the control plane or alone; and taking it apart.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use clap::Args;
 use ipnet::Ipv4Net;
 use minik8s_auth::pki::LiveIdentity;
 use minik8s_kubelet::{Config, Serving};
-use minik8s_network::Known;
 use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
+use minik8s_network::{Known, Metrics};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -101,6 +102,8 @@ impl Node {
         let router = router::start(router_client, &self.router, &network, self.address, &self.data_dir);
         network.hosts = Some(router.names());
         config.figures.add(move || router.metrics());
+        let figures = network.metrics.clone();
+        config.figures.add(move || figures.page());
         let (drains, ending) = mpsc::channel(64);
         config.drains = Some(drains);
         let uplink = Kernel::default().uplink(network.node_ip).await;
@@ -120,7 +123,14 @@ impl Node {
         config.taints = self.description.taints.clone();
         config.capacity = self.description.capacity.clone();
         config.serving = Some(self.serving.clone());
+        config.own_ports = self.own_ports();
+        config.somebody_listens = Some(minik8s_network::somebody_listens);
         config
+    }
+
+    /// Without them nobody could reach the node or the cluster.
+    fn own_ports(&self) -> BTreeSet<u16> {
+        self.api_port.into_iter().chain([self.port]).collect()
     }
 
     fn network(&self, node: &Config, stop: CancellationToken) -> minik8s_network::Config {
@@ -142,10 +152,11 @@ impl Node {
             cluster_cidr: self.settings.cluster_cidr,
             backend: self.backend,
             dns: Some(dns),
-            own_ports: self.api_port.into_iter().chain([self.port]).collect(),
+            own_ports: self.own_ports(),
             hosts: None,
             known,
             memory,
+            metrics: Arc::new(Metrics::new(&self.settings.domain)),
             instance: node.instance(),
             stop,
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointSlice};
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
@@ -14,6 +15,8 @@ use crate::watches::{Objects, key};
 pub type Key = (String, String);
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// When what made a slice change happened.
+const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 #[derive(Debug, Default)]
 pub struct Backends {
@@ -26,6 +29,8 @@ pub struct Backends {
     /// Whether a pod that ends was among the changes.
     sees_end: bool,
     is_remembered: bool,
+    /// When the changes since somebody last asked were made necessary.
+    triggers: Vec<Timestamp>,
 }
 
 impl Backends {
@@ -74,6 +79,8 @@ impl Backends {
         match &event {
             Event::Apply(slice) | Event::Delete(slice) => {
                 let slice_key = key(slice);
+                let known = self.slices.get(&slice_key).and_then(trigger);
+                self.triggers.extend(trigger(slice).filter(|at| known != Some(*at)));
                 // It may have been of another Service before.
                 let before = self.slices.get(&slice_key).and_then(service_of);
                 for service in before.iter().chain(&service_of(slice)) {
@@ -124,6 +131,11 @@ impl Backends {
         std::mem::take(&mut self.sees_end)
     }
 
+    /// When what changed since the last call was made necessary, as far as slices tell.
+    pub fn take_triggers(&mut self) -> Vec<Timestamp> {
+        std::mem::take(&mut self.triggers)
+    }
+
     /// Whether any Service leads new connections to the pod.
     pub fn is_ready(&self, pod_uid: &str) -> bool {
         let all = self.slices.iter().flat_map(endpoints);
@@ -171,6 +183,10 @@ fn is_pod(endpoint: &Endpoint, uid: &str) -> bool {
     endpoint.target_ref.as_ref().and_then(|pod| pod.uid.as_deref()) == Some(uid)
 }
 
+fn trigger(slice: &EndpointSlice) -> Option<Timestamp> {
+    slice.metadata.annotations.as_ref()?.get(TRIGGER)?.parse().ok()
+}
+
 fn service_of(slice: &EndpointSlice) -> Option<Key> {
     let name = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?;
     Some((slice.metadata.namespace.clone().unwrap_or_default(), name.clone()))
@@ -192,6 +208,21 @@ mod tests {
 
     fn service(name: &str) -> Service {
         serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name}})).unwrap()
+    }
+
+    #[test]
+    fn what_made_slices_change_is_told_once() {
+        let mut backends = Backends::default();
+        let mut check = |at: &str, expected: usize| {
+            let mut slice = slice("a", "a");
+            slice.metadata.annotations = Some([(TRIGGER.to_owned(), at.to_owned())].into());
+            backends.take_slice(Event::Apply(slice));
+            assert_eq!(backends.take_triggers().len(), expected, "{at}");
+        };
+        check("2026-01-01T00:00:01Z", 1);
+        check("2026-01-01T00:00:01Z", 0);
+        check("2026-01-01T00:00:02.5Z", 1);
+        check("nonsense", 0);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use ipnet::Ipv4Net;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::Known;
 use crate::dns::Hosts;
 use crate::pod_network::Backend;
+use crate::{Known, Metrics};
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -31,6 +31,7 @@ pub struct Config {
     pub known: Arc<Known>,
     /// Is told what is known now, to be kept for the next run.
     pub memory: watch::Sender<Arc<Known>>,
+    pub metrics: Arc<Metrics>,
     /// Tells this agent's table from those of other agents on the host.
     pub instance: String,
     /// Ends [`run`](crate::run). The rules stay.

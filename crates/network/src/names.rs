@@ -31,8 +31,8 @@ impl Names {
         let upstreams = Upstreams::parse(&conf, dns.address.into());
         // The rules of a former run lead to the same port: names work before the API server answers.
         let port = preferred_port(&config.instance);
-        let bound =
-            Resolver::bind((config.node_ip, port), config.cluster_cidr, zone.clone(), upstreams).await;
+        let (at, pods, metrics) = ((config.node_ip, port), config.cluster_cidr, config.metrics.dns.clone());
+        let bound = Resolver::bind(at, pods, zone.clone(), upstreams, metrics).await;
         match bound.and_then(|resolver| Ok((resolver.port()?, resolver))) {
             Ok((port, resolver)) => {
                 let endpoint = SocketAddrV4::new(config.node_ip, port);

@@ -28,6 +28,16 @@ pub fn listened() -> BTreeSet<Port> {
     all.collect()
 }
 
+/// Whether a program of this machine listens on a port that others reach; the protocol is `TCP` or `UDP`.
+pub fn somebody_listens(protocol: &str, port: u16) -> bool {
+    let protocol = match protocol {
+        "TCP" => Protocol::Tcp,
+        "UDP" => Protocol::Udp,
+        _ => return false,
+    };
+    listened().contains(&(protocol, port))
+}
+
 /// Loopback is no node address: who listens only there loses nothing.
 fn parse(text: &str, state: &str) -> BTreeSet<u16> {
     let listener = |line: &str| {

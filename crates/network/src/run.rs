@@ -64,11 +64,17 @@ pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receive
         tokio::select! {
             () = config.stop.cancelled() => return,
             Some(event) = service_events.next() => match event {
-                Ok(event) => backends.take_service(event),
+                Ok(event) => {
+                    config.metrics.rules.service_seen(&event);
+                    backends.take_service(event);
+                }
                 Err(error) => lost_sight(&error),
             },
             Some(event) = slice_events.next() => match event {
-                Ok(event) => backends.take_slice(event),
+                Ok(event) => {
+                    config.metrics.rules.slice_seen(&event);
+                    backends.take_slice(event);
+                }
                 Err(error) => lost_sight(&error),
             },
             Some(pod) = ending.recv() => drains.add(pod),
@@ -82,7 +88,7 @@ pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receive
                 rules.note(changed);
                 // What is only remembered is older than rules that are there already.
                 if (backends.is_complete() || is_bare)
-                    && let Err(error) = rules.apply(&backends, names.as_ref()).await
+                    && let Err(error) = rules.apply(&mut backends, names.as_ref()).await
                 {
                     let message =
                         format!("Services do not work on this node: {}; it is tried again", chain(&error));

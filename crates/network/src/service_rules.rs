@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::jiff::Timestamp;
 use tracing::debug;
 
 use crate::Config;
 use crate::backends::{Backends, Key};
+use crate::metrics::{Extent, Metrics};
 use crate::names::Names;
 use crate::ports::{Port, keep_own, listened, node_ports};
 use crate::proxy::{
@@ -33,7 +35,11 @@ pub struct ServiceRules {
     own_ports: BTreeSet<u16>,
     /// Ports of the node by the Services that take them: looked at when they change.
     node_ports: BTreeMap<Key, BTreeSet<Port>>,
+    /// How many endpoints each Service has that has rules, and all together.
+    sizes: BTreeMap<Key, usize>,
+    endpoints: usize,
     reports: Arc<Reports>,
+    metrics: Arc<Metrics>,
 }
 
 impl ServiceRules {
@@ -49,7 +55,10 @@ impl ServiceRules {
             must_replace: false,
             own_ports: config.own_ports.clone(),
             node_ports: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            endpoints: 0,
             reports,
+            metrics: config.metrics.clone(),
         }
     }
 
@@ -62,19 +71,50 @@ impl ServiceRules {
         self.waiting.extend(changed);
     }
 
-    pub async fn apply(&mut self, backends: &Backends, names: Option<&Names>) -> Result<(), NftError> {
+    /// Makes the kernel's rules follow what was noted, and counts how that went.
+    pub async fn apply(&mut self, backends: &mut Backends, names: Option<&Names>) -> Result<(), NftError> {
+        let started = Instant::now();
+        let extent = if self.table.is_some() { Extent::Partial } else { Extent::Full };
+        self.plan(backends, names);
+        let applied = self.change().await;
+        match &applied {
+            Ok(()) => {
+                let (rules, now) = (&self.metrics.rules, Timestamp::now());
+                rules.synced(extent, started.elapsed(), now);
+                backends.take_triggers().into_iter().for_each(|since| rules.programmed(since, now));
+                rules.set_sizes(self.sizes.len(), self.endpoints);
+            }
+            Err(_) => self.metrics.rules.failed(),
+        }
+        applied
+    }
+
+    fn plan(&mut self, backends: &Backends, names: Option<&Names>) {
         for service in std::mem::take(&mut self.waiting) {
             let object = backends.service(&service);
             let mut routes = object.map(|object| plan_service(object, backends.slices(&service), &self.node));
             if let (Some(object), Some(routes)) = (object, &mut routes) {
                 self.check_ports(&service, object, routes);
             }
-            self.book.put(&service, routes.unwrap_or_default());
+            let routes = routes.unwrap_or_default();
+            self.note_size(&service, &routes);
+            self.book.put(&service, routes);
         }
         if let Some(names) = names {
             // Before all Services, by name.
             self.book.put(&(String::new(), String::new()), names.routes());
         }
+    }
+
+    fn note_size(&mut self, service: &Key, routes: &Routes) {
+        let before = match routes.frontends.is_empty() {
+            true => self.sizes.remove(service),
+            false => self.sizes.insert(service.clone(), routes.endpoints()),
+        };
+        self.endpoints = self.endpoints - before.unwrap_or_default() + routes.endpoints();
+    }
+
+    async fn change(&mut self) -> Result<(), NftError> {
         let changes = self.book.take_changes();
         let Some(mut table) = self.table.take() else { return self.load().await };
         if !changes.is_empty() {

@@ -3,90 +3,74 @@
 //! Hosts are those of the table, never those that clients make up, so that their number is bounded.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use minik8s_metrics::{Histogram, Text};
 use parking_lot::RwLock;
 
-/// Upper bounds in microseconds.
-const BUCKETS: [u64; 11] =
-    [500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 10_000_000];
+const BUCKETS: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0];
+const REQUESTS: &str = "minik8s_router_requests_total";
+const DURATION: &str = "minik8s_router_request_duration_seconds";
 
 #[derive(Debug, Default)]
 pub struct Metrics {
     hosts: RwLock<HashMap<Arc<str>, Arc<HostMetrics>>>,
 }
 
-#[derive(Debug, Default)]
-struct HostMetrics {
+/// Of one host.
+#[derive(Debug)]
+pub struct HostMetrics {
     codes: RwLock<BTreeMap<u16, AtomicU64>>,
-    buckets: [AtomicU64; BUCKETS.len()],
-    count: AtomicU64,
-    micros: AtomicU64,
+    took: Histogram,
+}
+
+impl Default for HostMetrics {
+    fn default() -> Self {
+        HostMetrics { codes: RwLock::default(), took: Histogram::new(&BUCKETS) }
+    }
 }
 
 impl Metrics {
     /// Of a request that no route matched, the host is empty.
     pub fn count(&self, host: &Arc<str>, code: u16, took: Duration) {
-        if let Some(known) = self.hosts.read().get(host) {
-            return known.count(code, took);
-        }
-        let known = self.hosts.write().entry(host.clone()).or_default().clone();
-        known.count(code, took);
+        self.of(host).count(code, took);
+    }
+
+    /// Where requests of a host are counted.
+    pub fn of(&self, host: &Arc<str>) -> Arc<HostMetrics> {
+        let known = self.hosts.read().get(host).cloned();
+        known.unwrap_or_else(|| self.hosts.write().entry(host.clone()).or_default().clone())
     }
 
     /// In Prometheus' text format.
     pub fn page(&self) -> String {
         let mut hosts: Vec<_> = self.hosts.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         hosts.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut page = String::new();
-        let (requests, duration) =
-            ("minik8s_router_requests_total", "minik8s_router_request_duration_seconds");
-        let _ = writeln!(page, "# HELP {requests} Requests by host of the routing table and code.");
-        let _ = writeln!(page, "# TYPE {requests} counter");
+        let mut text = Text::default();
+        text.metric(REQUESTS, "counter", "Requests by host of the routing table and code.");
         for (host, of_host) in &hosts {
             for (code, count) in of_host.codes.read().iter() {
-                let count = count.load(Ordering::Relaxed);
-                let _ = writeln!(page, "{requests}{{host=\"{host}\",code=\"{code}\"}} {count}");
+                let labels = [("host", &**host), ("code", &code.to_string())];
+                text.sample(REQUESTS, &labels, count.load(Ordering::Relaxed) as f64, None);
             }
         }
-        let _ = writeln!(page, "# HELP {duration} Time until the head of the answer.");
-        let _ = writeln!(page, "# TYPE {duration} histogram");
+        text.metric(DURATION, "histogram", "Time until the head of the answer.");
         for (host, of_host) in &hosts {
-            of_host.write_histogram(&mut page, duration, host);
+            of_host.took.write(&mut text, DURATION, &[("host", host)]);
         }
-        page
+        text.finish()
     }
 }
 
 impl HostMetrics {
-    fn count(&self, code: u16, took: Duration) {
+    pub fn count(&self, code: u16, took: Duration) {
         let known = self.codes.read().get(&code).map(|count| count.fetch_add(1, Ordering::Relaxed));
         if known.is_none() {
             self.codes.write().entry(code).or_default().fetch_add(1, Ordering::Relaxed);
         }
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        if let Some(bucket) = BUCKETS.iter().position(|&bound| micros <= bound) {
-            self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        }
-        self.micros.fetch_add(micros, Ordering::Relaxed);
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn write_histogram(&self, page: &mut String, name: &str, host: &str) {
-        let seconds = |micros: u64| Duration::from_micros(micros).as_secs_f64();
-        let mut sum = 0;
-        for (bound, bucket) in BUCKETS.iter().zip(&self.buckets) {
-            sum += bucket.load(Ordering::Relaxed);
-            let _ = writeln!(page, "{name}_bucket{{host=\"{host}\",le=\"{}\"}} {sum}", seconds(*bound));
-        }
-        let count = self.count.load(Ordering::Relaxed);
-        let total = seconds(self.micros.load(Ordering::Relaxed));
-        let _ = writeln!(page, "{name}_bucket{{host=\"{host}\",le=\"+Inf\"}} {count}");
-        let _ = writeln!(page, "{name}_sum{{host=\"{host}\"}} {total}");
-        let _ = writeln!(page, "{name}_count{{host=\"{host}\"}} {count}");
+        self.took.observe(took);
     }
 }
 

@@ -33,7 +33,7 @@ impl AddressRanges {
     }
 }
 
-/// The lowest addresses are left to those who ask for them by number.
+/// At least so many of the lowest addresses and ports are left to those who ask for them by number.
 const RESERVED: u32 = 16;
 const TRIES: usize = 32;
 
@@ -109,7 +109,7 @@ impl ServiceAddresses {
 
     async fn take_any_address(&self, registry: &Registry, request: &mut Request<'_>) -> Result<String> {
         let size = 1u32 << (32 - u32::from(self.ranges.services.prefix_len())).min(31);
-        let first = if size > 4 * RESERVED { RESERVED } else { 1 };
+        let first = reserved(size, 16, 256).max(1);
         let taken = |address: String| async move {
             let key = self.address_key(registry, &address)?;
             Ok::<bool, ApiError>(registry.store.get(&key).await?.is_some())
@@ -120,7 +120,7 @@ impl ServiceAddresses {
                 return self.take_address(registry, request, &address).await;
             }
         }
-        for n in 1..size - 1 {
+        for n in (first..size - 1).chain(1..first) {
             let address = self.ranges.nth(n).to_string();
             if !taken(address.clone()).await? {
                 return self.take_address(registry, request, &address).await;
@@ -237,8 +237,10 @@ impl ServiceAddresses {
         mine: &[u16],
     ) -> Result<u16> {
         let range = self.ranges.node_ports.clone();
-        let random = (0..TRIES).map(|_| rand::random_range(range.clone())).collect::<Vec<_>>();
-        for port in random.into_iter().chain(range) {
+        let first = *range.start() + u16::try_from(reserved(range.len() as u32, 32, 128)).unwrap_or_default();
+        let upper = first..=*range.end();
+        let random = (0..TRIES).map(|_| rand::random_range(upper.clone())).collect::<Vec<_>>();
+        for port in random.into_iter().chain(upper).chain(range) {
             if !mine.contains(&port) && registry.store.get(&port_key(port)).await?.is_none() {
                 return Ok(note_port(request, port));
             }
@@ -279,6 +281,11 @@ impl ServiceAddresses {
 }
 
 /// Without an index it is about the health check's port.
+/// How many of the lowest are given only when nothing else is left: a share, as upstream leaves it.
+fn reserved(size: u32, share: u32, most: u32) -> u32 {
+    if size > 4 * RESERVED { (size / share).clamp(RESERVED, most) } else { 0 }
+}
+
 fn refuse_port(request: &Request<'_>, i: Option<usize>, port: &Value, why: &str) -> ApiError {
     let spec = Path::new("spec");
     let path = match i {
@@ -315,4 +322,22 @@ fn node_ports(service: &Value) -> Vec<u16> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_to_those_who_ask() {
+        let check = |size: u32, share: u32, most: u32, expected: u32| {
+            assert_eq!(reserved(size, share, most), expected, "{size}");
+        };
+        // Addresses of a /12, a /24 and a /28; the default ports, and few.
+        check(1 << 20, 16, 256, 256);
+        check(256, 16, 256, 16);
+        check(16, 16, 256, 0);
+        check(2768, 32, 128, 86);
+        check(64, 32, 128, 0);
+    }
 }

@@ -8,6 +8,7 @@ mod conditions;
 mod container_status;
 mod exits;
 mod hook;
+mod host_ports;
 mod index;
 mod limits;
 mod manager;

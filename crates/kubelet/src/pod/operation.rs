@@ -90,6 +90,7 @@ impl Operation {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
         self.admit().await?;
+        self.check_host_ports()?;
         let done = self.prepare_volumes().await?;
         self.limit_pod()?;
         let config = self.sandbox_config(attempt);

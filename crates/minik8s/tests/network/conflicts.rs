@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use crate::place::socket;
-use crate::world::World;
+use crate::world::{World, pod};
 
 const OBJECTS: &str = r#"
 apiVersion: v1
@@ -56,7 +56,63 @@ pub fn what_cannot_work_says_so(world: &mut World) {
     assert!(message.starts_with("no pod has the labels app=nobody: connections are refused"), "{message}");
     world.kubectl(&["delete", "service/greedy", "service/bold", "service/second", "ingress/late"]);
     a_range_in_use(world);
+    a_node_in_the_range_of_pods(world);
     without_nft(world);
+}
+
+/// A pod or a Service wants a port of a node that a program has, or the node itself: the first get it, and the user is told;
+/// the node keeps its own.
+pub fn ports_of_nodes_that_are_taken(world: &mut World) {
+    let (node, address) = (world.node(2), world.lab.address(2));
+    let _programs = [9097, 30007].map(|port| node.inside(|| TcpListener::bind(("0.0.0.0", port)).unwrap()));
+    let wants = |name: &str, port: u16| {
+        let wanted = format!("containerPort: 8080, hostPort: {port}");
+        pod(name, "wants", "nodeName: node2").replace("containerPort: 8080", &wanted)
+    };
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: wants}, spec: {type: NodePort, selector: {app: web}, \
+                   ports: [{port: 80, targetPort: 8080, nodePort: 30007}]}}";
+    world.apply(&[&wants("wants-program", 9097), &wants("wants-node", 10250), service].join("\n---\n"));
+    let client = world.pod("client-1");
+    let message = event(world, "HostPortInUse", "wants-program");
+    assert!(message.starts_with("a program of node node2 listens on port 9097/TCP, too"), "{message}");
+    world.settles("the pod has the port", || client.ask(&address, 9097), |a| a.starts_with("wants-program "));
+    let message = event(world, "HostPortReserved", "wants-node");
+    assert!(message.starts_with("hostPort 10250/TCP is a port of node node2 itself"), "{message}");
+    assert_eq!(world.json(&["get", "pod", "wants-node"])["status"]["phase"], "Pending");
+    world.exec("client-2", &["true"]).expect("the node has its port");
+    let message = event(world, "PortInUse", "wants");
+    assert!(message.starts_with("a program of node node2 listens on port 30007/tcp, too"), "{message}");
+    world.settles("the Service has the port", || client.ask(&address, 30007), |a| a.starts_with("web-"));
+    world.kubectl(&["delete", "pod/wants-program", "pod/wants-node", "service/wants"]);
+}
+
+/// An agent does not run pods on a machine that would take them for neighbours.
+fn a_node_in_the_range_of_pods(world: &World) {
+    let range = world.json(&["get", "node", "node1"])["spec"]["podCIDR"].as_str().unwrap().to_owned();
+    let taken = format!("{}/32", range.replace(".0/24", ".200"));
+    let node = ["exec", "node2", "ip", "address"];
+    world.lab.run(&[&node[..], &["add", &taken, "dev", "eth0"]].concat());
+    world.lab.run(&["kill", "node2"]);
+    let before = world.lab.log("node2").len();
+    world.lab.run(&["start", "node2"]);
+    world.settles(
+        "the agent says why it ends",
+        || world.lab.log("node2").split_off(before),
+        |log| {
+            log.contains(&format!("overlaps the network {taken} of this machine's interface eth0"))
+                && log.contains("or start the cluster's servers with another --cluster-cidr")
+        },
+    );
+    world.until("it has ended", || {
+        world
+            .lab
+            .run(&["status"])
+            .lines()
+            .any(|line| line.starts_with("node2 ") && line.contains("minik8s=dead"))
+    });
+    world.lab.run(&[&node[..], &["delete", &taken, "dev", "eth0"]].concat());
+    world.lab.run(&["start", "node2"]);
+    world.both_ready();
 }
 
 /// A server does not start with addresses that the machine uses.

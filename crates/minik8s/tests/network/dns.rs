@@ -1,7 +1,7 @@
 //! DNS messages, as much as a test needs to ask and to read.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpStream};
 
 use crate::place::Place;
 
@@ -91,6 +91,9 @@ fn read(message: &[u8]) -> Answer {
         at = data + usize::from(number(message, fixed + 8));
         records.push(match kind {
             A => format!("A {}", Ipv4Addr::from(<[u8; 4]>::try_from(&message[data..data + 4]).unwrap())),
+            AAAA => {
+                format!("AAAA {}", Ipv6Addr::from(<[u8; 16]>::try_from(&message[data..data + 16]).unwrap()))
+            }
             CNAME => format!("CNAME {}", name_at(message, data).0),
             PTR => format!("PTR {}", name_at(message, data).0),
             SRV => format!("SRV {} {}", number(message, data + 4), name_at(message, data + 6).0),

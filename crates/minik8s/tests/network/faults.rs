@@ -6,7 +6,7 @@ use crate::dns::{A, Answer, over_udp, try_over_udp};
 use crate::load::Load;
 use crate::names;
 use crate::place::socket;
-use crate::world::{UDP, WEB, World};
+use crate::world::{UDP, WEB, World, pod};
 
 /// kill -9 under load and a new start: no request fails, and the kernel's rules are not even touched.
 pub fn killed_agents(world: &mut World) {
@@ -14,6 +14,10 @@ pub fn killed_agents(world: &mut World) {
     let (client, outside) = (world.pod("client-2"), world.outside());
     let at_node = socket(&world.lab.address(2), world.node_port("web"));
     let before = rules(world, "node2");
+    // Somebody else's table is nobody's business.
+    world.lab.run(&["exec", "node2", "nft", "add table ip somebody; add chain ip somebody own { counter; }"]);
+    let others = || world.lab.run(&["exec", "node2", "nft", "-a", "list", "table", "ip", "somebody"]);
+    let theirs = others();
     let last = client.ask(&turns, 80);
     let load = Load::start(&[
         (client.clone(), socket(&web, 80)),
@@ -34,6 +38,8 @@ pub fn killed_agents(world: &mut World) {
     eprintln!("both agents killed and started: {} of {requests} requests failed", failed.len());
     assert!(failed.is_empty(), "{} of {requests}: {failed:#?}", failed.len());
     assert_eq!(rules(world, "node2"), before, "chains were made anew");
+    assert_eq!(others(), theirs);
+    world.lab.run(&["exec", "node2", "nft", "delete", "table", "ip", "somebody"]);
     assert_ne!(client.ask(&turns, 80), last, "turns go on where they were");
 }
 
@@ -72,6 +78,26 @@ pub fn nobody_answers(world: &mut World) {
     check();
     world.lab.run(&["start", "node1"]);
     world.both_ready();
+}
+
+/// A node whose agent is dead does not say which rules it has: a pod elsewhere ends all the same.
+pub fn a_dead_agent_is_not_waited_for(world: &mut World) {
+    const GRACE: u64 = 5;
+    let leaving = pod("leaving", "leaving", "nodeName: node1")
+        .replace("terminationGracePeriodSeconds: 0", &format!("terminationGracePeriodSeconds: {GRACE}"));
+    world.apply(&format!(
+        "{leaving}---\napiVersion: v1\nkind: Service\nmetadata: {{name: leaving}}\nspec: {{selector: {{app: leaving}}, ports: [{{port: 80, targetPort: 8080}}]}}\n"
+    ));
+    let (client, address) = (world.pod("client-1"), world.cluster_ip("leaving"));
+    world.settles("the pod", || client.ask(&address, 80), |answer| answer.starts_with("leaving "));
+    world.lab.run(&["kill", "node2"]);
+    world.kubectl(&["delete", "pod", "leaving", "--wait=false"]);
+    let took = world.until("the pod is gone", || world.try_kubectl(&["get", "pod", "leaving"]).is_err());
+    world.lab.run(&["start", "node2"]);
+    world.both_ready();
+    eprintln!("a pod that ends in {GRACE} s, beside a dead agent: gone after {took:?}");
+    assert!(took < Duration::from_secs(GRACE + 20), "{took:?}");
+    world.kubectl(&["delete", "service", "leaving"]);
 }
 
 /// What changed while the cable was out is there seconds after it is in again.

@@ -54,6 +54,15 @@ fn figures_and_log(world: &World) {
             "minik8s_router_requests_total{host=\"*.site.test\",code=\"200\"} ",
             "minik8s_router_request_duration_seconds_count{host=\"shop.test\"} ",
             "kubelet_running_pods ",
+            // The node's resolver and its rules, as users of CoreDNS and kube-proxy know them.
+            "coredns_dns_requests_total{server=\"dns://:53\",zone=\"cluster.local.\",proto=\"udp\",family=\"1\",type=\"A\"} ",
+            "coredns_dns_responses_total{server=\"dns://:53\",zone=\"cluster.local.\",rcode=\"NOERROR\"} ",
+            "coredns_dns_request_duration_seconds_count{server=\"dns://:53\",zone=\"cluster.local.\"} ",
+            "kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"} ",
+            "kubeproxy_network_programming_duration_seconds_count{ip_family=\"IPv4\"} ",
+            "kubeproxy_sync_proxy_rules_endpoint_changes_total{ip_family=\"IPv4\"} ",
+            "minik8s_proxy_services ",
+            "minik8s_proxy_endpoints ",
         ] {
             let line = page.lines().find(|line| line.starts_with(sample));
             let value = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());

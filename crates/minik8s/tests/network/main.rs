@@ -16,6 +16,7 @@ mod forwarding;
 mod lab;
 mod load;
 mod names;
+mod peers;
 mod place;
 mod pods;
 mod service_types;
@@ -33,6 +34,7 @@ type Chapter = fn(&mut World);
 const CHAPTERS: &[(&str, Chapter)] = &[
     ("pods_reach_pods", pods::pods_reach_pods),
     ("addresses_stay", pods::addresses_stay),
+    ("nodes_come_and_go", peers::nodes_come_and_go),
     ("everybody_reaches_a_service", services::everybody_reaches_a_service),
     ("nobody_there_is_refused_at_once", services::nobody_there_is_refused_at_once),
     ("policies_keep_traffic_on_the_node", services::policies_keep_traffic_on_the_node),
@@ -50,10 +52,13 @@ const CHAPTERS: &[(&str, Chapter)] = &[
     ("names", names::names),
     ("hosts_and_paths", forwarding::hosts_and_paths),
     ("what_cannot_work_says_so", conflicts::what_cannot_work_says_so),
+    ("ports_of_nodes_that_are_taken", conflicts::ports_of_nodes_that_are_taken),
     ("rolling_update", updates::rolling_update),
     ("killed_agents", faults::killed_agents),
     ("nobody_answers", faults::nobody_answers),
     ("a_cut_node", faults::a_cut_node),
+    ("a_dead_agent_is_not_waited_for", faults::a_dead_agent_is_not_waited_for),
+    ("a_node_on_another_link", peers::a_node_on_another_link),
     ("pods_reach_pods_through_a_tunnel", pods::pods_reach_pods_through_a_tunnel),
 ];
 

@@ -9,7 +9,8 @@ use crate::world::{World, pod};
 
 const MANY: u8 = 60;
 
-/// A headless Service with a pod that has a name, one with more endpoints than fit into a datagram, and an alias.
+/// A headless Service with a pod that has a name, one with more endpoints than fit into a datagram, one with endpoints
+/// that have IPv6 addresses alone, and an alias.
 fn objects() -> String {
     let named = pod("named", "named", "nodeName: node2\n  hostname: first\n  subdomain: headless");
     let many: Vec<String> = (1..=MANY).map(|n| format!("{{addresses: [198.51.100.{n}]}}")).collect();
@@ -36,6 +37,18 @@ metadata: {{name: many-1, labels: {{kubernetes.io/service-name: many}}}}
 addressType: IPv4
 ports: [{{port: 80}}]
 endpoints: [{}]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: six}}
+spec: {{clusterIP: None, ports: [{{name: http, port: 80}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: six-1, labels: {{kubernetes.io/service-name: six}}}}
+addressType: IPv6
+ports: [{{name: http, port: 80}}]
+endpoints: [{{addresses: ['fd00::61'], hostname: other}}, {{addresses: ['fd00::62']}}]
 ",
         many.join(", ")
     )
@@ -65,6 +78,11 @@ pub fn names(world: &mut World) {
             "the pod's name",
             || format!("{:?}", over_udp(&client, server, first, A).records),
             |records| records.contains(&named),
+        );
+        world.settles(
+            "the last of the objects",
+            || format!("{:?}", over_udp(&client, server, "six.default.svc.cluster.local", AAAA).records),
+            |records| records.contains("fd00::61"),
         );
         names_of_the_cluster(world, &client, server, &named);
         others_names(&client, server);
@@ -117,6 +135,18 @@ fn names_of_the_cluster(world: &World, client: &Place, server: SocketAddrV4, nam
         // The name is there, but has no such record; there is no such name.
         (below("web"), AAAA, Answer::is(0, &[])),
         (below("nothing"), A, Answer::is(3, &[])),
+        (below("nothing"), AAAA, Answer::is(3, &[])),
+        (below("six"), AAAA, Answer::is(0, &["AAAA fd00::61", "AAAA fd00::62"])),
+        (below("six"), A, Answer::is(0, &[])),
+        (below("other.six"), AAAA, Answer::is(0, &["AAAA fd00::61"])),
+        (
+            below("_http._tcp.six"),
+            SRV,
+            Answer::is(
+                0,
+                &[&format!("SRV 80 {}", below("other.six")), &format!("SRV 80 {}", below("fd00--62.six"))],
+            ),
+        ),
         ("svc.cluster.local".to_owned(), A, Answer::is(0, &[])),
     ] {
         assert_eq!(over_udp(client, server, &name, kind), expected, "{} asks for {name}", client.name);

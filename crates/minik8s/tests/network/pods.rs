@@ -25,7 +25,7 @@ pub fn pods_reach_pods(world: &mut World) {
 }
 
 /// Pods reach pods by their own addresses, with packets as large as they may be; nodes reach pods.
-fn everybody_reaches(world: &World) {
+pub fn everybody_reaches(world: &World) {
     let pods = ["web-1", "web-2", "client-1", "client-2"].map(|name| world.pod(name));
     let _servers = [pods[0].serve_udp(UDP), pods[1].serve_udp(UDP)];
     for to in &pods[..2] {

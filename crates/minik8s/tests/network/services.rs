@@ -1,9 +1,11 @@
 //! Services of every kind, from everywhere.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::place::Place;
+use crate::place::{Place, socket};
 use crate::world::{UDP, World, container, pod};
 
 const SERVICES: &str = r#"
@@ -195,11 +197,13 @@ fn terminating(world: &World, client: &Place) {
         text.replace("terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 60")
     };
     world.apply(&format!(
-        "{}---\napiVersion: v1\nkind: Service\nmetadata: {{name: stay}}\nspec: {{selector: {{app: stay}}, ports: [{{port: 80, targetPort: 8080}}]}}\n",
+        "{}---\napiVersion: v1\nkind: Service\nmetadata: {{name: stay}}\nspec: {{selector: {{app: stay}}, \
+         ports: [{{name: http, port: 80, targetPort: 8080}}, {{name: echo, port: 82, targetPort: 8082}}]}}\n",
         deaf("stay-1")
     ));
     let stay = world.cluster_ip("stay");
     world.settles("the first pod", || client.ask(&stay, 80), |answer| answer.starts_with("stay-1 "));
+    let mut open = Conversation::start(&world.pod("stay-1"), client, socket(&stay, 82));
     world.kubectl(&["delete", "pod", "stay-1", "--wait=false"]);
     world.until("its endpoint terminates", || {
         let slices =
@@ -216,6 +220,34 @@ fn terminating(world: &World, client: &Place) {
     world.settles("the second pod", || client.ask(&stay, 80), |answer| answer.starts_with("stay-2 "));
     let answers = client.ask_often(&stay, 80, 12);
     assert_eq!(names(&answers), ["stay-2"].into(), "{answers:?}");
+    // A connection that was open goes on.
+    open.says("still there");
     assert!(world.kubectl(&["get", "pod", "stay-1"]).contains("Terminating"));
     world.kubectl(&["delete", "pod", "stay-1", "stay-2", "--force", "--grace-period=0"]);
+}
+
+/// A connection to a server that repeats what it hears.
+struct Conversation(TcpStream);
+
+impl Conversation {
+    /// The server listens in the pod, at the port that the Service leads to.
+    fn start(pod: &Place, client: &Place, service: SocketAddrV4) -> Conversation {
+        let listener = pod.inside(|| TcpListener::bind("0.0.0.0:8082").unwrap());
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept()?;
+            std::io::copy(&mut stream.try_clone()?, &mut &stream)
+        });
+        let mut conversation = Conversation(client.inside(|| TcpStream::connect(service).unwrap()));
+        conversation.says("hello");
+        conversation
+    }
+
+    #[track_caller]
+    fn says(&mut self, text: &str) {
+        self.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        self.0.write_all(text.as_bytes()).unwrap();
+        let mut heard = vec![0; text.len()];
+        self.0.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, text.as_bytes());
+    }
 }

@@ -184,6 +184,8 @@ pub async fn pages_for_prometheus(space: Space) {
             "kube_pod_status_phase{namespace=\"pages-for-prometheus\",pod=\"some\"",
         ),
         (format!("{node}/metrics"), "kubelet_running_pods"),
+        (format!("{node}/metrics"), "coredns_dns_request_duration_seconds_bucket{"),
+        (format!("{node}/metrics"), "kubeproxy_sync_proxy_rules_duration_seconds_bucket{"),
         (format!("{node}/metrics/resource"), "node_cpu_usage_seconds_total"),
         (format!("{node}/metrics/cadvisor"), "container_network_receive_bytes_total{"),
         (format!("{node}/metrics/node"), "node_memory_MemAvailable_bytes"),

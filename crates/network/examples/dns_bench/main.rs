@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use minik8s_network::dns::{Data, Record, Resolver, Upstreams, Zone, question};
+use minik8s_network::metrics::DnsMetrics;
 use parking_lot::RwLock;
 use process::{Process, free_port, is_installed, median, verdict};
 
@@ -81,7 +82,8 @@ fn resolver(port: u16) -> Result<()> {
     let zone = Arc::new(RwLock::new(zone));
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let pods = "127.0.0.0/8".parse()?;
-        let bound = Resolver::bind((Ipv4Addr::LOCALHOST, port), pods, zone, Upstreams::default()).await?;
+        let (at, metrics) = ((Ipv4Addr::LOCALHOST, port), Arc::new(DnsMetrics::new(DOMAIN)));
+        let bound = Resolver::bind(at, pods, zone, Upstreams::default(), metrics).await?;
         ensure!(bound.port()? == port, "port {port} is taken");
         bound.serve().await;
         Ok(())

@@ -39,8 +39,8 @@ impl Upstreams {
         }
     }
 
-    /// The first answer of a server; `None` if none answers.
-    pub async fn ask(&self, question: &[u8], udp: bool) -> Option<Vec<u8>> {
+    /// The first answer, and whose it is; `None` if nobody answers.
+    pub async fn ask(&self, question: &[u8], udp: bool) -> Option<(SocketAddr, Vec<u8>)> {
         for &server in &self.servers {
             let answer = if udp {
                 timeout(PATIENCE, ask_udp(server, question)).await
@@ -48,7 +48,7 @@ impl Upstreams {
                 timeout(PATIENCE, ask_tcp(server, question)).await
             };
             if let Ok(Ok(answer)) = answer {
-                return Some(answer);
+                return Some((server, answer));
             }
         }
         None

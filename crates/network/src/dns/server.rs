@@ -19,6 +19,7 @@ use tracing::debug;
 
 use super::search::further_names;
 use super::{Answer, Cache, Data, Query, Record, Reply, Status, Upstreams, Zone, parse, question};
+use crate::metrics::{DnsMetrics, Exchange};
 
 /// Questions to others, and TCP connections, at one time. More wait, and their clients ask again.
 const MOST_AT_ONCE: usize = 512;
@@ -38,6 +39,7 @@ struct Shared {
     zone: Arc<RwLock<Zone>>,
     upstreams: Upstreams,
     cache: Cache,
+    metrics: Arc<DnsMetrics>,
     next_id: AtomicU16,
     pods: Ipv4Net,
     node: Ipv4Addr,
@@ -51,6 +53,7 @@ impl Resolver {
         pods: Ipv4Net,
         zone: Arc<RwLock<Zone>>,
         upstreams: Upstreams,
+        metrics: Arc<DnsMetrics>,
     ) -> io::Result<Self> {
         let mut tries = 0;
         let (udp, tcp) = loop {
@@ -71,7 +74,7 @@ impl Resolver {
         };
         let at_once = Arc::new(Semaphore::new(MOST_AT_ONCE));
         let (cache, next_id) = (Cache::default(), AtomicU16::new(1));
-        let shared = Shared { zone, upstreams, cache, next_id, pods, node, at_once };
+        let shared = Shared { zone, upstreams, cache, metrics, next_id, pods, node, at_once };
         Ok(Resolver { udp, tcp, shared: Arc::new(shared) })
     }
 
@@ -93,16 +96,17 @@ async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
         if !shared.may_ask(peer) {
             continue;
         }
+        let came = Instant::now();
         let message = &buffer[..length];
         let Some(query) = parse(message) else { continue };
-        if let Some(reply) = shared.own_answer(&query) {
-            let _ = socket.send_to(&query.encode(&reply, true), peer).await;
+        if let Some(answer) = shared.answer_at_once(&query, true, came) {
+            let _ = socket.send_to(&answer, peer).await;
             continue;
         }
         let Ok(permit) = shared.at_once.clone().acquire_owned().await else { return };
         let (socket, shared, message) = (socket.clone(), shared.clone(), message.to_vec());
         tokio::spawn(async move {
-            let _ = socket.send_to(&shared.answer(&query, &message, true).await, peer).await;
+            let _ = socket.send_to(&shared.answer_later(&query, &message, true, came).await, peer).await;
             drop(permit);
         });
     }
@@ -136,8 +140,12 @@ async fn serve_stream(mut stream: TcpStream, shared: &Shared) -> io::Result<()> 
         let length = timeout(TCP_PATIENCE, stream.read_u16()).await??;
         let mut message = vec![0; usize::from(length)];
         timeout(TCP_PATIENCE, stream.read_exact(&mut message)).await??;
+        let came = Instant::now();
         let Some(query) = parse(&message) else { return Ok(()) };
-        let answer = shared.answer(&query, &message, false).await;
+        let answer = match shared.answer_at_once(&query, false, came) {
+            Some(answer) => answer,
+            None => shared.answer_later(&query, &message, false, came).await,
+        };
         let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
         timeout(TCP_PATIENCE, stream.write_all(&[&length.to_be_bytes()[..], &answer].concat())).await??;
     }
@@ -175,15 +183,26 @@ impl Shared {
         Some(Reply { status, records, authority })
     }
 
-    async fn answer(&self, query: &Query, message: &[u8], udp: bool) -> Vec<u8> {
-        if let Some(reply) = self.own_answer(query) {
-            return query.encode(&reply, udp);
-        }
-        if !self.zone.read().owns(&query.name) {
-            let answer = self.ask_others(message, udp).await;
-            return answer.unwrap_or_else(|| query.encode(&FAILURE, udp));
-        }
-        query.encode(&self.search(query).await, udp)
+    fn answer_at_once(&self, query: &Query, udp: bool, came: Instant) -> Option<Vec<u8>> {
+        let answer = query.encode(&self.own_answer(query)?, udp);
+        self.count(query, &answer, (true, udp), came);
+        Some(answer)
+    }
+
+    /// With the help of others.
+    async fn answer_later(&self, query: &Query, message: &[u8], udp: bool, came: Instant) -> Vec<u8> {
+        let is_own = self.zone.read().owns(&query.name);
+        let answer = match is_own {
+            true => query.encode(&self.search(query).await, udp),
+            false => self.ask_others(message, udp).await.unwrap_or_else(|| query.encode(&FAILURE, udp)),
+        };
+        self.count(query, &answer, (is_own, udp), came);
+        answer
+    }
+
+    fn count(&self, query: &Query, answer: &[u8], (is_own, udp): (bool, bool), came: Instant) {
+        let (code, took) = (code(answer), came.elapsed());
+        self.metrics.count(Exchange { is_own, udp, kind: query.kind, code, took });
     }
 
     /// For names of ours whose answer depends on others.
@@ -239,12 +258,21 @@ impl Shared {
 
     async fn ask_others(&self, question: &[u8], udp: bool) -> Option<Vec<u8>> {
         if let Some(kept) = self.cache.get(question, udp, Instant::now()) {
+            self.metrics.hit(code(&kept));
             return Some(kept);
         }
-        let answer = self.upstreams.ask(question, udp).await?;
+        self.metrics.miss();
+        let began = Instant::now();
+        let (server, answer) = self.upstreams.ask(question, udp).await?;
+        self.metrics.forwarded(server, code(&answer), began.elapsed());
         self.cache.put(question, udp, &answer, Instant::now());
         Some(answer)
     }
+}
+
+/// How a message answers: the last four bits of its flags.
+fn code(message: &[u8]) -> u8 {
+    message.get(3).map_or(0, |flags| flags & 15)
 }
 
 enum Step {

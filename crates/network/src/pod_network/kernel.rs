@@ -24,6 +24,11 @@ pub enum KernelError {
     Refused { command: String, message: String },
     #[error("cannot understand what `{command}` says")]
     Unclear { command: String, source: serde_json::Error },
+    #[error(
+        "this kernel has no VXLAN ({0}): load it with `modprobe vxlan`, or use --network-backend host-gw where all nodes \
+         share a link"
+    )]
+    NoVxlan(String),
     #[error("no interface has the node's address {0}: give the node an address of this machine")]
     NoUplink(Ipv4Addr),
 }
@@ -121,7 +126,7 @@ impl Kernel {
     }
 
     pub async fn apply(&self, changes: &Changes) -> Result<(), KernelError> {
-        self.batch("ip", &changes.device).await?;
+        self.batch("ip", &changes.device).await.map_err(KernelError::about_tunnel)?;
         self.batch("bridge", &changes.forwarding).await?;
         self.batch("ip", &changes.routes).await
     }
@@ -196,6 +201,20 @@ impl Kernel {
     }
 }
 
+impl KernelError {
+    /// Of the commands that make the tunnel.
+    fn about_tunnel(self) -> Self {
+        match self {
+            KernelError::Refused { message, .. }
+                if ["Unknown device type", "not supported"].iter().any(|text| message.contains(text)) =>
+            {
+                KernelError::NoVxlan(message)
+            }
+            other => other,
+        }
+    }
+}
+
 impl Interface {
     /// A cable that is not plugged in, a bridge without ports.
     pub(super) fn is_idle(&self) -> bool {
@@ -221,5 +240,23 @@ impl Interface {
             mtu: self.mtu,
             address: self.networks().next().map_or(none, |network| network.addr()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_tunnels() {
+        let check = |message: &str, expected: &str| {
+            let refused =
+                KernelError::Refused { command: "ip link add".to_owned(), message: message.to_owned() };
+            let text = refused.about_tunnel().to_string();
+            assert!(text.contains(expected), "{text}");
+        };
+        check("Error: Unknown device type.", "(Error: Unknown device type.): load it with `modprobe vxlan`");
+        check("RTNETLINK answers: Operation not supported", "or use --network-backend host-gw");
+        check("RTNETLINK answers: File exists", "`ip link add` failed: RTNETLINK answers: File exists");
     }
 }

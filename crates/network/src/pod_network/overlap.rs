@@ -12,11 +12,17 @@ pub enum Overlap {
          choose another range with {flag}, e.g. {flag} {example}"
     )]
     Taken { flag: &'static str, range: Ipv4Net, network: Ipv4Net, device: String, example: &'static str },
+    #[error(
+        "the cluster's pods have addresses in {range}, which overlaps the network {network} of this machine's interface \
+         {device}: give the interface an address elsewhere, or start the cluster's servers with another --cluster-cidr"
+    )]
+    Joining { range: Ipv4Net, network: Ipv4Net, device: String },
     #[error(transparent)]
     Kernel(#[from] KernelError),
 }
 
-/// `own_bridge` and the tunnel of `instance` carry these ranges rightly.
+/// `own_bridge` and the tunnel of `instance` carry these ranges rightly. Who joins a cluster has no say in its ranges, and
+/// knows those of pods alone.
 pub async fn check_ranges(
     cluster: Ipv4Net,
     services: Option<Ipv4Net>,
@@ -42,6 +48,9 @@ fn clash(cluster: Ipv4Net, services: Option<Ipv4Net>, networks: &[(String, Ipv4N
     ranges.into_iter().find_map(|(flag, range, examples)| {
         let range = range?;
         let (device, network) = networks.iter().find(|(_, network)| overlap(network, &range))?;
+        if services.is_none() {
+            return Some(Overlap::Joining { range, network: *network, device: device.clone() });
+        }
         let free = |example: &&str| {
             let example = example.parse::<Ipv4Net>();
             example.is_ok_and(|example| {
@@ -88,5 +97,8 @@ mod tests {
             "--cluster-cidr 10.244.0.0/16 overlaps the network 10.0.0.0/8 of this machine's interface eth0: \
              choose another range with --cluster-cidr, e.g. --cluster-cidr 172.30.0.0/16",
         );
+        let networks = [("eth0".to_owned(), "10.244.7.0/24".parse().unwrap())];
+        let found = clash("10.244.0.0/16".parse().unwrap(), None, &networks).unwrap().to_string();
+        assert!(found.contains("interface eth0: give the interface an address elsewhere"), "{found}");
     }
 }

@@ -96,8 +96,9 @@ impl ListedMap {
             if keep {
                 let elements = elements.trim_end().trim_end_matches('}').split(',').map(str::trim);
                 let is_range = map.header.contains("flags interval");
+                let protocol_at = protocol_at(&map.header);
                 let elements = elements.filter(|element| !element.is_empty());
-                map.elements.extend(elements.map(|text| element(text, is_range)));
+                map.elements.extend(elements.map(|text| element(text, is_range, protocol_at)));
             }
             inside = !last;
         }
@@ -105,12 +106,32 @@ impl ListedMap {
     }
 }
 
-/// Ranges of one address are printed as the address; we write all of them as ranges.
-fn element(text: &str, is_range: bool) -> (String, String) {
+/// Which part of a map's keys is a protocol.
+fn protocol_at(header: &str) -> Option<usize> {
+    let types = header.strip_prefix("type ")?;
+    let keys = types.split([':', ';']).next().unwrap_or_default();
+    keys.split('.').position(|part| part.trim() == "inet_proto")
+}
+
+/// Ranges of one address are printed as the address; we write all of them as ranges. Protocols are listed by number and
+/// written by name.
+fn element(text: &str, is_range: bool, protocol_at: Option<usize>) -> (String, String) {
     let (key, value) = text.split_once(" : ").unwrap_or((text, ""));
-    let key = key.trim();
-    let key = if is_range && !key.contains('/') { format!("{key}/32") } else { key.to_owned() };
-    (key, value.trim().to_owned())
+    let mut named = String::with_capacity(key.len() + 3);
+    for (index, part) in key.trim().split(" . ").enumerate() {
+        if index > 0 {
+            named.push_str(" . ");
+        }
+        named.push_str(match part {
+            "6" if protocol_at == Some(index) => "tcp",
+            "17" if protocol_at == Some(index) => "udp",
+            part => part,
+        });
+    }
+    if is_range && !named.contains('/') {
+        named.push_str("/32");
+    }
+    (named, value.trim().to_owned())
 }
 
 fn header(map: &Map) -> String {
@@ -122,7 +143,8 @@ fn header(map: &Map) -> String {
 }
 
 /// What we write, and how nft prints it.
-const PRINTED_OTHERWISE: [(&str, &str); 5] = [
+const PRINTED_OTHERWISE: [(&str, &str); 6] = [
+    ("meta l4proto { tcp, udp }", "meta l4proto { 6, 17 }"),
     ("& 0xfffe0000 != 0x4d380000", "!= 0x4d380000/15"),
     ("& 0xffff0000 == 0x4d380000", "0x4d380000/16"),
     ("& 0xffff0000 == 0x4d390000", "0x4d390000/16"),
@@ -282,6 +304,21 @@ mod tests {
             change.to_string(),
             "delete element ip minik8s-test services {\n  10.96.0.9 . udp . 53,\n}\ndelete map ip minik8s-test old\n"
         );
+    }
+
+    #[test]
+    fn protocols_by_number() {
+        let check = |header: &str, text: &str, expected: &str| {
+            assert_eq!(element(text, false, protocol_at(header)).0, expected, "{header} {text}");
+        };
+        check(
+            "type ipv4_addr . inet_proto . inet_service : verdict; ",
+            "10.0.0.1 . 6 . 6 : accept",
+            "10.0.0.1 . tcp . 6",
+        );
+        check("type inet_proto . inet_service : verdict; ", "17 . 17 : accept", "udp . 17");
+        check("type inet_proto . inet_service : verdict; ", "tcp . 80 : accept", "tcp . 80");
+        check("type ipv4_addr . ipv4_addr; ", "10.0.0.1 . 10.0.0.1", "10.0.0.1 . 10.0.0.1");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Hands text to `nft`, and says what it did not like about it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::process::Stdio;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -26,20 +28,26 @@ pub struct Nft;
 impl Nft {
     /// Applies all of the text or nothing.
     pub async fn apply(&self, text: &str) -> Result<(), NftError> {
-        self.run(&["-f", "-"], text).await.map(drop)
+        self.run(&["-f", "-"], text, Stdio::null()).await
     }
 
     /// What the table has now; nothing if there is no such table.
     pub async fn list(&self, table: &str) -> Result<Listing, NftError> {
         // Listing a table that is not there would fail: it is made, as it is before any rule.
         self.apply(&format!("table ip {table}\n")).await?;
-        let text = self.run(&["list", "table", "ip", table], "").await?;
-        Ok(Listing::parse(&String::from_utf8_lossy(&text)))
+        // nft writes word by word: into a pipe, each would wake this process. And it looks up every protocol's name in
+        // a file unless it is told not to.
+        let mut file = memory().map_err(NftError::Broken)?;
+        let output = file.try_clone().map_err(NftError::Broken)?;
+        self.run(&["-p", "list", "table", "ip", table], "", output.into()).await?;
+        let mut text = String::new();
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).map_err(NftError::Broken)?;
+        Ok(Listing::parse(&text))
     }
 
-    async fn run(&self, arguments: &[&str], text: &str) -> Result<Vec<u8>, NftError> {
+    async fn run(&self, arguments: &[&str], text: &str, output: Stdio) -> Result<(), NftError> {
         let mut command = Command::new("nft");
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(output).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => NftError::Missing(error),
             _ => NftError::Broken(error),
@@ -53,7 +61,7 @@ impl Nft {
         let ((), output) = tokio::join!(write, child.wait_with_output());
         let output = output.map_err(NftError::Broken)?;
         if output.status.success() {
-            return Ok(output.stdout);
+            return Ok(());
         }
         Err(refusal(text, &String::from_utf8_lossy(&output.stderr)))
     }
@@ -61,6 +69,11 @@ impl Nft {
     pub async fn delete_table(&self, table: &str) -> Result<(), NftError> {
         self.apply(&format!("table ip {table}\ndelete table ip {table}\n")).await
     }
+}
+
+/// A file that no directory has.
+fn memory() -> io::Result<File> {
+    Ok(memfd_create("rules", MFdFlags::MFD_CLOEXEC)?.into())
 }
 
 /// nft says `/dev/stdin:LINE:COLUMNS: Error: MESSAGE`, and may say more about other lines.

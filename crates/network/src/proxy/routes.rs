@@ -62,6 +62,14 @@ pub struct RouteChanges {
     pub new_own_endpoints: BTreeSet<Ipv4Addr>,
 }
 
+impl Routes {
+    /// How many endpoints there are behind all frontends.
+    pub fn endpoints(&self) -> usize {
+        let balances = self.frontends.values().flat_map(Route::balances);
+        balances.flat_map(|balance| &balance.endpoints).collect::<BTreeSet<_>>().len()
+    }
+}
+
 impl RouteChanges {
     pub fn is_empty(&self) -> bool {
         *self == RouteChanges::default()

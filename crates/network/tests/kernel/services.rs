@@ -111,7 +111,7 @@ fn how_endpoints_are_picked() {
 
 /// What an agent that starts finds, and what it would change.
 fn change_from_what_is_there(lab: &Lab, wanted: &Ruleset) -> Change {
-    let listing = lab.run("node", &["nft", "list", "table", "ip", "minik8s-test"]);
+    let listing = lab.run("node", &["nft", "-p", "list", "table", "ip", "minik8s-test"]);
     let found = Listing::parse(&listing).into_ruleset(wanted).expect("maps of our types");
     diff(&found, wanted).expect("maps of our types")
 }

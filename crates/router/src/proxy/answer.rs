@@ -14,16 +14,22 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    pub const CONTENT_TYPE: &'static str = "text/plain; charset=utf-8";
+
     pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Refusal { status, text: text.into() }
     }
 
-    pub fn into_response(self) -> Response<Body> {
+    /// What the client reads.
+    pub fn sentence(&self) -> String {
         let reason = self.status.canonical_reason().unwrap_or_default();
-        let text = format!("{} {reason}: {}\n", self.status.as_u16(), self.text);
-        let mut response = Response::new(Body::Own(Some(Bytes::from(text))));
+        format!("{} {reason}: {}\n", self.status.as_u16(), self.text)
+    }
+
+    pub fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::Own(Some(Bytes::from(self.sentence()))));
         *response.status_mut() = self.status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Refusal::CONTENT_TYPE));
         response
     }
 }

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::body::RequestBody;
-use super::pool::Pool;
+use super::pool::{Kept, Pool};
 
 /// The request comes back where the backend cannot have seen it.
 #[derive(Debug, Error)]
@@ -27,6 +27,12 @@ pub(super) enum ExchangeError {
     NotSent(Box<Request<RequestBody>>),
     #[error(transparent)]
     Broken(hyper::Error),
+    #[error("the connection was closed before the request was sent")]
+    Unsent(#[source] io::Error),
+    #[error("the connection was closed before anything came")]
+    Lost(#[source] io::Error),
+    #[error("its answer makes no sense: {0}")]
+    Unclear(&'static str),
     #[error("no answer in time")]
     TimedOut,
 }
@@ -49,13 +55,13 @@ pub(super) struct Lease {
     pub address: SocketAddr,
     sender: SendRequest<RequestBody>,
     connection: Connection<Wire, RequestBody>,
-    pool: Arc<Pool>,
+    pool: Arc<Pool<Lease>>,
 }
 
 impl Lease {
     pub async fn connect(
         address: SocketAddr,
-        pool: Arc<Pool>,
+        pool: Arc<Pool<Lease>>,
         patience: Duration,
     ) -> Result<Self, ConnectError> {
         let (sender, connection) = handshake(dial(address, patience).await?).await?;
@@ -105,11 +111,6 @@ impl Lease {
         Pin::new(&mut self.connection).poll(cx).map(drop)
     }
 
-    /// Whether the next request can be sent. A backend that has closed the connection is found out here.
-    pub fn is_usable(&mut self, cx: &mut Context<'_>) -> bool {
-        self.poll_connection(cx).is_pending() && self.sender.is_ready()
-    }
-
     /// Back to the pool after a whole answer, if the backend keeps the connection open.
     pub fn release(mut self, cx: &mut Context<'_>) {
         if self.is_usable(cx) {
@@ -119,9 +120,24 @@ impl Lease {
     }
 }
 
+impl Kept for Lease {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A backend that has closed the connection is found out here.
+    fn is_usable(&mut self, cx: &mut Context<'_>) -> bool {
+        self.poll_connection(cx).is_pending() && self.sender.is_ready()
+    }
+}
+
 pub(super) async fn dial(address: SocketAddr, patience: Duration) -> Result<Wire, ConnectError> {
+    Ok(TokioIo::new(connect(address, patience).await?))
+}
+
+pub(super) async fn connect(address: SocketAddr, patience: Duration) -> Result<TcpStream, ConnectError> {
     let stream =
         timeout(patience, TcpStream::connect(address)).await.map_err(|_| ConnectError::TimedOut)??;
     stream.set_nodelay(true)?;
-    Ok(TokioIo::new(stream))
+    Ok(stream)
 }

@@ -44,13 +44,7 @@ impl Worker {
         client: &Client,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
-        let endpoints = match &route.backend.endpoints {
-            Ok(endpoints) => endpoints.clone(),
-            Err(problem) => {
-                let text = problem.message(&route.backend.service, &route.backend.port);
-                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
-            }
-        };
+        let endpoints = endpoints_of(route)?;
         let start = self.first_try(route, client, endpoints.len());
         let upgraded = wants_upgrade(&mut request);
         let (mut parts, body) = request.into_parts();
@@ -72,7 +66,7 @@ impl Worker {
     }
 
     /// Which endpoint to try first.
-    fn first_try(&self, route: &Route, client: &Client, count: usize) -> usize {
+    pub(super) fn first_try(&self, route: &Route, client: &Client, count: usize) -> usize {
         if !route.backend.sticky {
             return self.turn.fetch_add(1, Ordering::Relaxed) % count;
         }
@@ -185,18 +179,27 @@ fn find<'t>(table: &'t Table, request: &Request<Incoming>) -> Result<(&'t Route,
         None => request.headers().get(HOST).cloned(),
     };
     let host = host.ok_or_else(|| bad("the request names no host"))?;
-    let path = request.uri().path();
-    if has_dot_segment(path) {
-        return Err(bad("the path has the elements '.' or '..'"));
-    }
     let name = host.to_str().map_err(|_| bad("the host is not a name"))?;
-    let name = plain_name(name);
-    match table.find(&name, path) {
-        Some(route) => Ok((route, host)),
-        None => {
-            Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is routed at host {name}, path {path}")))
-        }
+    let route = find_route(table, name, request.uri().path())?;
+    Ok((route, host))
+}
+
+/// The route of a host, as clients write it, and a path.
+pub(super) fn find_route<'t>(table: &'t Table, host: &str, path: &str) -> Result<&'t Route, Refusal> {
+    if has_dot_segment(path) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "the path has the elements '.' or '..'"));
     }
+    let name = plain_name(host);
+    table.find(&name, path).ok_or_else(|| {
+        Refusal::new(StatusCode::NOT_FOUND, format!("nothing is routed at host {name}, path {path}"))
+    })
+}
+
+pub(super) fn endpoints_of(route: &Route) -> Result<Arc<[SocketAddr]>, Refusal> {
+    route.backend.endpoints.clone().map_err(|problem| {
+        let text = problem.message(&route.backend.service, &route.backend.port);
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    })
 }
 
 /// Without port and last dot, in lower case.
@@ -239,7 +242,7 @@ fn wants_upgrade(request: &mut Request<Incoming>) -> Option<hyper::upgrade::OnUp
     wants.then(|| hyper::upgrade::on(request))
 }
 
-fn is_idempotent(method: &Method) -> bool {
+pub(super) fn is_idempotent(method: &Method) -> bool {
     matches!(
         *method,
         Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE | Method::TRACE

@@ -3,12 +3,15 @@
 //! Everything a client's connection needs happens in its own task: the connection to the backend is polled by
 //! whoever waits for its answer, not by a task of its own. That saves two switches between tasks per request, and
 //! makes it plain who owns a connection: the request, then the body of its answer, then the [`pool`].
+//!
+//! Most requests are of one simple kind and go [a shorter way](plain), byte by byte; hyper does all others.
 
 mod answer;
 mod body;
 mod exchange;
 mod forward;
 mod headers;
+mod plain;
 mod pool;
 #[cfg(test)]
 mod tests;

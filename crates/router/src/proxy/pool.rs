@@ -12,21 +12,33 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::exchange::Lease;
-
 const IDLE: Duration = Duration::from_secs(30);
 /// Per endpoint and worker; what is more is closed.
 const MOST_IDLE: usize = 128;
 
-#[derive(Debug, Default)]
-pub(super) struct Pool {
-    idle: Mutex<HashMap<SocketAddr, Vec<(Instant, Lease)>>>,
+/// A connection that waits.
+pub(super) trait Kept {
+    fn address(&self) -> SocketAddr;
+
+    /// Whether the next request can be sent.
+    fn is_usable(&mut self, cx: &mut Context<'_>) -> bool;
+}
+
+#[derive(Debug)]
+pub(super) struct Pool<C> {
+    idle: Mutex<HashMap<SocketAddr, Vec<(Instant, C)>>>,
     filled: Notify,
 }
 
-impl Pool {
+impl<C> Default for Pool<C> {
+    fn default() -> Self {
+        Pool { idle: Mutex::default(), filled: Notify::default() }
+    }
+}
+
+impl<C: Kept> Pool<C> {
     /// The connection used last, as it is the least likely to have been closed.
-    pub fn take(&self, address: SocketAddr, cx: &mut Context<'_>) -> Option<Lease> {
+    pub fn take(&self, address: SocketAddr, cx: &mut Context<'_>) -> Option<C> {
         loop {
             let (_, mut lease) = self.idle.lock().get_mut(&address)?.pop()?;
             if lease.is_usable(cx) {
@@ -35,12 +47,12 @@ impl Pool {
         }
     }
 
-    pub fn put(&self, lease: Lease) {
+    pub fn put(&self, lease: C) {
         let mut idle = self.idle.lock();
         if idle.is_empty() {
             self.filled.notify_one();
         }
-        let waiting = idle.entry(lease.address).or_default();
+        let waiting = idle.entry(lease.address()).or_default();
         if waiting.len() < MOST_IDLE {
             waiting.push((Instant::now(), lease));
         }
@@ -53,7 +65,7 @@ impl Pool {
         let mut idle = self.idle.lock();
         idle.retain(|address, waiting| {
             let in_use = endpoints.contains(address);
-            let useless = |(since, lease): &mut (Instant, Lease)| {
+            let useless = |(since, lease): &mut (Instant, C)| {
                 !in_use || now.duration_since(*since) > IDLE || !lease.is_usable(cx)
             };
             closed.extend(waiting.extract_if(.., useless));

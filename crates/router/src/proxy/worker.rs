@@ -15,13 +15,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::rfc2822::DateTimePrinter;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::exchange::Lease;
 use super::pool::Pool;
-use super::{Body, Shared};
+use super::{Body, Shared, plain};
 
 /// How often waiting connections to backends are looked through, while there are any.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -30,13 +34,16 @@ const MOST_STREAMS: u32 = 256;
 
 pub struct Worker {
     pub(super) shared: Arc<Shared>,
-    pub(super) pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool<Lease>>,
+    pub(super) plain: Pool<plain::Backend>,
     /// Endpoints take turns.
     pub(super) turn: AtomicUsize,
     /// What requests are counted under that no route matches.
     pub(super) no_host: Arc<str>,
     server: auto::Builder<TokioExecutor>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
+    /// The last second for which a date was written, and the date.
+    date: Mutex<(i64, String)>,
 }
 
 /// Who is at the other end of a connection.
@@ -66,10 +73,12 @@ impl Worker {
         let worker = Arc::new(Worker {
             shared,
             pool: Arc::default(),
+            plain: Pool::default(),
             turn: AtomicUsize::new(0),
             no_host: "".into(),
             server,
             stop: stop.clone(),
+            date: Mutex::default(),
         });
         let sweeping = worker.clone();
         tokio::spawn(async move {
@@ -83,6 +92,17 @@ impl Worker {
 
     /// Serves one connection to its end.
     pub async fn serve<I>(self: &Arc<Self>, stream: I, client: Client)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if let Some(stream) = plain::serve(self, stream, &client).await {
+            // Few need it, and it is large.
+            Box::pin(self.serve_any(stream, client)).await;
+        }
+    }
+
+    /// Whatever HTTP can be.
+    async fn serve_any<I>(self: &Arc<Self>, stream: I, client: Client)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -127,11 +147,25 @@ impl Worker {
         response
     }
 
+    /// The time as heads have it.
+    pub(super) fn date(&self) -> String {
+        let now = Timestamp::now();
+        let mut known = self.date.lock();
+        if known.0 != now.as_second() {
+            let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&now);
+            *known = (now.as_second(), text.unwrap_or_default());
+        }
+        known.1.clone()
+    }
+
     async fn sweep(&self) {
         let mut table = self.shared.table.subscribe();
         loop {
             let later = async {
-                self.pool.filled().await;
+                tokio::select! {
+                    () = self.pool.filled() => {}
+                    () = self.plain.filled() => {}
+                }
                 sleep(SWEEP).await;
             };
             tokio::select! {
@@ -145,6 +179,7 @@ impl Worker {
             let endpoints = table.borrow_and_update().endpoints();
             poll_fn(|cx| {
                 self.pool.sweep(&endpoints, cx);
+                self.plain.sweep(&endpoints, cx);
                 Poll::Ready(())
             })
             .await;

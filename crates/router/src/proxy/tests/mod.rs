@@ -1,5 +1,7 @@
 //! How requests go through, over real sockets: a client, a router of one worker, backends.
 
+mod plain;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,16 +1,11 @@
-//! Tables of names, messages byte by byte, and the resolver over the loopback interface.
+//! Tables of names, and messages byte by byte.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod resolver;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use parking_lot::RwLock;
 use proptest::prelude::*;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
 
 use super::*;
 
@@ -32,6 +27,7 @@ fn example() -> Zone {
             ]}),
         ),
         service("db", json!({"clusterIP": "None", "ports": [{"name": "sql", "port": 5432}]})),
+        service("six", json!({"clusterIP": "None", "ports": [{"name": "sql", "port": 5432}]})),
         service("idle", json!({"clusterIP": "None"})),
         service("away", json!({"type": "ExternalName", "externalName": "Web.Default.svc.cluster.local."})),
         service(
@@ -40,24 +36,30 @@ fn example() -> Zone {
         ),
         service("home", json!({"type": "ExternalName", "externalName": "example.org"})),
     ];
-    let slice: EndpointSlice = serde_json::from_value(json!({
-        "metadata": {
-            "namespace": "default", "name": "db-1", "labels": {"kubernetes.io/service-name": "db"},
-        },
-        "addressType": "IPv4",
-        "ports": [{"name": "sql", "port": 5432, "protocol": "TCP"}],
-        "endpoints": [
-            {"addresses": ["10.244.0.2"], "hostname": "db-0"},
-            {"addresses": ["10.244.0.3"], "conditions": {"ready": true}},
-            {"addresses": ["10.244.0.4"], "conditions": {"ready": false}},
-        ],
-    }))
-    .unwrap();
+    let slice = |service: &str, kind: &str, endpoints: serde_json::Value| -> EndpointSlice {
+        serde_json::from_value(json!({
+            "metadata": {
+                "namespace": "default", "name": "any", "labels": {"kubernetes.io/service-name": service},
+            },
+            "addressType": kind,
+            "ports": [{"name": "sql", "port": 5432, "protocol": "TCP"}],
+            "endpoints": endpoints,
+        }))
+        .unwrap()
+    };
+    let four = json!([
+        {"addresses": ["10.244.0.2"], "hostname": "db-0"},
+        {"addresses": ["10.244.0.3"], "conditions": {"ready": true}},
+        {"addresses": ["10.244.0.4"], "conditions": {"ready": false}},
+    ]);
+    let six = json!([{"addresses": ["fd00::2"], "hostname": "six-0"}, {"addresses": ["fd00::3"]}]);
+    let slices = [slice("db", "IPv4", four), slice("six", "IPv6", six)];
     let mut zone = Zone::new("Cluster.Local.");
     for service in &services {
         let name = service.metadata.name.clone().unwrap();
-        let slices = [&slice].into_iter().filter(|_| name == "db");
-        let records = records(service, slices, zone.domain());
+        let is_of =
+            |slice: &&EndpointSlice| slice.metadata.labels.as_ref().unwrap().values().any(|of| *of == name);
+        let records = records(service, slices.iter().filter(is_of), zone.domain());
         zone.put(&("default".to_owned(), name), records);
     }
     zone.set_complete();
@@ -91,6 +93,15 @@ fn names() {
             srv(5432, "db-0.db.default.svc.cluster.local"),
         ]),
     );
+    let six = |last: u16| Data::Aaaa([0xfd00, 0, 0, 0, 0, 0, 0, last].into());
+    check("six.default.svc.cluster.local", Some(&[six(2), six(3)]));
+    check("six-0.six.default.svc.cluster.local", Some(&[six(2)]));
+    check("fd00--3.six.default.svc.cluster.local", Some(&[six(3)]));
+    check(
+        "2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa",
+        Some(&[ptr("six-0.six.default.svc.cluster.local")]),
+    );
+    check("fd00--9.any.pod.cluster.local", Some(&[six(9)]));
     check("idle.default.svc.cluster.local", None);
     check("away.default.svc.cluster.local", Some(&[Data::Cname(web.to_owned())]));
     check("10-244-0-9.any.pod.cluster.local", Some(&[a(9)]));
@@ -197,145 +208,6 @@ proptest! {
     }
 }
 
-struct Reading {
-    code: u8,
-    count: u8,
-    text: Vec<u8>,
-}
-
-fn read(answer: &[u8]) -> Reading {
-    assert_eq!(answer[..2], [0xab, 0xcd]);
-    Reading { code: answer[3] & 15, count: answer[7], text: answer.to_vec() }
-}
-
-async fn ask(server: SocketAddr, name: &str, kind: u16) -> Reading {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    socket.send_to(&question(name, kind, None), server).await.unwrap();
-    let mut buffer = [0; 512];
-    let length = socket.recv(&mut buffer).await.unwrap();
-    let udp = read(&buffer[..length]);
-    let mut stream = TcpStream::connect(server).await.unwrap();
-    let question = question(name, kind, None);
-    stream.write_all(&[&(question.len() as u16).to_be_bytes()[..], &question].concat()).await.unwrap();
-    let mut buffer = vec![0; usize::from(stream.read_u16().await.unwrap())];
-    stream.read_exact(&mut buffer).await.unwrap();
-    assert_eq!(read(&buffer).text, udp.text, "TCP and UDP say the same about {name}");
-    udp
-}
-
-#[tokio::test]
-async fn the_resolver_answers() {
-    let localhost = Ipv4Addr::LOCALHOST;
-    let pods = "10.244.0.0/16".parse().unwrap();
-    let zone = Arc::new(RwLock::new(example()));
-    let others = name_server().await;
-    let upstreams = Upstreams { servers: vec![others.address], searches: vec!["node.example".to_owned()] };
-    let resolver = Resolver::bind((localhost, 0), pods, zone, upstreams).await.unwrap();
-    let server = SocketAddr::from((localhost, resolver.port().unwrap()));
-    let task = tokio::spawn(resolver.serve());
-    for (name, kind, code, count, ending) in [
-        ("WEB.default.svc.cluster.local", A, 0, 1, &[10, 96, 0, 7][..]),
-        ("web.default.svc.cluster.local", SRV, 0, 0, &[]),
-        ("db.default.svc.cluster.local", A, 0, 2, &[10, 244, 0, 3]),
-        ("db.default.svc.cluster.local", AAAA, 0, 0, &[]),
-        ("_http._tcp.web.default.svc.cluster.local", SRV, 0, 1, &[]),
-        ("7.0.96.10.in-addr.arpa", PTR, 0, 1, b"\x07cluster\x05local\0"),
-        ("nothing.default.svc.cluster.local", A, 3, 0, &[]),
-        ("away.default.svc.cluster.local", A, 0, 2, &[10, 96, 0, 7]),
-        ("circle.default.svc.cluster.local", A, 2, 0, &[]),
-        // Names of others, and ours that lead there.
-        ("example.org", A, 0, 2, &[192, 0, 2, 5]),
-        ("example.org", AAAA, 0, 1, &[]),
-        ("nowhere.example", A, 3, 0, &[]),
-        ("home.default.svc.cluster.local", A, 0, 3, &[192, 0, 2, 5]),
-        // The first name of a search path, with the answer to the one that exists.
-        ("example.org.default.svc.cluster.local", A, 0, 3, &[192, 0, 2, 5]),
-        ("example.org.default.svc.cluster.local", AAAA, 0, 2, &[]),
-        ("web.default.other.svc.cluster.local", A, 0, 2, &[10, 96, 0, 7]),
-        ("host.db.default.svc.cluster.local", A, 3, 0, &[]),
-        ("no.where.default.svc.cluster.local", A, 3, 0, &[]),
-        ("example.org.default.svc.cluster.local", SRV, 3, 0, &[]),
-    ] {
-        let answer = ask(server, name, kind).await;
-        assert_eq!((answer.code, answer.count), (code, count), "{name}");
-        assert!(answer.text.ends_with(ending), "{name}: {:?}", answer.text);
-    }
-    // Everything was asked for over UDP and TCP, and then once more: each was answered by others only once.
-    let asked = others.asked.lock().clone();
-    ask(server, "example.org", A).await;
-    assert_eq!(*others.asked.lock(), asked, "answers are kept");
-    assert_eq!(asked.iter().filter(|name| *name == "nowhere.example").count(), 2, "{asked:?}");
-    task.abort();
-}
-
-/// Knows `example.org`, an alias of `www.example.org`, for a minute.
-struct NameServer {
-    address: SocketAddr,
-    asked: Arc<parking_lot::Mutex<Vec<String>>>,
-}
-
-async fn name_server() -> NameServer {
-    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let address = udp.local_addr().unwrap();
-    let tcp = tokio::net::TcpListener::bind(address).await.unwrap();
-    let asked = Arc::<parking_lot::Mutex<Vec<String>>>::default();
-    let noted = asked.clone();
-    tokio::spawn(async move {
-        let mut buffer = [0; 512];
-        loop {
-            tokio::select! {
-                received = udp.recv_from(&mut buffer) => {
-                    let (length, peer) = received.unwrap();
-                    udp.send_to(&outside_answer(&buffer[..length], &noted), peer).await.unwrap();
-                }
-                accepted = tcp.accept() => {
-                    let (mut stream, _) = accepted.unwrap();
-                    let mut question = vec![0; usize::from(stream.read_u16().await.unwrap())];
-                    stream.read_exact(&mut question).await.unwrap();
-                    let answer = outside_answer(&question, &noted);
-                    stream.write_u16(answer.len() as u16).await.unwrap();
-                    stream.write_all(&answer).await.unwrap();
-                }
-            }
-        }
-    });
-    NameServer { address, asked }
-}
-
-fn outside_answer(question: &[u8], noted: &parking_lot::Mutex<Vec<String>>) -> Vec<u8> {
-    let query = parse(question).unwrap();
-    noted.lock().push(query.name.clone());
-    let record = |name: &str, data| Record { name: name.to_owned(), data };
-    let alias = record("example.org", Data::Cname("www.example.org".to_owned()));
-    let address = record("www.example.org", Data::A([192, 0, 2, 5].into()));
-    let mut records = vec![alias, address];
-    records.retain(|record| query.wants(&record.data));
-    let (status, records) = match query.name.as_str() {
-        "example.org" => (Status::Ok, records),
-        _ => (Status::NoSuchName, Vec::new()),
-    };
-    query.encode(&Reply { status, records, authority: Some("example".to_owned()) }, true)
-}
-
-#[test]
-fn answers_are_kept_as_long_as_they_say() {
-    let noted = parking_lot::Mutex::default();
-    let asked = question("example.org", A, None);
-    let answer = outside_answer(&asked, &noted);
-    let read = Answer::read(&answer).unwrap();
-    assert_eq!((read.code, read.lifetime, read.records.len()), (0, Some(5), 2));
-    let (cache, now) = (Cache::default(), Instant::now());
-    cache.put(&asked, true, &answer, now);
-    let again = [&[9, 9], &asked[2..]].concat();
-    let kept = cache.get(&again, true, now + Duration::from_secs(2)).unwrap();
-    assert_eq!(kept[..2], [9, 9], "with the number of the new question");
-    assert_eq!(Answer::read(&kept).unwrap().lifetime, Some(3));
-    assert_eq!(cache.get(&again, true, now + Duration::from_secs(5)), None);
-    assert_eq!(cache.get(&again, false, now), None, "a cut answer is not for TCP");
-    let denied = outside_answer(&question("nowhere", A, None), &noted);
-    assert_eq!(Answer::read(&denied).unwrap().lifetime, Some(5));
-}
-
 #[test]
 fn a_zone_forgets_what_is_gone() {
     let mut zone = example();
@@ -345,7 +217,7 @@ fn a_zone_forgets_what_is_gone() {
     assert_eq!(zone.records("_tcp.web.default.svc.cluster.local"), None);
     assert_eq!(zone.records("7.0.96.10.in-addr.arpa"), None);
     assert!(zone.records("default.svc.cluster.local").is_some());
-    for name in ["db", "away", "circle", "home"] {
+    for name in ["db", "six", "away", "circle", "home"] {
         zone.put(&service(name), Vec::new());
     }
     assert_eq!(zone.records("svc.cluster.local"), None);

@@ -1,0 +1,228 @@
+//! The resolver over the loopback interface, with another name server behind it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use minik8s_metrics::Text;
+use parking_lot::RwLock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{A, AAAA, PTR, SRV, example, question};
+use crate::dns::{Answer, Cache, Data, Record, Reply, Resolver, Status, Upstreams, parse};
+use crate::metrics::DnsMetrics;
+
+struct Reading {
+    code: u8,
+    count: u8,
+    text: Vec<u8>,
+}
+
+fn read(answer: &[u8]) -> Reading {
+    assert_eq!(answer[..2], [0xab, 0xcd]);
+    Reading { code: answer[3] & 15, count: answer[7], text: answer.to_vec() }
+}
+
+async fn ask(server: SocketAddr, name: &str, kind: u16) -> Reading {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.send_to(&question(name, kind, None), server).await.unwrap();
+    let mut buffer = [0; 512];
+    let length = socket.recv(&mut buffer).await.unwrap();
+    let udp = read(&buffer[..length]);
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    let question = question(name, kind, None);
+    stream.write_all(&[&(question.len() as u16).to_be_bytes()[..], &question].concat()).await.unwrap();
+    let mut buffer = vec![0; usize::from(stream.read_u16().await.unwrap())];
+    stream.read_exact(&mut buffer).await.unwrap();
+    assert_eq!(read(&buffer).text, udp.text, "TCP and UDP say the same about {name}");
+    udp
+}
+
+/// The resolver of the example, with others' name servers behind it. Ended when dropped.
+struct Running {
+    server: SocketAddr,
+    metrics: Arc<DnsMetrics>,
+    _task: AbortOnDropHandle<()>,
+}
+
+async fn run(upstreams: Upstreams) -> Running {
+    let localhost = Ipv4Addr::LOCALHOST;
+    let pods = "10.244.0.0/16".parse().unwrap();
+    let zone = Arc::new(RwLock::new(example()));
+    let metrics = Arc::new(DnsMetrics::new("cluster.local"));
+    let resolver = Resolver::bind((localhost, 0), pods, zone, upstreams, metrics.clone()).await.unwrap();
+    let server = SocketAddr::from((localhost, resolver.port().unwrap()));
+    Running { server, metrics, _task: AbortOnDropHandle::new(tokio::spawn(resolver.serve())) }
+}
+
+/// A name without records of that type, and no such name: both say how long that may be believed.
+#[tokio::test]
+async fn no_data_and_no_name() {
+    let running = run(Upstreams::default()).await;
+    let check = async |name: &str, kind: u16, code: u8, count: u8| {
+        let name = format!("{name}.cluster.local");
+        let answer = ask(running.server, &name, kind).await;
+        assert_eq!((answer.code, answer.count), (code, count), "{name} {kind}");
+        let (authorities, is_authoritative) = (answer.text[9], answer.text[2] & 4 != 0);
+        assert!(is_authoritative, "{name} {kind}");
+        assert_eq!(authorities, u8::from(count == 0), "{name} {kind}");
+        if count == 0 {
+            // The SOA's last number.
+            assert!(answer.text.ends_with(&[0, 0, 0, 5]), "{name} {kind}: {:?}", answer.text);
+        }
+    };
+    for (name, four, six) in [
+        ("web.default.svc", 1, 1),
+        ("db.default.svc", 2, 0),
+        ("db-0.db.default.svc", 1, 0),
+        ("six.default.svc", 0, 2),
+        ("six-0.six.default.svc", 0, 1),
+        ("10-244-0-9.any.pod", 1, 0),
+        ("fd00--9.any.pod", 0, 1),
+        // Names that are there because others are below them.
+        ("default.svc", 0, 0),
+        ("_tcp.web.default.svc", 0, 0),
+    ] {
+        check(name, A, 0, four).await;
+        check(name, AAAA, 0, six).await;
+    }
+    for name in ["nothing.default.svc", "db-9.db.default.svc", "six-9.six.default.svc", "nothing.any.pod"] {
+        for kind in [A, AAAA, SRV] {
+            check(name, kind, 3, 0).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_resolver_answers() {
+    let others = name_server().await;
+    let running =
+        run(Upstreams { servers: vec![others.address], searches: vec!["node.example".to_owned()] }).await;
+    let server = running.server;
+    for (name, kind, code, count, ending) in [
+        ("WEB.default.svc.cluster.local", A, 0, 1, &[10, 96, 0, 7][..]),
+        ("web.default.svc.cluster.local", AAAA, 0, 1, &[0, 0, 0, 0, 0, 0, 0, 7]),
+        ("six.default.svc.cluster.local", AAAA, 0, 2, &[0, 0, 0, 0, 0, 0, 0, 3]),
+        ("web.default.svc.cluster.local", SRV, 0, 0, &[]),
+        ("db.default.svc.cluster.local", A, 0, 2, &[10, 244, 0, 3]),
+        ("db.default.svc.cluster.local", AAAA, 0, 0, &[]),
+        ("_http._tcp.web.default.svc.cluster.local", SRV, 0, 1, &[]),
+        ("7.0.96.10.in-addr.arpa", PTR, 0, 1, b"\x07cluster\x05local\0"),
+        ("nothing.default.svc.cluster.local", A, 3, 0, &[]),
+        ("away.default.svc.cluster.local", A, 0, 2, &[10, 96, 0, 7]),
+        ("circle.default.svc.cluster.local", A, 2, 0, &[]),
+        // Names of others, and ours that lead there.
+        ("example.org", A, 0, 2, &[192, 0, 2, 5]),
+        ("example.org", AAAA, 0, 1, &[]),
+        ("nowhere.example", A, 3, 0, &[]),
+        ("home.default.svc.cluster.local", A, 0, 3, &[192, 0, 2, 5]),
+        // The first name of a search path, with the answer to the one that exists.
+        ("example.org.default.svc.cluster.local", A, 0, 3, &[192, 0, 2, 5]),
+        ("example.org.default.svc.cluster.local", AAAA, 0, 2, &[]),
+        ("web.default.other.svc.cluster.local", A, 0, 2, &[10, 96, 0, 7]),
+        ("host.db.default.svc.cluster.local", A, 3, 0, &[]),
+        ("no.where.default.svc.cluster.local", A, 3, 0, &[]),
+        ("example.org.default.svc.cluster.local", SRV, 3, 0, &[]),
+    ] {
+        let answer = ask(server, name, kind).await;
+        assert_eq!((answer.code, answer.count), (code, count), "{name}");
+        assert!(answer.text.ends_with(ending), "{name}: {:?}", answer.text);
+    }
+    // Everything was asked for over UDP and TCP, and then once more: each was answered by others only once.
+    let asked = others.asked.lock().clone();
+    ask(server, "example.org", A).await;
+    assert_eq!(*others.asked.lock(), asked, "answers are kept");
+    assert_eq!(asked.iter().filter(|name| *name == "nowhere.example").count(), 2, "{asked:?}");
+    let mut page = Text::default();
+    running.metrics.write(&mut page);
+    let page = page.finish();
+    for line in [
+        // `web`, `db`, `nothing`, `away`, `circle`, `home`, `web.default.other`, `host.db`, `no.where`, and `example.org`
+        // below the cluster's domain.
+        "coredns_dns_requests_total{server=\"dns://:53\",zone=\"cluster.local.\",proto=\"tcp\",family=\"1\",type=\"A\"} 10",
+        // `example.org` twice, and `nowhere.example`.
+        "coredns_dns_requests_total{server=\"dns://:53\",zone=\".\",proto=\"udp\",family=\"1\",type=\"A\"} 3",
+        "coredns_dns_responses_total{server=\"dns://:53\",zone=\".\",rcode=\"NXDOMAIN\"} 2",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+    let forwarded = format!(
+        "coredns_proxy_request_duration_seconds_count{{proxy_name=\"forward\",to=\"{}\"",
+        others.address
+    );
+    assert!(page.contains(&forwarded), "{page}");
+    assert!(
+        !page.contains("coredns_cache_hits_total{server=\"dns://:53\",type=\"success\",zones=\".\"} 0"),
+        "{page}"
+    );
+}
+
+/// Knows `example.org`, an alias of `www.example.org`, for a minute.
+struct NameServer {
+    address: SocketAddr,
+    asked: Arc<parking_lot::Mutex<Vec<String>>>,
+}
+
+async fn name_server() -> NameServer {
+    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = udp.local_addr().unwrap();
+    let tcp = tokio::net::TcpListener::bind(address).await.unwrap();
+    let asked = Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let noted = asked.clone();
+    tokio::spawn(async move {
+        let mut buffer = [0; 512];
+        loop {
+            tokio::select! {
+                received = udp.recv_from(&mut buffer) => {
+                    let (length, peer) = received.unwrap();
+                    udp.send_to(&outside_answer(&buffer[..length], &noted), peer).await.unwrap();
+                }
+                accepted = tcp.accept() => {
+                    let (mut stream, _) = accepted.unwrap();
+                    let mut question = vec![0; usize::from(stream.read_u16().await.unwrap())];
+                    stream.read_exact(&mut question).await.unwrap();
+                    let answer = outside_answer(&question, &noted);
+                    stream.write_u16(answer.len() as u16).await.unwrap();
+                    stream.write_all(&answer).await.unwrap();
+                }
+            }
+        }
+    });
+    NameServer { address, asked }
+}
+
+fn outside_answer(question: &[u8], noted: &parking_lot::Mutex<Vec<String>>) -> Vec<u8> {
+    let query = parse(question).unwrap();
+    noted.lock().push(query.name.clone());
+    let record = |name: &str, data| Record { name: name.to_owned(), data };
+    let alias = record("example.org", Data::Cname("www.example.org".to_owned()));
+    let address = record("www.example.org", Data::A([192, 0, 2, 5].into()));
+    let mut records = vec![alias, address];
+    records.retain(|record| query.wants(&record.data));
+    let (status, records) = match query.name.as_str() {
+        "example.org" => (Status::Ok, records),
+        _ => (Status::NoSuchName, Vec::new()),
+    };
+    query.encode(&Reply { status, records, authority: Some("example".to_owned()) }, true)
+}
+
+#[test]
+fn answers_are_kept_as_long_as_they_say() {
+    let noted = parking_lot::Mutex::default();
+    let asked = question("example.org", A, None);
+    let answer = outside_answer(&asked, &noted);
+    let read = Answer::read(&answer).unwrap();
+    assert_eq!((read.code, read.lifetime, read.records.len()), (0, Some(5), 2));
+    let (cache, now) = (Cache::default(), Instant::now());
+    cache.put(&asked, true, &answer, now);
+    let again = [&[9, 9], &asked[2..]].concat();
+    let kept = cache.get(&again, true, now + Duration::from_secs(2)).unwrap();
+    assert_eq!(kept[..2], [9, 9], "with the number of the new question");
+    assert_eq!(Answer::read(&kept).unwrap().lifetime, Some(3));
+    assert_eq!(cache.get(&again, true, now + Duration::from_secs(5)), None);
+    assert_eq!(cache.get(&again, false, now), None, "a cut answer is not for TCP");
+    let denied = outside_answer(&question("nowhere", A, None), &noted);
+    assert_eq!(Answer::read(&denied).unwrap().lifetime, Some(5));
+}
