@@ -134,33 +134,49 @@ fn has_cross_namespace_affinity(pod: &Value) -> bool {
     })
 }
 
-/// The sum over the containers, or the largest init container if that is more.
+/// The sum over the containers that run together, or the largest init container beside the sidecars before
+/// it if that is more; plus the overhead of the pod's runtime.
 fn pod_resources(pod: &Value, usage: &mut Usage) {
+    let overhead = amounts(&pod["spec"]["overhead"]);
     for field in ["requests", "limits"] {
+        let of = |container: &Value| amounts(&container["resources"][field]);
         let mut total = Usage::new();
         let mut largest = Usage::new();
-        for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
-            for (name, amount) in amounts(&container["resources"][field]) {
-                let sum = total.remove(&name).unwrap_or_default() + amount;
-                total.insert(name, sum);
+        for container in pod["spec"]["initContainers"].as_array().into_iter().flatten() {
+            if container["restartPolicy"] == "Always" {
+                add(&mut total, of(container));
+                continue;
+            }
+            for (name, amount) in of(container) {
+                let beside = total.get(&name).copied().unwrap_or_default();
+                let most = largest.entry(name).or_default();
+                *most = (*most).max(beside + amount);
             }
         }
-        for container in pod["spec"]["initContainers"].as_array().into_iter().flatten() {
-            for (name, amount) in amounts(&container["resources"][field]) {
-                let most = largest.entry(name).or_default();
-                *most = (*most).max(amount);
-            }
+        for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
+            add(&mut total, of(container));
         }
         for (name, amount) in largest {
             let sum = total.entry(name).or_default();
             *sum = (*sum).max(amount);
         }
+        // What has no limit has none with the overhead either.
+        let known = |name: &String| field == "requests" || total.contains_key(name);
+        let more: Vec<_> = overhead.iter().filter(|(name, _)| known(name)).cloned().collect();
+        add(&mut total, more);
         for (name, amount) in total {
             if field == "requests" && matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
                 usage.insert(name.clone(), amount);
             }
             usage.insert(format!("{field}.{name}"), amount);
         }
+    }
+}
+
+fn add(total: &mut Usage, amounts: Vec<(String, Quantity)>) {
+    for (name, amount) in amounts {
+        let sum = total.remove(&name).unwrap_or_default() + amount;
+        total.insert(name, sum);
     }
 }
 
@@ -205,6 +221,24 @@ mod tests {
         assert_eq!(text("requests.memory").as_deref(), Some("1Gi"));
         assert_eq!(text("limits.cpu").as_deref(), Some("1"));
         assert_eq!(text("count/pods").as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn sidecars_and_overhead_count() {
+        let check = |spec: Value, name: &str, want: Option<&str>| {
+            let usage = usage_of("", "pods", &json!({"kind": "Pod", "spec": spec}));
+            assert_eq!(usage.get(name).map(ToString::to_string).as_deref(), want, "{name} of {spec}");
+        };
+        let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+        let mut sidecar = container("300m");
+        sidecar["restartPolicy"] = json!("Always");
+        let spec = json!({"containers": [container("1")], "initContainers": [sidecar, container("500m")],
+            "overhead": {"cpu": "50m", "memory": "1Mi"}});
+        check(spec.clone(), "requests.cpu", Some("1350m"));
+        check(spec.clone(), "requests.memory", Some("1Mi"));
+        check(spec, "limits.cpu", None);
+        let spec = json!({"containers": [container("1")], "initContainers": [sidecar, container("2")]});
+        check(spec, "requests.cpu", Some("2300m"));
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Config {
     pub housekeeping: HousekeepingSettings,
     /// A call of the container runtime that takes longer than this hangs.
     pub runtime_timeout: Duration,
+    /// The longest pause before a container that keeps ending is started again. Short where people develop.
+    pub longest_restart_delay: Duration,
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -100,6 +102,7 @@ impl Config {
             pod_pids: None,
             housekeeping: HousekeepingSettings::default(),
             runtime_timeout: Duration::from_secs(120),
+            longest_restart_delay: Duration::from_secs(300),
         }
     }
 

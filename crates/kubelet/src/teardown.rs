@@ -2,15 +2,12 @@
 //!
 //! Never called by the agent itself, whose end must stop no pod. The data dir stays.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use futures::StreamExt;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tracing::warn;
 
-use crate::containerd::{Containerd, Host, Settings};
+use crate::containerd::{Containerd, Host, Settings, kill_tree, shims};
 use crate::cri::{Cri, Runtime, RuntimeError};
 use crate::volume::unmount_below;
 use crate::{Config, cgroup, cni};
@@ -34,7 +31,8 @@ pub async fn tear_down(config: &Config) {
     }
     if config.cri_endpoint.is_none() {
         Containerd::stop_running(&config.containerd_dir()).await;
-        kill_shims(&config.containerd_socket());
+        // A start that was cut off inside containerd can leave a shim that containerd itself has forgotten.
+        shims(&config.containerd_socket()).iter().for_each(|shim| kill_tree(shim.pid));
     }
     unmount_below(&config.data_dir);
     cgroup::remove_tree(&config.cgroup_root());
@@ -44,21 +42,6 @@ pub async fn tear_down(config: &Config) {
     // Fails when there is no such bridge, which is what we want.
     let delete = ["link", "delete", &cni::bridge_name(&config.instance())];
     let _ = Command::new("ip").args(delete).stderr(Stdio::null()).status();
-}
-
-/// A start that was cut off inside containerd can leave a shim that containerd itself has forgotten.
-fn kill_shims(socket: &Path) {
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        let mut words = line.split(|byte| *byte == 0);
-        let is_shim =
-            words.next().is_some_and(|program| String::from_utf8_lossy(program).contains("containerd-shim"));
-        if is_shim && words.any(|word| word == socket.as_os_str().as_encoded_bytes()) {
-            // It may have ended by itself meanwhile.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-        }
-    }
 }
 
 /// One pod that does not go must not keep the others.

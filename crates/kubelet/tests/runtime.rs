@@ -5,9 +5,13 @@ mod support;
 
 use std::time::Duration;
 
+use containerd_client::services::v1 as containerd;
+use containerd_client::services::v1::containers_client::ContainersClient;
+use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1 as cri;
+use minik8s_kubelet::containerd::{Orphans, connect};
 use minik8s_kubelet::cri::{ContainerState, Cri, POD_NAME, POD_NAMESPACE, POD_UID, Runtime};
-use minik8s_kubelet::image::ImageStore;
+use minik8s_kubelet::image::{ImageStore, in_namespace};
 use nix::sys::signal::Signal;
 use support::{BUSYBOX, Node, on_a_node};
 
@@ -49,7 +53,7 @@ fn a_container_lives_and_dies() {
         let cri = Cri::new(&node.config.cri_socket());
         let uid = "00000000-0000-0000-0000-000000000001";
         let sandbox = sandbox_config(&node, uid);
-        let sandbox_id = cri.run_sandbox(sandbox.clone()).await.unwrap();
+        let sandbox_id = cri.run_sandbox(sandbox.clone(), "").await.unwrap();
         let config =
             container_config(uid, "main", "echo hello; trap 'exit 7' TERM; while :; do sleep 0.1; done");
         let id = cri.create_container(&sandbox_id, config, sandbox).await.unwrap();
@@ -81,7 +85,7 @@ fn the_pause_program_reaps_orphans() {
         let cri = Cri::new(&node.config.cri_socket());
         let uid = "00000000-0000-0000-0000-000000000002";
         let sandbox = sandbox_config(&node, uid);
-        let sandbox_id = cri.run_sandbox(sandbox.clone()).await.unwrap();
+        let sandbox_id = cri.run_sandbox(sandbox.clone(), "").await.unwrap();
         // The inner shell's child outlives it and ends up with process 1 of the pod.
         let mut config = container_config(uid, "main", "sh -c 'sleep 0.2 &'; sleep 100");
         config.linux = Some(cri::LinuxContainerConfig {
@@ -105,6 +109,49 @@ fn the_pause_program_reaps_orphans() {
     });
 }
 
+/// A container that containerd has and CRI does not know goes when no start can be under way any more.
+#[test]
+fn what_interrupted_starts_left_goes() {
+    on_a_node(|node| async move {
+        let cri = Cri::new(&node.config.cri_socket());
+        let uid = "00000000-0000-0000-0000-000000000004";
+        let sandbox = sandbox_config(&node, uid);
+        let sandbox_id = cri.run_sandbox(sandbox.clone(), "").await.unwrap();
+        let id =
+            cri.create_container(&sandbox_id, container_config(uid, "main", "sleep 1000"), sandbox).await;
+        cri.start_container(&id.unwrap()).await.unwrap();
+        let before = cri.pod(uid).await.unwrap();
+
+        let channel = connect(&node.config.containerd_socket());
+        let mut containers = ContainersClient::new(channel.clone());
+        let mut all = async || {
+            let list = in_namespace(containerd::ListContainersRequest::default());
+            containers.list(list).await.unwrap().into_inner().containers
+        };
+        let real = all().await.remove(0);
+        for (id, label) in [("lost", "io.cri-containerd.kind"), ("somebodys", "made.by/hand")] {
+            let container = containerd::Container {
+                id: id.to_owned(),
+                labels: [(label.to_owned(), "container".to_owned())].into(),
+                runtime: real.runtime.clone(),
+                spec: real.spec.clone(),
+                ..Default::default()
+            };
+            let create = containerd::CreateContainerRequest { container: Some(container) };
+            ContainersClient::new(channel.clone()).create(in_namespace(create)).await.unwrap();
+        }
+        let mut orphans = Orphans::new(&node.config);
+        let mut sweep = async |now: Timestamp| orphans.sweep(cri.ids(), now).await.unwrap();
+        let now = Timestamp::now();
+        assert_eq!(sweep(now).await, Vec::<String>::new(), "a start may be under way");
+        let later = now + SignedDuration::from_hours(1);
+        assert_eq!(sweep(later).await, ["lost"]);
+        assert_eq!(sweep(later).await, Vec::<String>::new());
+        assert_eq!(cri.pod(uid).await.unwrap(), before);
+        assert!(all().await.iter().any(|container| container.id == "somebodys"));
+    });
+}
+
 #[test]
 fn images_are_listed_and_removed() {
     on_a_node(|node| async move {
@@ -125,7 +172,7 @@ fn pods_survive_the_death_of_containerd() {
         let cri = Cri::new(&node.config.cri_socket());
         let uid = "00000000-0000-0000-0000-000000000003";
         let sandbox = sandbox_config(&node, uid);
-        let sandbox_id = cri.run_sandbox(sandbox.clone()).await.unwrap();
+        let sandbox_id = cri.run_sandbox(sandbox.clone(), "").await.unwrap();
         let config = container_config(uid, "main", "sleep 1000");
         let id = cri.create_container(&sandbox_id, config, sandbox).await.unwrap();
         cri.start_container(&id).await.unwrap();

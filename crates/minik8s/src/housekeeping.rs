@@ -37,6 +37,9 @@ pub struct HousekeepingFlags {
     /// A call of the container runtime that takes longer counts as hanging
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = period)]
     pub runtime_request_timeout: Duration,
+    /// Longest pause before a container that keeps ending is started again; 1s to 5m
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = restart_period)]
+    pub max_container_restart_period: Duration,
     /// Processes that a pod may have; as many as the machine allows by default
     #[arg(long, value_name = "N")]
     pub pod_max_pids: Option<u32>,
@@ -66,6 +69,7 @@ impl HousekeepingFlags {
             },
         };
         config.runtime_timeout = self.runtime_request_timeout;
+        config.longest_restart_delay = self.max_container_restart_period;
         config.pod_pids = self.pod_max_pids;
         config.max_pods = self.max_pods;
         Ok(())
@@ -83,6 +87,15 @@ fn period(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|period| match period.is_zero() {
         true => Err("it must not be zero".to_owned()),
         false => Ok(period),
+    })
+}
+
+/// Upstream's bounds: a pause of nothing would be a busy loop, and more is what nobody waits for.
+fn restart_period(text: &str) -> Result<Duration, String> {
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(300);
+    duration(text).and_then(|period| match allowed.contains(&period) {
+        true => Ok(period),
+        false => Err("it must be between 1s and 5m".to_owned()),
     })
 }
 
@@ -116,6 +129,7 @@ mod tests {
         assert_eq!(config.housekeeping, HousekeepingSettings::default());
         let plain = Config::new("n", "/d".as_ref(), [127, 0, 0, 1].into());
         assert_eq!((config.runtime_timeout, config.max_pods), (plain.runtime_timeout, plain.max_pods));
+        assert_eq!(config.longest_restart_delay, plain.longest_restart_delay);
     }
 
     #[test]
@@ -129,6 +143,8 @@ mod tests {
             ["--eviction-hard", "ram<1"],
             ["--housekeeping-interval", "0s"],
             ["--housekeeping-interval", "soon"],
+            ["--max-container-restart-period", "0s"],
+            ["--max-container-restart-period", "6m"],
             ["--container-log-max-files", "1"],
             ["--container-log-max-size", "0"],
             ["--image-gc-low-threshold", "85"],

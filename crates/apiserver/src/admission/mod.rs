@@ -13,6 +13,7 @@ mod priority;
 mod quota;
 mod rbac_escalation;
 mod requester;
+mod runtime_class;
 mod service_account;
 mod service_address;
 mod storage_class;
@@ -93,6 +94,7 @@ impl Chain {
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),
             Box::new(priority::Priority),
+            Box::new(runtime_class::RuntimeClasses),
             Box::new(storage_class::DefaultStorageClass),
             Box::new(limit_ranger::LimitRanger),
             Box::new(service_address::ServiceAddresses { ranges: addresses }),

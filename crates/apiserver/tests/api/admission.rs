@@ -68,6 +68,61 @@ async fn pods_get_their_priority() {
 }
 
 #[tokio::test]
+async fn pods_get_what_their_runtime_class_says() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let classes = "/apis/node.k8s.io/v1/runtimeclasses";
+    let tolerations = json!([{"key": "k", "operator": "Exists"}]);
+    admin
+        .post(
+            classes,
+            json!({"metadata": {"name": "heavy"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "0.25"}},
+                "scheduling": {"nodeSelector": {"vm": "yes"}, "tolerations": tolerations}}),
+        )
+        .await
+        .ok();
+    admin.post(classes, json!({"metadata": {"name": "plain"}, "handler": "runc"})).await.ok();
+    let with = |name: &str, class: &str, more: Value| {
+        let mut pod = pod(name);
+        pod["spec"]["runtimeClassName"] = json!(class);
+        for (field, value) in more.as_object().unwrap() {
+            pod["spec"][field] = value.clone();
+        }
+        pod
+    };
+    let made = admin.post(PODS, with("a", "heavy", json!({"nodeSelector": {"disk": "fast"}}))).await.ok();
+    let spec = &made["spec"];
+    assert_eq!(spec["overhead"], json!({"cpu": "250m"}));
+    assert_eq!(spec["nodeSelector"], json!({"disk": "fast", "vm": "yes"}));
+    assert!(spec["tolerations"].as_array().unwrap().contains(&tolerations[0]), "{spec}");
+    admin.post(PODS, with("b", "heavy", json!({"overhead": {"cpu": "250m"}}))).await.ok();
+    let made = admin.post(PODS, with("c", "plain", json!({}))).await.ok();
+    assert!(made["spec"].get("overhead").is_none(), "{made}");
+    let refused = async |pod: Value, text: &str| {
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        let refused = admin.post(PODS, pod).await.refused(403, "Forbidden");
+        assert_eq!(refused["message"], format!("pods \"{name}\" is forbidden: {text}"));
+    };
+    refused(
+        with("d", "heavy", json!({"overhead": {"cpu": "1"}})),
+        "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+    )
+    .await;
+    let mut given = pod("e");
+    given["spec"]["overhead"] = json!({"cpu": "1"});
+    refused(given, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        .await;
+    refused(
+        with("f", "heavy", json!({"nodeSelector": {"vm": "no"}})),
+        "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no",
+    )
+    .await;
+    refused(with("g", "none", json!({})), "pod rejected: RuntimeClass \"none\" not found").await;
+    admin.delete(&format!("{classes}/plain")).await.ok();
+    refused(with("h", "plain", json!({})), "pod rejected: RuntimeClass \"plain\" not found").await;
+}
+
+#[tokio::test]
 async fn limit_ranges() {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();

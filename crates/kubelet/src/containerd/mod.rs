@@ -6,12 +6,16 @@ mod connection;
 mod events;
 mod groups;
 mod host;
+mod orphans;
 mod settings;
+mod shims;
 mod supervisor;
 
 pub use connection::connect;
 pub use events::{RuntimeEvent, watch_events};
 pub use groups::{can_set_groups, set_groups};
 pub use host::{CgroupMode, Host, OciRuntime};
+pub use orphans::Orphans;
 pub use settings::Settings;
+pub use shims::{Shim, kill_tree, shims};
 pub use supervisor::{Containerd, ContainerdError};

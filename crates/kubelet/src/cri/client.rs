@@ -16,6 +16,7 @@ use tonic::{Code, Request, Status};
 
 use super::*;
 use crate::containerd::{can_set_groups, connect, set_groups};
+use crate::image::{ImageViews, ViewMount};
 
 /// Enough for a list of some thousand containers.
 const LARGEST_ANSWER: usize = 64 << 20;
@@ -71,6 +72,17 @@ impl Cri {
         let reasons: Vec<_> =
             failing.map(|c| format!("{} not ready: {} {}", c.r#type, c.reason, c.message)).collect();
         Ok((!reasons.is_empty()).then(|| reasons.join("; ")))
+    }
+
+    /// CRI says what snapshotter it uses in an answer meant for people.
+    async fn views(&self) -> Result<ImageViews, RuntimeError> {
+        let status = self.runtime.clone().status(self.call(cri::StatusRequest { verbose: true })).await?;
+        let config = status.into_inner().info.remove("config").unwrap_or_default();
+        let config: serde_json::Value = serde_json::from_str(&config).unwrap_or_default();
+        match config["containerd"]["snapshotter"].as_str() {
+            Some(snapshotter) => Ok(ImageViews::new(self.containerd.clone(), snapshotter.to_owned())),
+            None => Err(RuntimeError::Refused("image volumes need containerd as the runtime".to_owned())),
+        }
     }
 
     async fn sandboxes(&self, filter: cri::PodSandboxFilter) -> Result<Vec<cri::PodSandbox>, RuntimeError> {
@@ -194,6 +206,13 @@ impl Runtime for Cri {
         Ok(uids.into_iter().collect())
     }
 
+    async fn ids(&self) -> Result<BTreeSet<String>, RuntimeError> {
+        let (sandboxes, containers) =
+            tokio::try_join!(self.sandboxes(Default::default()), self.containers(Default::default()))?;
+        let sandboxes = sandboxes.into_iter().map(|sandbox| sandbox.id);
+        Ok(sandboxes.chain(containers.into_iter().map(|container| container.id)).collect())
+    }
+
     async fn container_rows(&self) -> Result<Vec<ContainerRow>, RuntimeError> {
         let all = self.containers(Default::default()).await?;
         let row = |mut container: cri::Container| {
@@ -223,9 +242,13 @@ impl Runtime for Cri {
         Ok(sandboxes.into_iter().next().and_then(|sandbox| sandbox.labels.get(POD_UID).cloned()))
     }
 
-    async fn run_sandbox(&self, config: cri::PodSandboxConfig) -> Result<String, RuntimeError> {
-        let run =
-            self.call(cri::RunPodSandboxRequest { config: Some(config), runtime_handler: String::new() });
+    async fn run_sandbox(
+        &self,
+        config: cri::PodSandboxConfig,
+        handler: &str,
+    ) -> Result<String, RuntimeError> {
+        let runtime_handler = handler.to_owned();
+        let run = self.call(cri::RunPodSandboxRequest { config: Some(config), runtime_handler });
         Ok(self.runtime.clone().run_pod_sandbox(run).await?.into_inner().pod_sandbox_id)
     }
 
@@ -369,6 +392,20 @@ impl Runtime for Cri {
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
         let remove = self.call(cri::RemoveImageRequest { image: Some(spec(id)) });
         if_there(self.images.clone().remove_image(remove).await.map(drop))
+    }
+
+    async fn view_image(
+        &self,
+        image: &ImageRecord,
+        pod_uid: &str,
+        volume: &str,
+    ) -> Result<Vec<ViewMount>, RuntimeError> {
+        let name = image.tags.first().or(image.digests.first()).unwrap_or(&image.id);
+        Ok(self.views().await?.make(&image.id, name, pod_uid, volume).await?)
+    }
+
+    async fn remove_views(&self, pod_uid: &str) -> Result<(), RuntimeError> {
+        Ok(self.views().await?.remove_of(pod_uid).await?)
     }
 }
 

@@ -10,11 +10,14 @@ pub use client::Cri;
 pub use labels::*;
 pub use record::{ContainerRecord, ContainerState, PodRecord, SandboxRecord};
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_cri::v1::{AuthConfig, ContainerConfig, LinuxContainerResources, PodSandboxConfig};
 use thiserror::Error;
+
+use crate::image::ViewMount;
 
 #[derive(Debug, Clone, Error)]
 pub enum RuntimeError {
@@ -88,12 +91,15 @@ pub trait Runtime: Send + Sync + 'static {
     async fn pod(&self, uid: &str) -> Result<PodRecord, RuntimeError>;
     /// UIDs of all pods that have a sandbox or a container.
     async fn pod_uids(&self) -> Result<Vec<String>, RuntimeError>;
+    /// Ids of all sandboxes and containers.
+    async fn ids(&self) -> Result<BTreeSet<String>, RuntimeError>;
     /// All containers of all pods, sandboxes not among them.
     async fn container_rows(&self) -> Result<Vec<ContainerRow>, RuntimeError>;
     /// The pod that a container or sandbox belongs to.
     async fn pod_uid_of(&self, id: &str) -> Result<Option<String>, RuntimeError>;
 
-    async fn run_sandbox(&self, config: PodSandboxConfig) -> Result<String, RuntimeError>;
+    /// `handler` names one of the runtime's ways to run pods; empty means its default.
+    async fn run_sandbox(&self, config: PodSandboxConfig, handler: &str) -> Result<String, RuntimeError>;
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
 
@@ -136,4 +142,13 @@ pub trait Runtime: Send + Sync + 'static {
     async fn images(&self) -> Result<Vec<ImageRecord>, RuntimeError>;
     async fn pull_image(&self, name: &str, auth: Option<AuthConfig>) -> Result<String, RuntimeError>;
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError>;
+    /// What to mount to see the files of an image in a volume of a pod.
+    async fn view_image(
+        &self,
+        image: &ImageRecord,
+        pod_uid: &str,
+        volume: &str,
+    ) -> Result<Vec<ViewMount>, RuntimeError>;
+    /// Removes all that was made for a pod by the above. It must not be mounted any more.
+    async fn remove_views(&self, pod_uid: &str) -> Result<(), RuntimeError>;
 }

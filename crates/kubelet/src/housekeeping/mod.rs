@@ -3,6 +3,7 @@
 mod images;
 mod leftovers;
 mod log_rotation;
+mod orphans;
 mod settings;
 
 pub use images::{ImageAges, collect_images, reclaim_images};
@@ -13,17 +14,23 @@ pub use settings::{HousekeepingSettings, ImageSettings, LogSettings};
 use std::sync::Arc;
 
 use crate::context::Context;
+use orphans::{orphans_of, remove_orphans};
 
 /// Unused images are no hurry: a disk that runs short asks for them to go by itself.
 const ROUNDS_PER_IMAGES: u32 = 30;
+/// Nor are containers that an interrupted start left: they are rare.
+const ROUNDS_PER_ORPHANS: u32 = 6;
 
 /// Never returns.
 pub async fn keep_house(context: Arc<Context>) {
     let interval = context.config.housekeeping.interval;
     let mut logs = tokio::time::interval(interval);
     let mut images = tokio::time::interval(interval * ROUNDS_PER_IMAGES);
+    let mut sweeps = tokio::time::interval(interval * ROUNDS_PER_ORPHANS);
+    let mut orphans = orphans_of(&context.config);
     loop {
         tokio::select! {
+            _ = sweeps.tick() => remove_orphans(&context, &mut orphans).await,
             _ = logs.tick() => rotate_logs(&context).await,
             _ = images.tick() => collect_images(&context).await,
         }

@@ -81,7 +81,7 @@ impl ImageStore {
             Ok::<_, ArchiveError>((archive.into_reader(), images))
         });
         let (mut reader, images) = opened.await.map_err(|e| Status::internal(e.to_string()))??;
-        let lease = self.lease().await?;
+        let lease = lease(&self.channel).await?;
         let mut loaded = Vec::new();
         let mut result = Ok(());
         for image in images.iter().filter(|image| !image.names.is_empty()) {
@@ -91,8 +91,7 @@ impl ImageStore {
             }
             loaded.extend(image.names.iter().cloned());
         }
-        let release = in_namespace(api::DeleteRequest { id: lease, sync: false });
-        let _ = api::leases_client::LeasesClient::new(self.channel.clone()).delete(release).await;
+        release(&self.channel, lease).await;
         result.map(|()| loaded)
     }
 
@@ -122,16 +121,6 @@ impl ImageStore {
             Err(status) if status.code() == Code::NotFound => Err(StoreError::NotFound(name.to_owned())),
             Err(status) => Err(status.into()),
         }
-    }
-
-    async fn lease(&self) -> Result<String, StoreError> {
-        // Should we die before releasing it, the lease ends by itself.
-        let expiry = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-        let labels = HashMap::from([("containerd.io/gc.expire".to_owned(), expiry.to_string())]);
-        let id = format!("minik8s-load-{}", uuid::Uuid::new_v4());
-        let create = in_namespace(api::CreateRequest { id: id.clone(), labels });
-        api::leases_client::LeasesClient::new(self.channel.clone()).create(create).await?;
-        Ok(id)
     }
 
     async fn store<R: Read + Seek>(
@@ -274,7 +263,23 @@ pub fn in_namespace<T>(message: T) -> Request<T> {
     request
 }
 
-fn with_lease<T>(message: T, lease: &str) -> Request<T> {
+/// Keeps what is made under it from garbage collection.
+pub async fn lease(channel: &Channel) -> Result<String, Status> {
+    // Should we die before releasing it, the lease ends by itself.
+    let expiry = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let labels = HashMap::from([("containerd.io/gc.expire".to_owned(), expiry.to_string())]);
+    let id = format!("minik8s-{}", uuid::Uuid::new_v4());
+    let create = in_namespace(api::CreateRequest { id: id.clone(), labels });
+    api::leases_client::LeasesClient::new(channel.clone()).create(create).await?;
+    Ok(id)
+}
+
+pub async fn release(channel: &Channel, lease: String) {
+    let delete = in_namespace(api::DeleteRequest { id: lease, sync: false });
+    let _ = api::leases_client::LeasesClient::new(channel.clone()).delete(delete).await;
+}
+
+pub fn with_lease<T>(message: T, lease: &str) -> Request<T> {
     let mut request = in_namespace(message);
     if let Ok(lease) = lease.parse() {
         request.metadata_mut().insert("containerd-lease", lease);

@@ -18,22 +18,40 @@ enum PullPolicy {
     Never,
 }
 
+/// An image, and what wants it: a container, or a volume of the pod.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    pub image: &'a str,
+    pub policy: Option<&'a str>,
+    pub container: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    pub fn by(container: &'a ContainerSpec) -> Self {
+        Wanted {
+            image: container.spec.image.as_deref().unwrap_or_default(),
+            policy: container.spec.image_pull_policy.as_deref(),
+            container: Some(&container.spec.name),
+        }
+    }
+}
+
 /// The image's record, after a pull if there must be one.
 pub async fn ensure(
     context: &Context,
     blueprint: &Blueprint,
-    container: &ContainerSpec,
+    wanted: Wanted<'_>,
 ) -> Result<ImageRecord, OperationError> {
-    let name = container.spec.image.as_deref().unwrap_or_default();
+    let name = wanted.image;
     let event = |severity, reason: &str, message: &str| {
-        context.recorder.record(subject(blueprint, Some(&container.spec.name)), severity, reason, message);
+        context.recorder.record(subject(blueprint, wanted.container), severity, reason, message);
     };
     if !is_valid_name(name) {
         let message = format!("Failed to apply default image tag \"{name}\": couldn't parse image name");
         event(Severity::Warning, "InspectFailed", &message);
         return Err(OperationError::new("InvalidImageName", message));
     }
-    let policy = policy(container.spec.image_pull_policy.as_deref(), name);
+    let policy = policy(wanted.policy, name);
     let inspect = |error| OperationError::new("ImageInspectError", error);
     let present = context.runtime.image(name).await.map_err(inspect)?;
     match (policy, present) {

@@ -1,4 +1,4 @@
-//! Limits of a pod as a whole, from those of its containers. Pure.
+//! Limits of a pod as a whole, from those of its containers and the overhead of its runtime. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,24 +17,24 @@ enum List {
 
 /// Thousandths of a core that a pod asks for.
 pub fn cpu_request(blueprint: &Blueprint) -> i64 {
-    total(blueprint, List::Requests, "cpu", quantity::milli).0
+    request(blueprint, "cpu", quantity::milli)
 }
 
 /// Bytes that a pod asks for.
 pub fn memory_request(blueprint: &Blueprint) -> i64 {
-    total(blueprint, List::Requests, "memory", quantity::value).0
+    request(blueprint, "memory", quantity::value)
 }
 
 /// Bytes of the node's disk that a pod asks for.
 pub fn disk_request(blueprint: &Blueprint) -> i64 {
-    total(blueprint, List::Requests, "ephemeral-storage", quantity::value).0
+    request(blueprint, "ephemeral-storage", quantity::value)
 }
 
 /// A limit holds for the pod only if every container has one.
 pub fn pod_limits(blueprint: &Blueprint, pids: Option<u32>) -> PodLimits {
     let all = |name: &str, read: fn(&str) -> Option<i64>| {
-        let (sum, complete) = total(blueprint, List::Limits, name, read);
-        (complete && sum > 0).then_some(sum)
+        let (sum, complete) = of_containers(blueprint, List::Limits, name, read);
+        (complete && sum > 0).then(|| sum.saturating_add(overhead(blueprint, name, read)))
     };
     PodLimits {
         cpu_shares: cpu_shares(cpu_request(blueprint)),
@@ -44,9 +44,25 @@ pub fn pod_limits(blueprint: &Blueprint, pids: Option<u32>) -> PodLimits {
     }
 }
 
-/// The most that the pod needs at any time: init containers run one after the other beside the sidecars
+fn request(blueprint: &Blueprint, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
+    let (sum, _) = of_containers(blueprint, List::Requests, name, read);
+    sum.saturating_add(overhead(blueprint, name, read))
+}
+
+/// What the pod's runtime needs for itself.
+fn overhead(blueprint: &Blueprint, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
+    let all = blueprint.spec().and_then(|spec| spec.overhead.as_ref());
+    all.and_then(|all| read(&all.get(name)?.0)).unwrap_or(0).max(0)
+}
+
+/// The most that the containers need at any time: init containers run one after the other beside the sidecars
 /// before them, main containers all at once beside all sidecars. And whether every container says a number.
-fn total(blueprint: &Blueprint, list: List, name: &str, read: fn(&str) -> Option<i64>) -> (i64, bool) {
+fn of_containers(
+    blueprint: &Blueprint,
+    list: List,
+    name: &str,
+    read: fn(&str) -> Option<i64>,
+) -> (i64, bool) {
     let mut complete = true;
     let mut amount = |spec: &ContainerSpec| {
         let found = amount(spec, list, name).and_then(|text| read(&text));
@@ -107,6 +123,20 @@ mod tests {
                     {"name": "side", "restartPolicy": "Always", "resources": limits("250m", "1Mi")},
                     {"name": "i", "resources": limits("2", "4Mi")}]}),
             PodLimits { cpu_shares: 2304, cpu_quota: Some(225_000), memory: Some(5 << 20), ..base() },
+        );
+    }
+
+    #[test]
+    fn overhead_comes_on_top_of_what_is_limited() {
+        let limits = |limits: Value| json!({"name": "a", "resources": {"limits": limits}});
+        let overhead = json!({"cpu": "250m", "memory": "1Mi"});
+        check(
+            json!({"containers": [limits(json!({"cpu": "500m"}))], "overhead": overhead}),
+            PodLimits { cpu_shares: 768, cpu_quota: Some(75_000), memory: None, pids: Some(100) },
+        );
+        check(
+            json!({"containers": [limits(json!({"memory": "1Mi"}))], "overhead": overhead}),
+            PodLimits { cpu_shares: 256, cpu_quota: None, memory: Some(2 << 20), pids: Some(100) },
         );
     }
 }

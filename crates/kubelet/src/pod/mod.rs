@@ -8,7 +8,11 @@ mod conditions;
 mod container_status;
 mod exits;
 mod hook;
+<<<<<<< HEAD
 mod host_ports;
+=======
+mod image_volumes;
+>>>>>>> node
 mod index;
 mod limits;
 mod manager;
@@ -19,6 +23,7 @@ mod qos;
 mod report;
 mod resize;
 mod restart;
+mod runtime_class;
 mod start;
 mod status;
 mod termination;

@@ -12,6 +12,7 @@ use super::hook;
 use super::limits::{cpu_request, pod_limits};
 use super::plan::Action;
 use super::qos::{self, QosClass};
+use super::runtime_class;
 use crate::cgroup;
 use crate::container::{Placement, cpu_shares, linux_resources};
 use crate::context::Context;
@@ -90,19 +91,27 @@ impl Operation {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
         self.admit().await?;
+<<<<<<< HEAD
         self.check_host_ports()?;
+=======
+        let handler = runtime_class::handler(&self.context.client, &self.blueprint).await;
+        let handler = handler.map_err(|e| self.no_sandbox(e))?;
+>>>>>>> node
         let done = self.prepare_volumes().await?;
         self.limit_pod()?;
         let config = self.sandbox_config(attempt);
         std::fs::create_dir_all(&config.log_directory)
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
-        let created = self.context.runtime.run_sandbox(config).await;
-        if let Err(error) = &created {
-            let message = format!("Failed to create pod sandbox: {error}");
-            self.event(None, Severity::Warning, "FailedCreatePodSandBox", &message);
-        }
-        self.runtime(created.map(drop), "FailedCreatePodSandBox")?;
+        let created = self.context.runtime.run_sandbox(config, &handler).await;
+        created.map_err(|e| self.no_sandbox(e))?;
         Ok(done)
+    }
+
+    fn no_sandbox(&self, error: impl ToString) -> OperationError {
+        let error = OperationError::new("FailedCreatePodSandBox", error);
+        let message = format!("Failed to create pod sandbox: {}", error.message);
+        self.event(None, Severity::Warning, error.reason, &message);
+        error
     }
 
     /// The pod's own cgroup, and the weight of its class.
@@ -165,6 +174,7 @@ impl Operation {
             .fetch(client, &self.blueprint, Timestamp::now())
             .await
             .map_err(|e| failed(e.to_string()))?;
+        let images = self.image_views().await.map_err(|e| failed(e.message))?;
         let (blueprint, placement) = (self.blueprint.clone(), self.placement());
         let context = self.context.clone();
         let prepared = tokio::task::spawn_blocking(move || {
@@ -174,6 +184,7 @@ impl Operation {
                 objects: &objects,
                 claims: &claims,
                 tokens: &tokens,
+                images: &images,
             };
             PodVolumes::new(&context.config, &blueprint).prepare(&sources)
         });
@@ -224,6 +235,11 @@ impl Operation {
         let cgroup = sandbox::pod_cgroup(&self.context.config, &self.blueprint);
         let (context, blueprint) = (self.context.clone(), self.blueprint.clone());
         self.context.tokens.forget(&self.blueprint.uid);
+        // Before the directory goes that tells of them: who dies in between must find it again.
+        if PodVolumes::new(&self.context.config, &self.blueprint).unmount_images() {
+            let removed = self.context.runtime.remove_views(&self.blueprint.uid).await;
+            self.runtime(removed, "FailedKillPod")?;
+        }
         let released = tokio::task::spawn_blocking(move || {
             cgroup::remove_tree(&cgroup);
             PodVolumes::new(&context.config, &blueprint).release()

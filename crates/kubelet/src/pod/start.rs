@@ -27,7 +27,7 @@ impl Operation {
     ) -> Result<()> {
         let name = &spec.spec.name;
         let runtime = &self.context.runtime;
-        let image = image_pull::ensure(&self.context, &self.blueprint, spec).await?;
+        let image = image_pull::ensure(&self.context, &self.blueprint, image_pull::Wanted::by(spec)).await?;
         let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
         let objects = Objects::fetch(&self.context.client, &self.context.watches, &self.blueprint)
             .await
@@ -45,7 +45,7 @@ impl Operation {
             blueprint: &self.blueprint,
             container: spec,
             attempt,
-            restart_delay,
+            restart_delay: restart_delay.min(self.context.config.longest_restart_delay),
             image_id: &image.id,
             env: &env,
             mounts,

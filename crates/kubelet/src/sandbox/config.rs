@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1 as core;
 
 use super::dns::{ResolvConf, dns_config};
 use crate::Config;
-use crate::container::sandbox_security;
+use crate::container::{linux_resources, sandbox_security};
 use crate::cri::{POD_NAME, POD_NAMESPACE, POD_UID};
 use crate::pod::{Blueprint, QosClass, qos_class};
 
@@ -44,6 +44,7 @@ pub fn sandbox_config(blueprint: &Blueprint, node: &Surroundings<'_>, attempt: u
             cgroup_parent: pod_cgroup(node.config, blueprint),
             security_context: Some(sandbox_security(blueprint)),
             sysctls: sysctls(blueprint),
+            overhead: overhead(blueprint),
             ..Default::default()
         }),
         ..Default::default()
@@ -114,6 +115,14 @@ fn port_mapping(port: &core::ContainerPort) -> Option<cri::PortMapping> {
         host_port: port.host_port.filter(|port| *port > 0)?,
         host_ip: port.host_ip.clone().unwrap_or_default(),
     })
+}
+
+/// For runtimes that put a pod into a machine of its own, which must be that much larger.
+fn overhead(blueprint: &Blueprint) -> Option<cri::LinuxContainerResources> {
+    let limits = blueprint.spec()?.overhead.clone()?;
+    let amounts = core::ResourceRequirements { limits: Some(limits), ..Default::default() };
+    let resources = linux_resources(&amounts, QosClass::Guaranteed, 0);
+    Some(cri::LinuxContainerResources { oom_score_adj: 0, ..resources })
 }
 
 fn sysctls(blueprint: &Blueprint) -> HashMap<String, String> {

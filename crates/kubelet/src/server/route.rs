@@ -73,7 +73,7 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
         ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
         ["containerLogs", namespace, pod, container] => {
             let pod = find(context, namespace, pod)?;
-            logs::answer(context, &pod, container, &query).await
+            logs::answer(context, &pod, container, &query, request).await
         }
         ["exec", namespace, pod, container] => {
             let pod = find(context, namespace, pod)?;

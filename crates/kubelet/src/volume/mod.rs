@@ -6,6 +6,7 @@
 mod atomic;
 mod empty_dir;
 mod host_path;
+mod image;
 mod mount_table;
 mod mounts;
 mod payload;
@@ -27,6 +28,7 @@ use thiserror::Error;
 use crate::Config;
 use crate::objects::{ClaimError, claim_name};
 use crate::pod::Blueprint;
+use mount_table::is_mount_point;
 use payload::{Payload, PayloadError};
 
 #[derive(Debug, Error)]
@@ -48,6 +50,9 @@ pub enum SetUpError {
     #[error("this node cannot mount volumes of this type")]
     Unsupported,
 }
+
+/// Where images are mounted: apart from the other volumes, so that a pod that has any is known by it.
+const IMAGES: &str = "images";
 
 /// The volumes of one pod.
 pub struct PodVolumes<'a> {
@@ -92,6 +97,7 @@ impl<'a> PodVolumes<'a> {
         let dir = self.dir.join("volumes").join(name);
         Some(match &volume.host_path {
             Some(host_path) => PathBuf::from(&host_path.path),
+            None if volume.image.is_some() => self.image_dir(name),
             // A claim's directory is somebody else's: only a link to it is ours.
             None if claim_name(self.blueprint, volume).is_some() => fs::read_link(&dir).unwrap_or(dir),
             None => dir,
@@ -101,7 +107,37 @@ impl<'a> PodVolumes<'a> {
     /// Containers may only read it, whatever their mounts say.
     pub fn is_read_only(&self, name: &str) -> bool {
         let claim = |volume: &core::Volume| volume.persistent_volume_claim.as_ref().and_then(|c| c.read_only);
-        self.volumes().iter().find(|volume| volume.name == name).and_then(claim).unwrap_or(false)
+        let volume = self.volumes().iter().find(|volume| volume.name == name);
+        volume.is_some_and(|volume| volume.image.is_some() || claim(volume) == Some(true))
+    }
+
+    /// The volumes made of images that are still to be mounted. Their directories are made first of all: they
+    /// tell whoever cleans up that there may be something of an image.
+    pub fn missing_images(&self) -> io::Result<Vec<(&str, &core::ImageVolumeSource)>> {
+        let mut missing = Vec::new();
+        for volume in self.volumes() {
+            let Some(image) = &volume.image else { continue };
+            let dir = self.image_dir(&volume.name);
+            fs::create_dir_all(&dir)?;
+            if !is_mount_point(&dir) {
+                missing.push((volume.name.as_str(), image));
+            }
+        }
+        Ok(missing)
+    }
+
+    /// True if there were any, be it only in an attempt.
+    pub fn unmount_images(&self) -> bool {
+        let dir = self.dir.join(IMAGES);
+        let any = dir.exists();
+        if any {
+            unmount_below(&dir);
+        }
+        any
+    }
+
+    fn image_dir(&self, name: &str) -> PathBuf {
+        self.dir.join(IMAGES).join(name)
     }
 
     fn set_up(&self, volume: &core::Volume, sources: &Sources<'_>) -> Result<(), SetUpError> {
@@ -116,6 +152,10 @@ impl<'a> PodVolumes<'a> {
             let claimed = sources.claims.get(&name).cloned().unwrap_or(Err(ClaimError::Missing(name)))?;
             host_path::check(&claimed.path, &claimed.kind)?;
             return Ok(link(&dir, Path::new(&claimed.path))?);
+        }
+        if volume.image.is_some() {
+            let mounts = sources.images.get(&volume.name).map(Vec::as_slice).unwrap_or_default();
+            return Ok(image::prepare(&self.image_dir(&volume.name), mounts)?);
         }
         let payload: Payload = if let Some(source) = &volume.config_map {
             sources.config_map(source)?

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
 use crate::container::{FieldError, Placement, field, resource};
+use crate::image::ViewMount;
 use crate::objects::{Claims, Data, Objects};
 use crate::pod::Blueprint;
 
@@ -42,6 +43,8 @@ pub struct Sources<'a> {
     pub claims: &'a Claims,
     /// Service account tokens by audience and lifetime.
     pub tokens: &'a BTreeMap<TokenKey, String>,
+    /// What shows the files of images, by the names of their volumes.
+    pub images: &'a BTreeMap<String, Vec<ViewMount>>,
 }
 
 /// Audience (empty: the API server's own) and lifetime in seconds.

@@ -23,6 +23,7 @@ fn files(volume: Value) -> Result<Vec<String>, String> {
         objects: &objects,
         claims: &Claims::new(),
         tokens: &tokens,
+        images: &BTreeMap::new(),
     };
     let volume: core::Volume = {
         let mut volume = volume;

@@ -20,7 +20,7 @@ impl Bare {
 
     pub async fn start(&self, name: &str) -> Result<()> {
         let sandbox = self.sandbox(name);
-        let id = self.cri.run_sandbox(sandbox.clone()).await?;
+        let id = self.cri.run_sandbox(sandbox.clone(), "").await?;
         self.sandboxes.lock().push(id.clone());
         let container = cri::ContainerConfig {
             metadata: Some(cri::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),

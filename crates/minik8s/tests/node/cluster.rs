@@ -32,11 +32,17 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 /// Runs a test on a cluster of its own, in one process. Several may run side by side, in one process or in many.
 pub fn on_a_cluster(test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
+    on_a_cluster_with(&[], test);
+}
+
+/// The same with some flags besides.
+pub fn on_a_cluster_with(flags: &[&str], test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
     let dir = tempfile::Builder::new().prefix("mk8s-node-").tempdir().unwrap();
     let network = Network::new();
     // A machine whose disk is nearly full is no reason for these pods to go.
     let calm = ["--eviction-hard", ""].map(str::to_owned);
-    let node = [network.server(), network.node(), calm.to_vec()].concat();
+    let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let node = [network.server(), network.node(), calm.to_vec(), flags].concat();
     let server = Program::new("server", dir.path(), node);
     on(Cluster { dir: dir.path().to_owned(), server, agent: None }, test);
 }
@@ -124,8 +130,12 @@ fn outward_address() -> IpAddr {
 pub fn load_image(dir: &Path, file: &str, recipe: Recipe) {
     let path = dir.join(file);
     recipe.write(std::fs::File::create(&path).unwrap()).unwrap();
+    load_archive(dir, &path);
+}
+
+pub fn load_archive(dir: &Path, archive: &Path) {
     let load =
-        Command::new(BINARY).args(["image", "load", "--data-dir"]).arg(dir).arg(path).output().unwrap();
+        Command::new(BINARY).args(["image", "load", "--data-dir"]).arg(dir).arg(archive).output().unwrap();
     assert!(load.status.success(), "{load:?}");
 }
 

@@ -1,9 +1,15 @@
 //! What people type: logs, exec, attach, port-forward, cp, debug, describe.
 
+use futures::StreamExt;
+use hyper_util::rt::TokioIo;
 use minik8s_kubelet::image::{BUSYBOX, WEB};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
+use crate::cluster::PATIENCE;
 use crate::space::{IDLE, Space, idle, once, said, shell};
 
 pub async fn logs(space: Space) {
@@ -42,6 +48,41 @@ pub async fn following_logs(space: Space) {
     space.pod("counts", once("for i in 1 2 3 4 5; do echo $i; sleep 0.4; done")).await;
     space.phase("counts", "Running").await;
     assert_eq!(space.kubectl(&["logs", "-f", "counts"]).await, "1\n2\n3\n4\n5\n");
+}
+
+/// Through a WebSocket, as bytes or as text.
+pub async fn logs_in_messages(space: Space) {
+    space.pod("counts", once("for i in 1 2 3; do echo line $i; sleep 0.4; done")).await;
+    space.phase("counts", "Running").await;
+    let path = space.path("pods", "counts/log");
+    let followed = messages(&space, &format!("{path}?container=main&follow=true"), "binary.k8s.io").await;
+    assert!(followed.iter().all(Message::is_binary), "{followed:?}");
+    let bytes: Vec<u8> = followed.iter().flat_map(|message| message.clone().into_data()).collect();
+    assert_eq!(String::from_utf8_lossy(&bytes), "line 1\nline 2\nline 3\n");
+    let tail = messages(&space, &format!("{path}?tailLines=1"), "base64.binary.k8s.io").await;
+    assert_eq!(tail, [Message::text(""), Message::text("bGluZSAzCg==")]);
+}
+
+/// Everything that comes through a WebSocket until the other side closes it.
+async fn messages(space: &Space, path: &str, subprotocol: &str) -> Vec<Message> {
+    let headers = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("sec-websocket-protocol", subprotocol),
+    ];
+    let mut request = http::Request::get(path);
+    request.headers_mut().unwrap().extend(headers.map(|(name, value)| {
+        (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
+    }));
+    let response = space.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), http::StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.headers()["sec-websocket-protocol"], subprotocol);
+    let upgraded = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+    let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
+    let whole = socket.map(Result::unwrap).take_while(|message| std::future::ready(!message.is_close()));
+    tokio::time::timeout(PATIENCE, whole.collect()).await.unwrap()
 }
 
 pub async fn exec(space: Space) {

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use minik8s_kubelet::containerd::{Shim, kill_tree, shims};
 use minik8s_kubelet::cri::{Cri, Runtime};
 use serde_json::json;
 
-use crate::space::{IDLE, Space, shell};
+use crate::space::{IDLE, Space, idle, shell};
 
 pub async fn nothing_remains(space: Space) {
     space.config_map("cm", json!({"k": "v"})).await;
@@ -31,6 +32,66 @@ pub async fn nothing_remains(space: Space) {
     }
     space.kubectl(&["delete", "pod", "pod"]).await;
     assert_eq!(traces(&space, uid, ip).await, Vec::<String>::new());
+}
+
+/// Shims that containerd does not know are ended by the running agent; those of other agents are left alone.
+pub async fn forgotten_containers(space: Space) {
+    space.pod("beside", idle()).await;
+    let before = space.ready("beside").await;
+    let dir = tempfile::tempdir().unwrap();
+    let own = ForgottenShim::start(&dir.path().join("own"), &space.cluster.config().containerd_socket());
+    let others = ForgottenShim::start(&dir.path().join("others"), &dir.path().join("containerd.sock"));
+    space.eventually("the forgotten shim gone", async || !own.runs()).await;
+    assert!(others.runs(), "it belongs to somebody else");
+    let after = space.ready("beside").await;
+    assert_eq!(after["status"]["containerStatuses"], before["status"]["containerStatuses"]);
+    space.delete("beside", 0).await;
+    space.deleted("beside").await;
+}
+
+/// A real shim that no containerd has asked for.
+struct ForgottenShim {
+    socket: PathBuf,
+    bundle: PathBuf,
+    /// It ends when nobody reads what it has to say.
+    _log: std::fs::File,
+}
+
+impl ForgottenShim {
+    fn start(bundle: &Path, socket: &Path) -> ForgottenShim {
+        std::fs::create_dir(bundle).unwrap();
+        std::fs::write(bundle.join("config.json"), "{}").unwrap();
+        let log = bundle.join("log");
+        assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());
+        let log = std::fs::File::options().read(true).write(true).open(log).unwrap();
+        let started = std::process::Command::new("containerd-shim-runc-v2")
+            .args(["-namespace", "k8s.io", "-id", "forgotten", "-publish-binary", "true", "-address"])
+            .arg(socket)
+            .arg("start")
+            .current_dir(bundle)
+            .output()
+            .unwrap();
+        assert!(started.status.success(), "{started:?}");
+        let shim = ForgottenShim { socket: socket.to_owned(), bundle: bundle.to_owned(), _log: log };
+        assert!(shim.runs(), "{started:?}");
+        shim
+    }
+
+    fn runs(&self) -> bool {
+        self.processes().next().is_some()
+    }
+
+    fn processes(&self) -> impl Iterator<Item = Shim> {
+        shims(&self.socket).into_iter().filter(|shim| shim.id == "forgotten")
+    }
+}
+
+impl Drop for ForgottenShim {
+    fn drop(&mut self) {
+        self.processes().for_each(|shim| kill_tree(shim.pid));
+        let address = std::fs::read_to_string(self.bundle.join("address")).unwrap_or_default();
+        let _ = std::fs::remove_file(address.trim_start_matches("unix://"));
+    }
 }
 
 async fn traces(space: &Space, uid: &str, ip: &str) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! How containers start, are found ill, end, and start again.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -135,20 +136,43 @@ fn every_second(mut probe: Value) -> Value {
     probe
 }
 
+/// A web server whose page goes, or whatever else is told, after a while.
+fn web_server(after: f32, then: &str) -> Value {
+    let serve = "mkdir /tmp/w; echo ok > /tmp/w/index.html";
+    let mut container =
+        shell("main", &format!("{serve}; (sleep {after}; {then}) & exec httpd -f -p 8080 -h /tmp/w"));
+    container["livenessProbe"] =
+        every_second(json!({"httpGet": {"path": "/", "port": 8080}, "initialDelaySeconds": 1}));
+    container
+}
+
+/// A container that falls ill again and again is restarted each time, and the count only grows.
+pub async fn liveness_again_and_again(space: Space) {
+    let mut main = web_server(1.5, "rm /tmp/w/index.html");
+    // It is the page that is missing, not the machine that is busy.
+    main["livenessProbe"]["timeoutSeconds"] = 20.into();
+    space.pod("ill", json!({"containers": [main], "terminationGracePeriodSeconds": 1})).await;
+    let counts = RefCell::new(Vec::new());
+    let five = |pod: &Value| {
+        let count = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or(0);
+        counts.borrow_mut().push(count);
+        count >= 5
+    };
+    space.until("ill", "restarted five times", five).await;
+    let counts = counts.into_inner();
+    assert!(counts.is_sorted(), "{counts:?}");
+    space.event("ill", "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404").await;
+    space.delete("ill", 0).await;
+    space.deleted("ill").await;
+}
+
 pub async fn liveness(space: Space) {
     let restarted = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_u64() >= Some(1);
     let exec = |script: &str| every_second(json!({"exec": {"command": ["sh", "-c", script]}}));
-    let web = "mkdir /tmp/w; echo ok > /tmp/w/index.html; (sleep 2; $GO) & exec httpd -f -p 8080 -h /tmp/w";
-    let http = |go: &str| {
-        let mut container = shell("main", &web.replace("$GO", go));
-        container["livenessProbe"] =
-            every_second(json!({"httpGet": {"path": "/", "port": 8080}, "initialDelaySeconds": 1}));
-        container
-    };
     let mut falls_ill = shell("main", &format!("(sleep 1; touch /tmp/ill) & {IDLE}"));
     falls_ill["livenessProbe"] = exec("! test -e /tmp/ill");
     // The page goes, the socket stays.
-    let mut open = shell("main", &web.replace("$GO", "rm /tmp/w/index.html"));
+    let mut open = web_server(2.0, "rm /tmp/w/index.html");
     open["livenessProbe"] = every_second(json!({"tcpSocket": {"port": 8080}, "initialDelaySeconds": 1}));
     let mut stays_well = shell("main", IDLE);
     stays_well["livenessProbe"] = exec("true");
@@ -159,8 +183,8 @@ pub async fn liveness(space: Space) {
     let all = [
         ("exec", falls_ill),
         ("well", stays_well),
-        ("http", http("rm /tmp/w/index.html")),
-        ("http-well", http("true")),
+        ("http", web_server(2.0, "rm /tmp/w/index.html")),
+        ("http-well", web_server(2.0, "true")),
         ("tcp", deaf),
         ("tcp-well", open),
         ("slow", slow),

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod accounts;
 mod cluster;
 mod commands;
 mod containers;
@@ -20,6 +21,7 @@ mod pressure;
 mod reasons;
 mod registry;
 mod resources;
+mod runtime_classes;
 mod scaling;
 mod security;
 mod space;
@@ -30,7 +32,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use cluster::{Cluster, block_on, on_a_cluster, on_a_cluster_apart};
+use cluster::{Cluster, block_on, on_a_cluster, on_a_cluster_apart, on_a_cluster_with};
 use space::Space;
 
 /// More only wait for each other.
@@ -46,12 +48,14 @@ macro_rules! chapters {
 }
 
 const CHAPTERS: &[(&str, Chapter)] = chapters! {
-    commands: logs, following_logs, exec, a_terminal, attach, port_forward, copy, debug, describe;
+    accounts: mounted_credentials, opting_out_of_credentials, root_certificates, discovery_of_the_issuer;
+    commands: logs, following_logs, logs_in_messages, exec, a_terminal, attach, port_forward, copy, debug, describe;
     containers: shared_network_and_volumes, shared_processes, host_namespaces, init_containers_in_order,
         init_containers_of_a_lasting_pod,
         a_failing_init_container, sidecars, environment, names_and_dns;
     resources: limits_in_cgroups, out_of_memory, too_many_files_in_memory, resize_in_place,
         resize_of_many_containers;
+    runtime_classes: runtime_classes;
     lifecycle: crash_loop, restart_policies, deadline, last_words, hooks_and_grace, an_impatient_end, liveness,
         readiness, readiness_with_a_delay, slow_start, grpc;
     security: users_and_groups, strict_groups, privileges, root_is_refused, sysctls;
@@ -59,7 +63,7 @@ const CHAPTERS: &[(&str, Chapter)] = chapters! {
         service_account_tokens, optional_objects, bound_claims;
     matrix: files_of_every_mode, objects_that_come_and_go, empty_dirs_of_every_mode, files_about_the_pod,
         parts_of_files, paths_of_variables, commands_and_arguments, hooks_that_ask, a_pods_life, hosts_files;
-    registry: pulls;
+    registry: pulls, image_volumes;
     pods: generations, statuses_and_collections, many_volumes;
     reasons: missing_images, a_missing_command, missing_objects, missing_volumes;
     node: what_the_node_says, figures, cordon, static_pods, log_rotation;
@@ -99,6 +103,19 @@ fn side_by_side(chapters: &[&(&'static str, Chapter)], cluster: &Arc<Cluster>) -
         }
     });
     failed.into_inner().unwrap()
+}
+
+/// Where nobody waits long, neither for restarts nor for leftovers to go.
+#[test]
+fn an_impatient_node() {
+    let flags = ["--max-container-restart-period", "1s", "--housekeeping-interval", "1s"];
+    on_a_cluster_with(&flags, |cluster| {
+        block_on(async {
+            let restarts = lifecycle::liveness_again_and_again(Space::new(cluster.clone(), "restarts").await);
+            let orphans = leftovers::forgotten_containers(Space::new(cluster.clone(), "orphans").await);
+            tokio::join!(restarts, orphans);
+        });
+    });
 }
 
 #[test]

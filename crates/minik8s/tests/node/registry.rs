@@ -14,10 +14,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use minik8s_kubelet::image::busybox;
+use minik8s_kubelet::image::{Recipe, busybox};
 use serde_json::{Value, json};
 
-use crate::space::{IDLE, Space, shell, state};
+use crate::space::{IDLE, Space, idle, shell, state};
 
 const USER: &str = "reader";
 const PASSWORD: &str = "correct horse";
@@ -28,6 +28,7 @@ struct Registry {
     manifest: (String, Bytes),
     blobs: BTreeMap<String, Bytes>,
     refused: AtomicUsize,
+    served: AtomicUsize,
 }
 
 impl Registry {
@@ -49,7 +50,12 @@ impl Registry {
                 (digest, Bytes::from(std::fs::read(file.path()).unwrap()))
             })
             .collect();
-        Registry { manifest: (digest.clone(), blobs[&digest].clone()), blobs, refused: AtomicUsize::new(0) }
+        Registry {
+            manifest: (digest.clone(), blobs[&digest].clone()),
+            blobs,
+            refused: AtomicUsize::new(0),
+            served: AtomicUsize::new(0),
+        }
     }
 
     async fn serve(self: Arc<Self>) -> SocketAddr {
@@ -81,6 +87,7 @@ impl Registry {
                 .body(Full::default())
                 .unwrap();
         }
+        self.served.fetch_add(1, Ordering::Relaxed);
         let path = request.uri().path();
         let (digest, content, kind) = if path.contains("/manifests/") {
             (&self.manifest.0, &self.manifest.1, "application/vnd.oci.image.manifest.v1+json")
@@ -101,25 +108,80 @@ impl Registry {
     }
 }
 
-/// A private image comes through a mirror that speaks plain HTTP, to pods that have its password and no others.
-pub async fn pulls(space: Space) {
+/// A registry that the node knows as `host`, and pull secrets for it: the right one and a wrong one.
+async fn registry(space: &Space, host: &str) -> Arc<Registry> {
     let registry = Arc::new(Registry::new());
     let address = registry.clone().serve().await;
-    let hosts = space.cluster.config().containerd_dir().join("registries").join(REGISTRY);
+    let hosts = space.cluster.config().containerd_dir().join("registries").join(host);
     std::fs::create_dir_all(&hosts).unwrap();
     let mirror = format!(
-        "server = \"https://{REGISTRY}\"\n[host.\"http://{address}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+        "server = \"https://{host}\"\n[host.\"http://{address}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
     );
     std::fs::write(hosts.join("hosts.toml"), mirror).unwrap();
     let login = |password: &str| {
         let auth = STANDARD.encode(format!("{USER}:{password}"));
-        json!({".dockerconfigjson": json!({"auths": {REGISTRY: {"auth": auth}}}).to_string()})
+        json!({".dockerconfigjson": json!({"auths": {host: {"auth": auth}}}).to_string()})
     };
     for (name, password) in [("right", PASSWORD), ("wrong", "guess")] {
         let metadata = json!({"name": name});
         let secret = json!({"metadata": metadata, "type": "kubernetes.io/dockerconfigjson", "stringData": login(password)});
         space.create("secrets", secret).await;
     }
+    registry
+}
+
+/// Volumes made of images: pulled, or loaded from an archive and never run before.
+pub async fn image_volumes(space: Space) {
+    let host = "volumes.example.com";
+    let registry = registry(&space, host).await;
+    let unpacked = space.cluster.node_dir().join("unpacked.tar");
+    let recipe =
+        Recipe::new("minik8s.io/words:1").file("dir/words", 0o755, b"#!/bin/sh\necho words\n".to_vec());
+    recipe.write(std::fs::File::create(&unpacked).unwrap()).unwrap();
+    crate::cluster::load_archive(space.cluster.node_dir(), &unpacked);
+    let image = |reference: String, policy: &str| json!({"reference": reference, "pullPolicy": policy});
+    let volumes = json!([
+        {"name": "pulled", "image": image(format!("{host}/team/files:1"), "Always")},
+        {"name": "loaded", "image": image("minik8s.io/words:1".to_owned(), "Never")},
+    ]);
+    let script = format!(
+        "cat /loaded/dir/words /part/words; head -1 /pulled/etc/passwd; touch /loaded/new 2>&1; echo; {IDLE}"
+    );
+    let mut main = shell("main", &script);
+    main["volumeMounts"] = json!([
+        {"name": "pulled", "mountPath": "/pulled"}, {"name": "loaded", "mountPath": "/loaded"},
+        {"name": "loaded", "mountPath": "/part", "subPath": "dir"},
+    ]);
+    let spec = json!({"containers": [main], "volumes": volumes, "imagePullSecrets": [{"name": "right"}]});
+    space.pod("pod", spec).await;
+    space.ready("pod").await;
+    let log = async || space.kubectl(&["logs", "pod"]).await;
+    space.eventually("all lines", async || log().await.ends_with("\n\n")).await;
+    let log = log().await;
+    let (files, refused) = log.split_once("root:x:0:0:root:/root:/bin/sh\n").unwrap();
+    assert_eq!(files, "#!/bin/sh\necho words\n".repeat(2));
+    assert!(refused.contains("Read-only file system"), "{log}");
+    assert!(registry.served.load(Ordering::Relaxed) > 0, "with Always it is asked for");
+
+    // What is not there is told, and waited for.
+    let mut missing = idle();
+    missing["volumes"] = json!([{"name": "v", "image": image("minik8s.io/nothing:1".to_owned(), "Never")}]);
+    space.pod("missing", missing).await;
+    space.event("missing", "FailedMount", "is not present with pull policy of Never").await;
+    for pod in ["pod", "missing"] {
+        space.delete(pod, 1).await;
+        space.deleted(pod).await;
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let images = space.cluster.config().pods_dir();
+    let left =
+        mounts.lines().filter(|line| line.contains(images.to_str().unwrap()) && line.contains("/images/"));
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+/// A private image comes through a mirror that speaks plain HTTP, to pods that have its password and no others.
+pub async fn pulls(space: Space) {
+    let registry = registry(&space, REGISTRY).await;
     let pod = |image: &str, policy: &str, secrets: &[&str]| {
         let mut main = shell("main", IDLE);
         main["image"] = format!("{REGISTRY}/{image}").into();

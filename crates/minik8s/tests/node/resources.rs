@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::space::{IDLE, Space, condition, once, shell, state};
 
 /// The value of a limit of a pod or of its container, on hosts with either version of cgroups.
-fn limit(space: &Space, pod: &Value, of_container: bool, v1: (&str, &str), v2: &str) -> String {
+pub fn limit(space: &Space, pod: &Value, of_container: bool, v1: (&str, &str), v2: &str) -> String {
     let uid = pod["metadata"]["uid"].as_str().unwrap();
     let id =
         pod["status"]["containerStatuses"][0]["containerID"].as_str().unwrap().rsplit('/').next().unwrap();
@@ -210,4 +210,23 @@ pub async fn resize_of_many_containers(space: Space) {
         ],
     )
     .await;
+
+    // What is read from the subresource is the pod, and can be written back there.
+    let path = space.path("pods", "guaranteed");
+    let through = format!("{path}/resize");
+    space
+        .eventually("replaced", async || {
+            let mut pod = space.get(&through).await.unwrap();
+            pod["spec"]["containers"][0]["resources"] = Value::Object(exact(("10m", "16Mi")));
+            space.send(http::Method::PUT, &through, pod).await.is_ok()
+        })
+        .await;
+    let done = |pod: &Value| {
+        pod["spec"]["containers"][0]["resources"]["limits"]["memory"] == "16Mi" && as_wanted(pod)
+    };
+    space.until("guaranteed", "resized by a replacement", done).await;
+    // A probe or a report may fall between the two.
+    space
+        .eventually("the same from both", async || space.get(&path).await == space.get(&through).await)
+        .await;
 }

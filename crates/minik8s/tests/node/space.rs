@@ -21,7 +21,7 @@ pub const IDLE: &str = "trap 'exit 0' TERM; sleep 1000 & wait";
 pub struct Space {
     pub cluster: Arc<Cluster>,
     pub name: String,
-    client: kube::Client,
+    pub client: kube::Client,
 }
 
 /// What a command said, and how it ended.

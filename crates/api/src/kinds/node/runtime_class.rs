@@ -5,6 +5,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 
 use crate::kinds::at::At;
+use crate::kinds::pod_spec::defaults::canonical_field;
 use crate::kinds::table;
 use crate::metadata::validate_labels;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy, format};
@@ -16,6 +17,12 @@ pub(in crate::kinds) fn resource() -> Resource {
 struct RuntimeClasses;
 
 impl Strategy for RuntimeClasses {
+    fn default(&self, object: &mut Value) {
+        if let Some(overhead) = object.get_mut("overhead") {
+            canonical_field(overhead, "podFixed");
+        }
+    }
+
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {
         let root = At::root(object);
         let handler = root.field("handler");

@@ -3,16 +3,19 @@
 mod follow;
 mod line;
 mod tail;
+mod websocket;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Request, Response};
+use hyper::body::Incoming;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Body, Refusal};
 use super::route::Query;
+use super::stream::wants;
 use crate::context::Context;
 use crate::cri::ContainerRecord;
 use crate::pod::Blueprint;
@@ -70,6 +73,7 @@ pub async fn answer(
     pod: &Blueprint,
     container: &str,
     query: &Query,
+    request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let options = Options::parse(query, Timestamp::now())?;
     let record = context.runtime.pod(&pod.uid).await.map_err(Refusal::internal)?;
@@ -84,8 +88,12 @@ pub async fn answer(
         path: wanted.log_path.clone().into(),
         options,
     };
+    let response = match wants(request.headers(), "websocket") {
+        true => websocket::serve(request, chunks)?,
+        false => answer::streamed(chunks),
+    };
     tokio::spawn(reader.run(sender));
-    Ok(answer::streamed(chunks))
+    Ok(response)
 }
 
 fn has_log(container: &ContainerRecord) -> bool {

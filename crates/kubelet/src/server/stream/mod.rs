@@ -21,6 +21,9 @@ use crate::cri::{RuntimeError, StreamFlags};
 use crate::pod::Blueprint;
 use upgrade::Protocol;
 
+pub use upgrade::{accept, offered, wants};
+pub use websocket::close;
+
 pub async fn exec(
     context: &Arc<Context>,
     pod: &Blueprint,

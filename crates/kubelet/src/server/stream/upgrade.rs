@@ -46,17 +46,38 @@ pub async fn serve(
     url: &str,
     protocol: Protocol,
 ) -> Result<Response<Body>, Refusal> {
-    let wants = |name: &str| {
-        let header = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
-        header.is_some_and(|value| value.eq_ignore_ascii_case(name))
-    };
-    if wants("websocket") {
+    if wants(request.headers(), "websocket") {
         return serve_websocket(request, url, protocol).await;
     }
-    if wants("SPDY/3.1") {
+    if wants(request.headers(), "SPDY/3.1") {
         return serve_spdy(request, url).await;
     }
     Err(Refusal::bad_request("unable to upgrade: missing upgrade headers in request"))
+}
+
+/// Whether a client wants to go on in this protocol.
+pub fn wants(headers: &HeaderMap, protocol: &str) -> bool {
+    let header = headers.get(UPGRADE).and_then(|value| value.to_str().ok());
+    header.is_some_and(|value| value.eq_ignore_ascii_case(protocol))
+}
+
+/// The subprotocols that a WebSocket client knows.
+pub fn offered(headers: &HeaderMap) -> Vec<&str> {
+    let lists = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    lists.flat_map(|list| list.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// Our side of a WebSocket's handshake. A client that names no subprotocol is told none.
+pub fn accept(headers: &HeaderMap, subprotocol: Option<&'static str>) -> Result<Response<Body>, Refusal> {
+    let key = headers.get(SEC_WEBSOCKET_KEY);
+    let key = key.ok_or_else(|| Refusal::bad_request("Sec-WebSocket-Key is missing"))?;
+    let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(Refusal::internal)?;
+    let mut response = switching("websocket");
+    response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(name) = subprotocol {
+        response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name));
+    }
+    Ok(response)
 }
 
 /// Client and runtime speak the same language.
@@ -101,9 +122,7 @@ async fn serve_websocket(
 ) -> Result<Response<Body>, Refusal> {
     let chosen = choose(request.headers(), protocol)
         .ok_or_else(|| Refusal::bad_request("none of the offered WebSocket subprotocols is known"))?;
-    let key = request.headers().get(SEC_WEBSOCKET_KEY);
-    let key = key.ok_or_else(|| Refusal::bad_request("Sec-WebSocket-Key is missing"))?;
-    let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(Refusal::internal)?;
+    let response = accept(request.headers(), Some(chosen.name()))?;
     let offered = match protocol {
         Protocol::Command(_) => HeaderValue::from_static("v4.channel.k8s.io"),
         Protocol::PortForward => HeaderValue::from_static("portforward.k8s.io"),
@@ -125,16 +144,12 @@ async fn serve_websocket(
         };
         debug!(?ended, "a stream ended");
     });
-    let mut response = switching("websocket");
-    response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept);
-    response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(chosen.name()));
     Ok(response)
 }
 
 /// The best subprotocol that both sides know.
 fn choose(headers: &HeaderMap, protocol: Protocol) -> Option<Subprotocol> {
-    let lists = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
-    let offered: Vec<_> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
+    let offered = offered(headers);
     let ours: &[Subprotocol] = match protocol {
         Protocol::Command(_) => &[Subprotocol::V5, Subprotocol::V4],
         Protocol::PortForward => &[Subprotocol::Tunnel, Subprotocol::V4],

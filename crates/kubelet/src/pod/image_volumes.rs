@@ -1,0 +1,28 @@
+//! Volumes that are images: pulled as their policy says when the pod starts, and not again.
+
+use std::collections::BTreeMap;
+
+use super::operation::{Operation, OperationError, Result};
+use crate::image::ViewMount;
+use crate::image_pull;
+use crate::volume::PodVolumes;
+
+impl Operation {
+    /// What to mount for the pod's image volumes; those that are mounted already need nothing.
+    pub(super) async fn image_views(&self) -> Result<BTreeMap<String, Vec<ViewMount>>> {
+        let mut views = BTreeMap::new();
+        let failed = |e: String| OperationError::new("FailedMount", e);
+        let volumes = PodVolumes::new(&self.context.config, &self.blueprint);
+        for (volume, source) in volumes.missing_images().map_err(|e| failed(e.to_string()))? {
+            let wanted = image_pull::Wanted {
+                image: source.reference.as_deref().unwrap_or_default(),
+                policy: source.pull_policy.as_deref(),
+                container: None,
+            };
+            let image = image_pull::ensure(&self.context, &self.blueprint, wanted).await?;
+            let view = self.context.runtime.view_image(&image, &self.blueprint.uid, volume).await;
+            views.insert(volume.to_owned(), view.map_err(|e| failed(e.to_string()))?);
+        }
+        Ok(views)
+    }
+}
