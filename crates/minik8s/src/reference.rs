@@ -2,12 +2,17 @@
 
 #![cfg(test)]
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::Path;
 
 use clap::Command;
 
 use crate::flags::command_line;
+
+#[path = "../tests/harness/words.rs"]
+mod words;
+use words::words;
 
 const HEAD: &str = "# Commands\n\n\
     Made from the program's own help; to make it anew: `UPDATE_DOCS=1 cargo test -p minik8s reference`.\n\n\
@@ -64,6 +69,33 @@ fn name(argument: &clap::Arg) -> String {
     names.extend(argument.get_long().map(|long| format!("--{long}")));
     let flag = names.join(", ");
     if argument.get_action().takes_values() { format!("{flag} {value}") } else { flag }
+}
+
+/// The examples of a command's help, each as its words.
+fn examples(command: &Command) -> Vec<Vec<String>> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let lines = help.lines().filter_map(|line| line.find("minik8s ").map(|begin| words(&line[begin..])));
+    lines.collect()
+}
+
+/// Every command has an example, and its words are understood.
+#[test]
+fn examples_are_right() {
+    fn check(command: &Command, path: &str) {
+        let path = format!("{path} {}", command.get_name());
+        let examples = examples(command);
+        let is_group = command.get_subcommands().next().is_some();
+        assert!(is_group || !examples.is_empty(), "{path} has no example");
+        for example in examples {
+            let arguments: Vec<OsString> = example.iter().map(OsString::from).collect();
+            let line = if minik8s_cli::claims(&arguments) { minik8s_cli::command() } else { command_line() };
+            if let Err(error) = line.try_get_matches_from(&arguments) {
+                panic!("{path}: {}\n{error}", example.join(" "));
+            }
+        }
+        command.get_subcommands().for_each(|below| check(below, &path));
+    }
+    command_line().get_subcommands().for_each(|command| check(command, "minik8s"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod harness;
 
 use std::thread::JoinHandle;
 
-use harness::{Kubectl, Server, installed};
+use harness::{Kubectl, Server, installed, ours};
 use minik8s_controllers::simulate;
 use tokio_util::sync::CancellationToken;
 
@@ -37,12 +37,13 @@ impl Cluster {
         Cluster { server, stop, nodes: Some(nodes) }
     }
 
-    /// With the oldest and the newest kubectl of this machine.
+    /// With the oldest and the newest kubectl of this machine, and with our own program.
     fn chapter(scene: &str, test: impl Fn(&Kubectl)) {
         let cluster = Cluster::start();
         let mut programs = installed();
         let newest = programs.pop();
-        for program in programs.first().into_iter().chain(&newest) {
+        let own = Some(ours(&cluster.server));
+        for program in programs.first().into_iter().chain(&newest).chain(&own) {
             test(&Kubectl::new(&cluster.server, program, scene));
         }
     }

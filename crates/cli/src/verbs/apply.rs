@@ -14,7 +14,7 @@ use crate::client::Call;
 use crate::error::{Error, Result};
 use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags};
 use crate::manifest::{self, Item, mistake};
-use crate::print::Report;
+use crate::print::{Report, bar};
 use crate::select::{self, Target};
 use crate::session::{APPLY, Session, Writing};
 
@@ -81,7 +81,9 @@ pub async fn run(session: &Session, verb: Apply) -> Result<()> {
     let mut errors = Vec::new();
     let items = manifest::read_some(&verb.files, "apply")?;
     let mut applied = 0;
-    for item in &items {
+    let progress = session.progress("");
+    for (done, item) in items.iter().enumerate() {
+        progress.say(format_args!("applying {}  {}", item.source, bar::of(done, items.len(), "applied")));
         match apply_one(session, &verb, item, &report).await {
             Ok(done) => applied += usize::from(done),
             Err(error) => errors.push(error),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::client::Call;
 use crate::error::{Error, Result};
+use crate::output;
 use crate::print;
 use crate::select::{self, Target};
 use crate::session::Session;
@@ -26,6 +27,7 @@ pub async fn one_pod(session: &Session, target: &Target, patience: Duration) -> 
         return Ok(target.object.clone());
     }
     let deadline = tokio::time::Instant::now() + patience;
+    let _progress = session.progress(format_args!("waiting for a pod of {}", target.shown()));
     loop {
         let mut pods = pods(session, target).await?;
         pods.sort_by_key(|pod| {
@@ -121,7 +123,7 @@ pub fn container(pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String
     }
     let main = pod["spec"]["containers"][0]["name"].as_str().unwrap_or_default().to_owned();
     if all.len() > 1 && !quiet {
-        eprintln!("Defaulted container {main:?} out of: {}", listed(pod));
+        output::remark(format_args!("Defaulted container {main:?} out of: {}", listed(pod)));
     }
     Ok(main)
 }

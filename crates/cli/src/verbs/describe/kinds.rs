@@ -55,7 +55,7 @@ pub fn writer(group: &str, kind: &str) -> Option<Writer> {
         ("apps", "Deployment") => {
             |session, target, page| Box::pin(workload::deployment(session, &target.object, page))
         }
-        ("apps", "ReplicaSet") => {
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => {
             |session, target, page| Box::pin(workload::replica_set(session, target, page))
         }
         ("apps", "StatefulSet") => {

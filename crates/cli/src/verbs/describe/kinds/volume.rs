@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 
 pub fn list(volumes: &[Value], level: usize, page: &mut Page) {
     if volumes.is_empty() {
@@ -35,7 +35,7 @@ pub fn source(volume: &Value, page: &mut Page) {
         "emptyDir" => {
             page.field(2, "Type", "EmptyDir (a temporary directory that shares a pod's lifetime)");
             page.field(2, "Medium", shown(&about["medium"]));
-            let limit = Some(shown(&about["sizeLimit"])).filter(|limit| !limit.is_empty() && limit != "0");
+            let limit = Some(amount(&about["sizeLimit"])).filter(|limit| !limit.is_empty() && limit != "0");
             page.field(2, "SizeLimit", limit.unwrap_or_else(|| "<unset>".to_owned()));
         }
         "configMap" => {
