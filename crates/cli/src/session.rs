@@ -62,7 +62,8 @@ impl Session {
         if let Some(discovery) = &*known {
             return Ok(Arc::clone(discovery));
         }
-        let discovery = Arc::new(Discovery::load(self.client().await?).await?);
+        let found = Discovery::load(self.client().await?).await?;
+        let discovery = Arc::new(Discovery { suggests: !self.as_kubectl, ..found });
         *known = Some(Arc::clone(&discovery));
         Ok(discovery)
     }

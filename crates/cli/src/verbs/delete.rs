@@ -100,6 +100,7 @@ impl DeletionFlags {
     }
 }
 
+const ELSEWHERE: &str = "Warning: deleting cluster-scoped resources, not scoped to the provided namespace";
 const IMMEDIATE: &str = "Warning: Immediate deletion does not wait for confirmation that the running resource has been \
     terminated. The resource may continue to run on the cluster indefinitely.";
 
@@ -114,6 +115,10 @@ pub async fn run(session: &Session, verb: Delete) -> Result<()> {
         return Ok(());
     }
     let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    let is_misled = session.flags.namespace.is_some() && !verb.reach.all_namespaces;
+    if is_misled && targets.iter().any(|target| !target.kind.namespaced) {
+        output::remark(ELSEWHERE);
+    }
     for target in targets {
         match delete_one(session, &target, &options, verb.dry_run.dry_run).await {
             Ok(uid) => {
@@ -127,11 +132,8 @@ pub async fn run(session: &Session, verb: Delete) -> Result<()> {
     if verb.how.wait && verb.dry_run.dry_run == DryRun::None {
         let progress = session.progress("");
         for (done, (target, uid)) in deleted.iter().enumerate() {
-            progress.say(format_args!(
-                "waiting until {} is gone  {}",
-                target.shown(),
-                bar::of(done, deleted.len(), "gone")
-            ));
+            let share = bar::of(done, deleted.len(), "gone");
+            progress.say(format_args!("{share}  waiting until {} is gone", target.shown()));
             gone::wait(session, target, uid.as_deref(), verb.how.timeout).await?;
         }
     }

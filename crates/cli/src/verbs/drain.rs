@@ -161,7 +161,7 @@ async fn drain(session: &Session, verb: &Drain, node: &Target) -> Result<()> {
 
 /// How far it is.
 fn shown(node: &Target, gone: usize, all: usize) -> String {
-    format!("draining node/{}  {}", node.name, bar::of(gone, all, "pods gone"))
+    format!("{}  draining node/{}", bar::of(gone, all, "pods gone"), node.name)
 }
 
 fn full_name(pod: &Value) -> String {

@@ -145,11 +145,8 @@ async fn follow(session: &Session, flags: &Status, target: &Target) -> Result<()
     let work = session.progress(format_args!("rolling out {}", target.shown()));
     let look = |object: &Value| -> bool {
         let (done, wanted) = progress::replicas(&target.kind.kind, object);
-        work.say(format_args!(
-            "rolling out {}  {} {done}/{wanted} pods",
-            target.shown(),
-            bar::bar(done, wanted)
-        ));
+        let share = bar::bar(done, wanted);
+        work.say(format_args!("{share} {done}/{wanted} pods  rolling out {}", target.shown()));
         match progress::of(&target.kind.kind, object, flags.revision) {
             Err(error) => {
                 if let Ok(mut failed) = failed.lock() {

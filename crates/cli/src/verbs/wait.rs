@@ -120,12 +120,8 @@ pub async fn run(session: &Session, verb: Wait) -> Result<()> {
     let mut errors = Vec::new();
     let progress = session.progress("");
     for (done, target) in targets.iter().enumerate() {
-        progress.say(format_args!(
-            "waiting for {} of {}  {}",
-            verb.until,
-            target.shown(),
-            bar::of(done, targets.len(), "done")
-        ));
+        let share = bar::of(done, targets.len(), "done");
+        progress.say(format_args!("{share}  waiting for {} of {}", verb.until, target.shown()));
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match wait_for(session, target, &until, left).await {
             Ok(object) => report.done(&target.shown(), "condition met", "", &object)?,

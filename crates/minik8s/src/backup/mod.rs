@@ -129,7 +129,7 @@ pub async fn store(command: StoreCommand) -> anyhow::Result<()> {
 
 /// A running server holds its store: it is asked for the file.
 async fn ask_server(kubeconfig: &Path) -> anyhow::Result<bytes::Bytes> {
-    let flags = ClusterFlags { kubeconfig: Some(kubeconfig.to_owned()) };
+    let flags = ClusterFlags { kubeconfig: Some(kubeconfig.to_owned()), context: None };
     let (client, _) = kubeconfig::client(&flags).await?;
     let request = http::Request::get(minik8s_apiserver::backup::PATH).body(kube::client::Body::empty())?;
     let response = client.send(request).await.context("the server does not answer")?;

@@ -16,6 +16,7 @@ pub fn plain(text: &str) -> String {
         (r"\b(127\.0\.0\.1|\d+\.\d+\.\d+\.\d+)(:\d+)?\b", "ADDRESS"),
         (r"/tmp/[A-Za-z0-9._/-]+", "FILE"),
         (r"v1\.\d+\.\d+[+A-Za-z0-9.-]*", "VERSION"),
+        (r"minik8s \d+\.\d+\.\d+", "minik8s VERSION"),
         (r"[█░]+", "BAR"),
         (r"\b\d+(\.\d+)?%", "N%"),
         (r"\b\d+(\.\d+)?(m|n|Ki|Mi|Gi)\b", "AMOUNT"),

@@ -94,7 +94,7 @@ pub const DONE: &[(&str, &str)] = &[
     ("", "create deployment web --image=nginx:1 --port=80 --dry-run=client -o yaml"),
     ("", "create job once --image=busybox -- echo hi"),
     ("", "create cronjob tick --image=busybox --schedule='0 0 1 1 *' -- date"),
-    ("", "create cronjob tick --image=busybox --schedule='0 0 1 1 *' --dry-run=client -o json -- date"),
+    ("", "create cronjob tick --image=busybox --schedule='0 0 1 1 *' --dry-run=client -o name -- date"),
     ("", "create service clusterip inside --tcp=80:8080"),
     ("", "create service nodeport outside --tcp=80:8080"),
     ("", "create service loadbalancer balanced --tcp=80:8080 --dry-run=client -o yaml"),
@@ -143,7 +143,9 @@ pub const DONE: &[(&str, &str)] = &[
     ("", "wait configmap/settings --for=jsonpath='{.data.a}'=9 --timeout=1s"),
     (APPLIED, "apply -f -"),
     (APPLIED, "apply -f -"),
-    (CHANGED, "diff -f -"),
+    (MADE, "create -f -"),
+    (REMADE, "diff -f -"),
+    (MADE, "diff -f -"),
     (CHANGED, "apply -f - --dry-run=server"),
     (CHANGED, "apply -f -"),
     (CHANGED, "apply -f - --server-side --field-manager=other"),
@@ -187,7 +189,13 @@ pub const DONE: &[(&str, &str)] = &[
 
 const APPLIED: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {a: '1', b: '2'}\n";
 const CHANGED: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {a: '5', c: '3'}\n";
-const GRANTED: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: granted}\n\
+/// Around what changes there is enough that does not depend on the moment.
+const MADE: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made, annotations: {a: b}}\ndata: {a: '1', b: '2'}\n";
+const REMADE: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made, annotations: {a: b}}\ndata: {a: '5', b: '2'}\n";
+const GRANTED: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n\
+    metadata: {name: granted, namespace: '{me}'}\n\
     rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n";
 const NODE: &str = "apiVersion: v1\nkind: Node\nmetadata: {name: '{me}'}\n";
 const REQUEST: &str = "apiVersion: certificates.k8s.io/v1\nkind: CertificateSigningRequest\nmetadata: {name: '{me}'}\n\

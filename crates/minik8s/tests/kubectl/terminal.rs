@@ -92,7 +92,7 @@ fn waiting(k: &Kubectl) {
     check(
         k,
         "wait configmap/flag --for=jsonpath='{.data.up}'=yes --timeout=60s",
-        "of configmap/flag  ░░░░░░░░░░░░ 0/1 done",
+        "░░░░░░░░░░░░ 0/1 done  waiting for jsonpath={.data.up}=yes",
         || drop(set("yes")),
         "configmap/flag condition met",
         || drop(set("no")),
@@ -104,7 +104,7 @@ fn rolling_out(k: &Kubectl) {
     check(
         k,
         "rollout status deployment/web --timeout=60s",
-        "rolling out deployment.apps/web  ░░░░░░░░░░░░ 0/1 pods",
+        "░░░░░░░░░░░░ 0/1 pods  rolling out deployment.apps/web",
         || drop(k.run("scale deployment web --replicas=0")),
         "deployment \"web\" successfully rolled out",
         || drop(k.run("scale deployment web --replicas=1")),
@@ -123,7 +123,7 @@ fn deleting(k: &Kubectl) {
     check(
         k,
         "delete configmap held",
-        "waiting until configmap/held is gone",
+        "░░░░░░░░░░░░ 0/1 gone  waiting until configmap/held is gone",
         release,
         "configmap \"held\" deleted",
         make,
@@ -145,7 +145,7 @@ fn draining(k: &Kubectl) {
     check(
         k,
         "drain full --force",
-        "draining node/full  ░░░░░░░░░░░░ 0/1 pods gone",
+        "░░░░░░░░░░░░ 0/1 pods gone  draining node/full",
         release,
         "node/full drained",
         make,
@@ -159,10 +159,10 @@ fn applying(k: &Kubectl) {
     std::fs::write(&file, (0..300).map(one).collect::<String>()).expect("a file");
     let command = format!("apply -f {}", file.display());
     let (shown, code) = Terminal::start(k, &command).end();
-    assert!(code == 0 && shown.contains("/300 applied") && shown.contains(ERASED), "{shown:?}");
+    assert!(code == 0 && shown.contains("/300 objects  applying ") && shown.contains(ERASED), "{shown:?}");
     let piped = k.run(&command);
     assert_eq!(piped.stdout.lines().count(), 300);
-    piped.silent_on("\r").silent_on("applied");
+    piped.silent_on("\r").silent_on("objects");
 }
 
 /// The editor has the terminal, and what it leaves is sent.

@@ -80,7 +80,9 @@ pub async fn claim(session: &Session, object: &Value, page: &mut Page) -> Result
     page.annotations(object);
     page.field(0, "Finalizers", finalizers(object));
     let bound = spec["volumeName"].as_str().is_some_and(|name| !name.is_empty());
-    page.field(0, "Capacity", if bound { amount(&status["capacity"]["storage"]) } else { String::new() });
+    let capacity = Some(amount(&status["capacity"]["storage"])).filter(|capacity| !capacity.is_empty());
+    let capacity = if bound { capacity.unwrap_or_else(|| "0".to_owned()) } else { String::new() };
+    page.field(0, "Capacity", capacity);
     page.field(0, "Access Modes", if bound { modes(&status["accessModes"]) } else { String::new() });
     page.maybe(0, "VolumeMode", &spec["volumeMode"]);
     let pods = session

@@ -100,15 +100,14 @@ fn downward(about: &Value, page: &mut Page) {
 fn projected(about: &Value, page: &mut Page) {
     page.field(2, "Type", "Projected (a volume that contains injected data from multiple sources)");
     for source in items(&about["sources"]) {
-        let optional = |value: &Value| if value.is_null() { "<nil>".to_owned() } else { shown(value) };
         if source["secret"].is_object() {
             page.field(2, "SecretName", shown(&source["secret"]["name"]));
-            page.field(2, "SecretOptionalName", optional(&source["secret"]["optional"]));
+            page.field(2, "Optional", source["secret"]["optional"] == true);
         } else if source["downwardAPI"].is_object() {
             page.field(2, "DownwardAPI", "true");
         } else if source["configMap"].is_object() {
             page.field(2, "ConfigMapName", shown(&source["configMap"]["name"]));
-            page.field(2, "ConfigMapOptional", optional(&source["configMap"]["optional"]));
+            page.field(2, "Optional", source["configMap"]["optional"] == true);
         } else if source["serviceAccountToken"].is_object() {
             page.field(
                 2,
