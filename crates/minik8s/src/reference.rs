@@ -74,7 +74,9 @@ fn name(argument: &clap::Arg) -> String {
 /// The examples of a command's help, each as its words.
 fn examples(command: &Command) -> Vec<Vec<String>> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let lines = help.lines().filter_map(|line| line.find("minik8s ").map(|begin| words(&line[begin..])));
+    let lines = help
+        .lines()
+        .filter_map(|line| line.find("minik8s ").map(|begin| words(line[begin..].trim_end_matches(')'))));
     lines.collect()
 }
 

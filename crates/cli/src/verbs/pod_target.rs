@@ -104,15 +104,15 @@ pub fn containers(pod: &Value) -> Vec<String> {
 }
 
 /// The container that is meant. Says so on standard error where the choice was this program's.
-pub fn container(pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String> {
+pub fn container(session: &Session, pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let all = containers(pod);
     if let Some(asked) = asked {
         return match all.iter().any(|known| known == asked) {
             true => Ok(asked.to_owned()),
             false => Err(Error::plain(format!(
-                "container {asked} not found in pod {name}; it has: {}",
-                all.join(", ")
+                "container {asked} not found in pod {name}{}",
+                the_others(session, &all)
             ))),
         };
     }
@@ -126,6 +126,11 @@ pub fn container(pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String
         output::remark(format_args!("Defaulted container {main:?} out of: {}", listed(pod)));
     }
     Ok(main)
+}
+
+/// What could have been asked for; kubectl does not say.
+pub fn the_others(session: &Session, containers: &[String]) -> String {
+    if session.as_kubectl { String::new() } else { format!("; it has: {}", containers.join(", ")) }
 }
 
 /// `app, setup (init)`.

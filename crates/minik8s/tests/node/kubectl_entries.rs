@@ -148,8 +148,8 @@ pub async fn guestbook(space: Space) {
         format!("case $QUERY_STRING in set=*) {} ;; *) {} ;; esac", ask("primary"), ask("replica"));
     let parts =
         [part("primary", 1, primary), part("replica", 2, &ask("primary")), part("frontend", 3, &frontend)];
-    let manifest: Vec<String> = parts.concat().iter().map(Value::to_string).collect();
-    create(&space, &manifest.join("\n---\n")).await;
+    let manifest = json!({"apiVersion": "v1", "kind": "List", "items": parts.concat()});
+    create(&space, &manifest.to_string()).await;
     for deployment in ["primary", "replica", "frontend"] {
         let name = format!("deployment/{deployment}");
         space.kubectl(&["rollout", "status", &name, "--timeout=90s"]).await;

@@ -71,10 +71,12 @@ pub async fn own_screens(space: Space) {
     space.pod("stuck", nowhere).await;
     space.waiting("broken", "CrashLoopBackOff").await;
     space.eventually("measured", async || space.try_kubectl(&["top", "node"]).await.code == 0).await;
-    let numbers = regex::Regex::new(r"\d+").unwrap();
+    let numbers = regex::Regex::new(r"\b\d+\b").unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for command in SHOWN_ON_A_NODE {
         let data = space.cluster.node_dir().to_str().unwrap();
-        let arguments = words(&command.replace("{data}", data));
+        let arguments =
+            words(&command.replace("{data}", data).replace("{dir}", dir.path().to_str().unwrap()));
         let Said { out, err, code } = said(space.command(MINIK8S).args(arguments).output().await.unwrap());
         let text = plain(&format!("{out}{err}"));
         // Other chapters have pods and images of their own.
@@ -88,7 +90,7 @@ pub async fn own_screens(space: Space) {
         };
         let text = numbers.replace_all(&text, "N");
         let name =
-            command.replace(" --data-dir={data}", "").replace("{data}/", "").replace([' ', '/', ':'], "-");
+            command.replace(" --data-dir={data}", "").replace(['{', '}'], "").replace([' ', '/', ':'], "-");
         insta::with_settings!({description => *command, omit_expression => true}, {
             insta::assert_snapshot!(name, format!("{text}exit code {code}\n"));
         });
