@@ -108,7 +108,8 @@ pub fn container(session: &Session, pod: &Value, asked: Option<&str>, quiet: boo
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let all = containers(pod);
     if let Some(asked) = asked {
-        return match all.iter().any(|known| known == asked) {
+        // kubectl leaves it to the server to refuse.
+        return match session.as_kubectl || all.iter().any(|known| known == asked) {
             true => Ok(asked.to_owned()),
             false => Err(Error::plain(format!(
                 "container {asked} not found in pod {name}{}",

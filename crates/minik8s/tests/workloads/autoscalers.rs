@@ -63,12 +63,12 @@ async fn whatever_has_a_scale_is_scaled() {
         let root = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
         let collection = format!("{root}/namespaces/default/{plural}");
         let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "it"}, "spec": spec});
-        eventually("created", async || send(&cluster, Method::POST, &collection, &object).await).await;
+        let mut made =
+            eventually("created", async || send(&cluster, Method::POST, &collection, &object).await).await;
         if kind == "Choir" {
             // Whose pods they are, its own controller would tell.
-            let status = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "it"},
-                "spec": spec, "status": {"replicas": 1, "selector": "app=choir"}});
-            send(&cluster, Method::PUT, &format!("{collection}/it/status"), &status).await.unwrap();
+            made["status"] = json!({"replicas": 1, "selector": "app=choir"});
+            send(&cluster, Method::PUT, &format!("{collection}/it/status"), &made).await.unwrap();
         }
         let autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
         send(&cluster, Method::POST, autoscalers, &autoscaler(version, kind)).await.unwrap();
