@@ -2,25 +2,47 @@
 //! router's IngressClass.
 //!
 //! Run at every start: it makes what is missing and repairs the rules that carry `autoupdate`, and leaves
-//! everything else as the users want it.
+//! everything else as the users want it. What no cluster can do without is made again while it runs.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use minik8s_api::routing;
 use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use crate::api::Api;
 use crate::error::Result;
 use crate::object::Object;
 use crate::registry::{Call, Registry};
 use crate::server::Config;
 
-pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> {
+/// How long a deleted Service of the cluster itself may be missing.
+const REPAIR: Duration = Duration::from_secs(5);
+
+/// Makes again what people delete and pods need, until `stop`.
+pub async fn keep(api: Arc<Api>, config: Config, port: u16, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(REPAIR)).await.is_some() {
+        if let Err(error) = indispensable(&api.registry, &config, port).await {
+            tracing::warn!(%error, "the cluster's own Services could not be looked after");
+        }
+    }
+}
+
+async fn indispensable(registry: &Registry, config: &Config, port: u16) -> Result<()> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         ensure(registry, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
             .await?;
     }
+    kubernetes_service(registry, config, port).await?;
+    dns_service(registry, config).await
+}
+
+pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> {
+    indispensable(registry, config, port).await?;
     for (name, value, description) in [
         (
             "system-cluster-critical",
@@ -57,9 +79,7 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
             "metadata": {"name": routing::CLASS}, "spec": {"controller": routing::CONTROLLER},
         }),
     )
-    .await?;
-    kubernetes_service(registry, config, port).await?;
-    dns_service(registry, config).await
+    .await
 }
 
 /// The Service `kube-dns` at the tenth address. It has no endpoints: on every node it leads to the node's own

@@ -111,6 +111,8 @@ impl Server {
         self.tasks.spawn(custom::run(api.clone(), self.stop.clone()));
         self.tasks.spawn(aggregation::run(api.clone(), self.stop.clone()));
         self.tasks.spawn(expiry::run(api.clone(), self.stop.clone()));
+        let port = self.address.port();
+        self.tasks.spawn(bootstrap::keep(api.clone(), config.clone(), port, self.stop.clone()));
         Ok(())
     }
 

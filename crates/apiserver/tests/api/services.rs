@@ -140,3 +140,24 @@ async fn node_ports() {
     admin.delete(&format!("{SERVICES}/now")).await.ok();
     admin.post(SERVICES, asking("then", json!(free))).await.ok();
 }
+
+#[tokio::test]
+async fn the_clusters_own_come_back() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    for path in [&format!("{SERVICES}/kubernetes"), "/api/v1/namespaces/kube-system/services/kube-dns"] {
+        let before = admin.get(path).await.ok();
+        admin.delete(path).await.ok();
+        let begun = std::time::Instant::now();
+        let after = loop {
+            let answer = admin.get(path).await;
+            if answer.code == 200 {
+                break answer.ok();
+            }
+            assert!(begun.elapsed() < PATIENCE, "{path} is still missing");
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        };
+        assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+        assert_eq!(after["spec"]["clusterIP"], before["spec"]["clusterIP"]);
+    }
+}

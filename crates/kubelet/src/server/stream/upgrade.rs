@@ -6,6 +6,7 @@ use http::header::{
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::debug;
 
@@ -61,14 +62,11 @@ pub async fn serve(
 /// Client and runtime speak the same language.
 async fn serve_spdy(mut request: Request<Incoming>, url: &str) -> Result<Response<Body>, Refusal> {
     let offered: Vec<_> = request.headers().get_all(STREAM_PROTOCOL).iter().cloned().collect();
-    let (accepted, mut backend) = backend::connect(url, &offered).await?;
+    let (accepted, backend) = backend::connect(url, &offered).await?;
     let client = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         match client.await {
-            Ok(client) => {
-                let copied = tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut backend).await;
-                debug!(?copied, "a stream ended");
-            }
+            Ok(client) => join(TokioIo::new(client), backend).await,
             Err(error) => debug!(%error, "a client did not switch protocols"),
         }
     });
@@ -77,6 +75,23 @@ async fn serve_spdy(mut request: Request<Incoming>, url: &str) -> Result<Respons
         response.headers_mut().append(STREAM_PROTOCOL, value.clone());
     }
     Ok(response)
+}
+
+/// Copies both ways. A runtime that no longer listens may still have something to say, so that each way ends
+/// by itself.
+async fn join(client: impl AsyncRead + AsyncWrite, backend: impl AsyncRead + AsyncWrite) {
+    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_backend, mut to_backend) = tokio::io::split(backend);
+    let inward = async {
+        let copied = copy(&mut from_client, &mut to_backend).await;
+        (copied, to_backend.shutdown().await)
+    };
+    let outward = async {
+        let copied = copy(&mut from_backend, &mut to_client).await;
+        (copied, to_client.shutdown().await)
+    };
+    let ended = tokio::join!(inward, outward);
+    debug!(?ended, "a stream ended");
 }
 
 async fn serve_websocket(

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, frame::coding::CloseCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
+use tracing::debug;
 
 use super::spdy::{self, Encoder, Frame};
 use crate::cri::StreamFlags;
@@ -18,7 +19,7 @@ use crate::cri::StreamFlags;
 const CLOSE: u8 = 255;
 const CHUNK: usize = 32 << 10;
 /// An empty message tells clients that the connection stands. kubectl up to 1.32 begins to read a little
-/// before it knows its channels, and complains of a message that comes in between.
+/// before it knows its channels, and throws away what comes in between: output waits for the greeting too.
 const GREETING_DELAY: Duration = Duration::from_millis(20);
 
 /// Channels and the names and numbers of their SPDY streams. Clients open odd ones.
@@ -55,7 +56,7 @@ where
     let mut buffer = BytesMut::new();
     while open_outputs > 0 {
         tokio::select! {
-            frame = spdy::read(&mut backend, &mut buffer) => match frame? {
+            frame = spdy::read(&mut backend, &mut buffer), if greeted => match frame? {
                 Some(Frame::Data { stream, data, fin }) => {
                     let Some(channel) = channel_of(stream) else { continue };
                     if !data.is_empty() {
@@ -66,13 +67,13 @@ where
                 Some(Frame::Reset { stream }) => {
                     open_outputs -= usize::from(channel_of(stream).is_some_and(|c| matches!(c, 1..=3)));
                 }
-                Some(Frame::Ping(payload)) => backend.write_all(&spdy::pong(&payload)).await?,
+                Some(Frame::Ping(payload)) => tell(&mut backend, &spdy::pong(&payload)).await,
                 Some(Frame::Other) => {}
                 Some(Frame::GoAway) | None => break,
             },
             message = client.next() => match message.transpose()? {
-                Some(Message::Binary(bytes)) => from_client(&bytes, &mut backend).await?,
-                Some(Message::Text(text)) => from_client(text.as_bytes(), &mut backend).await?,
+                Some(Message::Binary(bytes)) => from_client(&bytes, &mut backend).await,
+                Some(Message::Text(text)) => from_client(text.as_bytes(), &mut backend).await,
                 Some(Message::Close(_)) | None => return Ok(()),
                 Some(_) => {}
             },
@@ -85,7 +86,7 @@ where
     close(&mut client).await
 }
 
-async fn from_client<B: AsyncWrite + Unpin>(message: &[u8], backend: &mut B) -> Result<(), Error> {
+async fn from_client<B: AsyncWrite + Unpin>(message: &[u8], backend: &mut B) {
     let frame = match message {
         [CLOSE, channel, ..] => stream_of(*channel).map(|stream| spdy::data(stream, &[], true)),
         [channel @ (0 | 4), rest @ ..] if !rest.is_empty() => {
@@ -93,9 +94,15 @@ async fn from_client<B: AsyncWrite + Unpin>(message: &[u8], backend: &mut B) -> 
         }
         _ => None,
     };
-    match frame {
-        Some(frame) => Ok(backend.write_all(&frame).await?),
-        None => Ok(()),
+    if let Some(frame) = frame {
+        tell(backend, &frame).await;
+    }
+}
+
+/// A runtime that no longer listens may have said more than was read so far: that is no reason to hang up.
+async fn tell<B: AsyncWrite + Unpin>(backend: &mut B, frame: &[u8]) {
+    if let Err(error) = backend.write_all(frame).await {
+        debug!(%error, "the runtime did not take input");
     }
 }
 
@@ -146,4 +153,45 @@ pub fn with_channel(channel: u8, data: &[u8]) -> Bytes {
     message.extend_from_slice(&[channel]);
     message.extend_from_slice(data);
     message.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::*;
+
+    /// A runtime that says a lot, says how it ended and hangs up while the client still sends.
+    #[tokio::test]
+    async fn output_arrives_whole_from_a_runtime_that_is_gone() {
+        let flags = StreamFlags { stdin: true, stdout: true, stderr: false, tty: false };
+        let (client, served) = duplex(1024);
+        let (runtime, backend) = duplex(1 << 20);
+        let page = [7; 4096];
+        let (mut listens, mut says) = tokio::io::split(runtime);
+        for _ in 0..100 {
+            says.write_all(&spdy::data(5, &page, false)).await.unwrap();
+        }
+        says.write_all(&spdy::data(1, b"{}", true)).await.unwrap();
+        says.shutdown().await.unwrap();
+        let _ = listens.read(&mut [0; 4]).await.unwrap();
+        drop((listens, says));
+        let translation = tokio::spawn(translate(served, backend, flags));
+        let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+        let (mut output, mut outcome) = (0, 0);
+        while let Some(Ok(Message::Binary(message))) = client.next().await {
+            match message.split_first() {
+                Some((1, data)) => {
+                    output += data.len();
+                    client.send(Message::binary(&b"\0more"[..])).await.unwrap();
+                }
+                Some((3, data)) => outcome += data.len(),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((output, outcome), (409_600, 2));
+        client.close(None).await.unwrap_or_default();
+        drop(client);
+        translation.await.unwrap().unwrap_or_default();
+    }
 }
