@@ -86,7 +86,9 @@ impl Group {
         let mut group = Group { hierarchy: Hierarchy::detect(), name, pods, sleepers: Vec::new() };
         for pod in 0..pods {
             group.hierarchy.create(group.controllers(), &group.cgroup(pod))?;
-            let sleeper = Command::new("sleep").arg("1d").stdin(Stdio::null()).spawn()?;
+            // In a network of its own, as pods are: the machine's would list everybody's interfaces.
+            let mut sleeper = Command::new("unshare");
+            let sleeper = sleeper.args(["--net", "sleep", "1d"]).stdin(Stdio::null()).spawn()?;
             let pid = sleeper.id().to_string();
             group.sleepers.push(sleeper);
             for dir in group.dirs(pod) {

@@ -33,10 +33,18 @@ fn asked_byte_for_byte() {
 }
 
 fn compare(theirs: &Kubectl, own: &Kubectl, command: &str) -> Result<(), String> {
-    let (expected, printed) = (theirs.output(command, ""), own.output(command, ""));
+    let [expected, printed] = at_once(|| theirs.output(command, ""), || own.output(command, ""));
     let same = (expected.code, &expected.stdout, &expected.stderr)
         == (printed.code, &printed.stdout, &printed.stderr);
     if same { Ok(()) } else { Err(told(&expected, &printed)) }
+}
+
+/// Both, side by side: what depends on the moment is then mostly the same.
+fn at_once(one: impl FnOnce() -> Output + Send, other: impl FnOnce() -> Output + Send) -> [Output; 2] {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        [one(), other.join().expect("an end")]
+    })
 }
 
 fn told(expected: &Output, printed: &Output) -> String {
@@ -159,13 +167,14 @@ fn done_in_the_same_words() {
     }
     let mut different = Vec::new();
     for (input, command) in DONE {
-        let [expected, printed] = [0, 1].map(|i| {
+        let run = |i: usize| {
             let own = |text: &str| {
                 let dir = dirs[i].to_str().expect("a path of letters");
                 text.replace("{me}", &both[i].namespace).replace("{dir}", dir).replace("{request}", &request)
             };
             both[i].output(&own(command), &own(input))
-        });
+        };
+        let [expected, printed] = at_once(|| run(0), || run(1));
         let said = |output: &Output, i: usize| {
             let own = |text: &str| comparable(text, &both[i].namespace);
             (output.code, own(&output.stdout), own(&output.stderr))
