@@ -13,6 +13,7 @@ use kube::client::{Body, Connection};
 use serde_json::Value;
 
 use crate::error::{Error, Result, ServerError};
+use crate::output;
 
 /// How kubectl asks for the columns of `get`.
 pub const AS_TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
@@ -204,7 +205,7 @@ impl Client {
             let text = text.replace("\\\"", "\"").replace("\\\\", "\\");
             let is_new = self.warned.lock().is_ok_and(|mut warned| warned.insert(text.clone()));
             if is_new {
-                eprintln!("Warning: {text}");
+                output::remark(format_args!("Warning: {text}"));
             }
         }
     }

@@ -75,6 +75,8 @@ pub struct Discovery {
     pub kinds: Vec<Kind>,
     /// `apps/v1`, in the server's order.
     pub versions: Vec<String>,
+    /// Say which kind was probably meant by an unknown word.
+    pub suggests: bool,
 }
 
 impl Discovery {
@@ -176,7 +178,7 @@ impl Discovery {
 
     /// The kind a word means, in the preferred version unless the word names another.
     pub fn find(&self, word: &str) -> Result<&Kind> {
-        let unknown = || Error::plain(format!("the server doesn't have a resource type {word:?}"));
+        let unknown = || self.unknown(word);
         let lower = word.to_lowercase();
         let (name, rest) = lower.split_once('.').unwrap_or((&lower, ""));
         let plain = |kind: &&Kind| kind.answers_to(&lower);
@@ -213,9 +215,22 @@ impl Discovery {
             }
         }
         if found.is_empty() {
-            return Err(Error::plain(format!("the server doesn't have a resource type {words:?}")));
+            return Err(self.unknown(words));
         }
         Ok(found)
+    }
+
+    fn unknown(&self, word: &str) -> Error {
+        let mut text = format!("the server doesn't have a resource type {word:?}");
+        let names = self.kinds.iter().flat_map(|kind| [&kind.plural, &kind.singular]);
+        let near = names
+            .map(|name| (strsim::damerau_levenshtein(name, &word.to_lowercase()), name))
+            .filter(|(distance, name)| *distance <= 2 && *distance * 2 < name.len())
+            .min_by_key(|(distance, _)| *distance);
+        if let Some((_, name)) = near.filter(|_| self.suggests) {
+            text.push_str(&format!("; did you mean {name:?}?"));
+        }
+        Error::plain(text)
     }
 
     fn category(&self, word: &str) -> Vec<&Kind> {
@@ -308,7 +323,7 @@ mod tests {
             ),
             kind("events.k8s.io", "v1", "Event", "events", &["ev"], &[]),
         ];
-        Discovery { kinds, versions: Vec::new() }
+        Discovery { kinds, ..Discovery::default() }
     }
 
     #[test]

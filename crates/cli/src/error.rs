@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::output;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +63,7 @@ impl Error {
     /// Writes it to standard error.
     pub fn tell(&self) {
         if !matches!(self, Error::Exit(_)) {
-            eprintln!("{self}");
+            output::remark(self);
         }
     }
 }

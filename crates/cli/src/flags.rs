@@ -118,6 +118,29 @@ pub struct SelectorFlags {
     pub field_selector: Option<String>,
 }
 
+/// The objects that a command is about: by name, by file or by selector.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TargetFlags {
+    /// TYPE NAME..., TYPE/NAME..., or TYPE with a selector
+    #[arg(value_name = "WHAT")]
+    pub words: Vec<String>,
+    #[command(flatten)]
+    pub files: FileFlags,
+    #[command(flatten)]
+    pub selectors: SelectorFlags,
+}
+
+/// How far a command reaches that names only a kind.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct ReachFlags {
+    /// All objects of the kind
+    #[arg(long)]
+    pub all: bool,
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+}
+
 /// Form of the output.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OutputFlag {

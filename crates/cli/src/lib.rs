@@ -16,6 +16,7 @@ mod flags;
 mod manifest;
 mod output;
 mod print;
+mod progress;
 mod select;
 mod session;
 mod stream;
@@ -30,6 +31,8 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use error::Error;
 use flags::GlobalFlags;
+pub use print::bar;
+pub use progress::Progress;
 use session::Session;
 use verbs::Verb;
 
@@ -77,8 +80,8 @@ pub fn is_kubectl(program: Option<&OsString>) -> bool {
 }
 
 /// The cluster that the program's other commands talk to, found as the verbs find it.
-pub async fn cluster(kubeconfig: Option<PathBuf>) -> Result<kube::Config, Error> {
-    config::load(&GlobalFlags { kubeconfig, ..GlobalFlags::default() }).await
+pub async fn cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<kube::Config, Error> {
+    config::load(&GlobalFlags { kubeconfig, context, ..GlobalFlags::default() }).await
 }
 
 /// Runs one command to its end. `whole` is the program's own command line, of which the verbs are a part.

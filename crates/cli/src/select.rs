@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::client::Call;
 use crate::discovery::Kind;
 use crate::error::{Error, Result};
-use crate::flags::{FileFlags, SelectorFlags};
+use crate::flags::{FileFlags, SelectorFlags, TargetFlags};
 use crate::manifest;
 use crate::session::Session;
 
@@ -54,6 +54,19 @@ pub struct Filter<'a> {
     pub selectors: SelectorFlags,
     pub all_namespaces: bool,
     pub ignore_not_found: bool,
+}
+
+impl TargetFlags {
+    /// Of these objects, in one namespace.
+    pub fn filter(&self) -> Filter<'_> {
+        Filter { files: Some(&self.files), selectors: self.selectors.clone(), ..Filter::default() }
+    }
+}
+
+impl SelectorFlags {
+    pub fn is_set(&self) -> bool {
+        self.selector.is_some() || self.field_selector.is_some()
+    }
 }
 
 /// What the words mean, in the server's terms.
@@ -105,10 +118,9 @@ pub async fn find(
     if wants.is_empty() {
         return Err(Error::plain("You must specify the type of resource, e.g. pods, or a file with -f"));
     }
-    let selects = filter.selectors.selector.is_some() || filter.selectors.field_selector.is_some();
     for want in wants {
         match want {
-            Want::Object { .. } if selects => {
+            Want::Object { .. } if filter.selectors.is_set() => {
                 return Err(Error::plain("name cannot be provided when a selector is specified"));
             }
             Want::Object { .. } if filter.all_namespaces => {

@@ -1,5 +1,6 @@
 //! One run of the program: the flags, and what is asked of the server at most once (who it is, what it knows).
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use http::Method;
@@ -11,6 +12,7 @@ use crate::config;
 use crate::discovery::{Discovery, Kind};
 use crate::error::{Error, Result};
 use crate::flags::{DryRun, GlobalFlags};
+use crate::progress::Progress;
 
 pub struct Session {
     pub flags: GlobalFlags,
@@ -50,12 +52,18 @@ impl Session {
         Ok(&self.connected().await?.namespace)
     }
 
+    /// Tells a person what is going on, until what is returned is dropped.
+    pub fn progress(&self, text: impl Display) -> Progress {
+        if self.as_kubectl { Progress::hidden() } else { Progress::begin(text) }
+    }
+
     pub async fn discovery(&self) -> Result<Arc<Discovery>> {
         let mut known = self.discovery.lock().await;
         if let Some(discovery) = &*known {
             return Ok(Arc::clone(discovery));
         }
-        let discovery = Arc::new(Discovery::load(self.client().await?).await?);
+        let found = Discovery::load(self.client().await?).await?;
+        let discovery = Arc::new(Discovery { suggests: !self.as_kubectl, ..found });
         *known = Some(Arc::clone(&discovery));
         Ok(discovery)
     }

@@ -36,6 +36,7 @@ mod tls;
 mod volume;
 
 pub use agent::{RunError, run};
+pub use cgroup::{Hierarchy, remove_tree as remove_cgroups};
 pub use cni::bridge_name;
 pub use config::{Config, ConfigError, DrainRequest};
 pub use figures::Figures;
@@ -43,4 +44,5 @@ pub use housekeeping::{HousekeepingSettings, ImageSettings, LogSettings};
 pub use prepare::{PrepareError, prepare};
 pub use pressure::{ThresholdError, Thresholds};
 pub use server::Serving;
+pub use stats::{Subject, Subjects};
 pub use teardown::tear_down;

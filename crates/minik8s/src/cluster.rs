@@ -18,14 +18,18 @@ use crate::output;
 
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Change settings, e.g. `minik8s cluster set scheduler.strategy=binpack`; `KEY=` restores the default
+    /// Change settings; `KEY=` restores the default
+    #[command(after_help = "Examples:
+  minik8s cluster set scheduler.strategy=binpack
+  minik8s cluster set scheduler.strategy=")]
     Set {
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
         #[command(flatten)]
         cluster: ClusterFlags,
     },
-    /// Show the settings, e.g. `minik8s cluster get`
+    /// Show the settings
+    #[command(after_help = "Example: minik8s cluster get")]
     Get {
         /// Only this one's value
         #[arg(value_name = "KEY")]

@@ -26,13 +26,21 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the control plane, and a node beside it
+    #[command(after_help = "Examples:
+  minik8s server
+  minik8s server --data-dir /srv/minik8s --port 7443
+  minik8s server --no-agent --store etcd=http://10.0.0.1:2379")]
     Server(ServerFlags),
     /// Run a node of a cluster whose servers are elsewhere
+    #[command(after_help = "Examples:
+  minik8s agent --server https://10.0.0.1:6443 --token @join-token
+  minik8s agent --leave")]
     Agent(AgentFlags),
     /// List, make and revoke the tokens with which machines join
     #[command(subcommand)]
     Token(TokenCommand),
     /// Look for what stands in the way on this machine, and say what to do about it
+    #[command(after_help = "Example: minik8s doctor")]
     Doctor(DoctorFlags),
     /// Handle the images of this machine's node
     #[command(subcommand)]
@@ -52,6 +60,7 @@ pub enum Command {
     /// Explain why a pod is pending, crashing or not ready
     Why(WhyFlags),
     /// End all pods of a stopped node and remove what they left on this machine; its data stays
+    #[command(after_help = "Example: minik8s teardown --data-dir /var/lib/minik8s")]
     Teardown(NodeFlags),
 }
 
@@ -62,7 +71,8 @@ pub fn command_line() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
-    /// Load docker or OCI archives, e.g. `minik8s image load web.tar`
+    /// Load docker or OCI archives
+    #[command(after_help = "Example: minik8s image load web.tar")]
     Load {
         #[arg(required = true, value_name = "FILE.tar")]
         files: Vec<PathBuf>,
@@ -70,11 +80,13 @@ pub enum ImageCommand {
         node: NodeFlags,
     },
     /// List the images that pods can use without a pull
+    #[command(after_help = "Example: minik8s image list")]
     List {
         #[command(flatten)]
         node: NodeFlags,
     },
     /// Remove images by name
+    #[command(after_help = "Example: minik8s image rm minik8s.io/web:1")]
     Rm {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,

@@ -1,11 +1,12 @@
 //! `minik8s image`: the images of this machine's node.
 
 use std::fs::File;
-use std::io::{BufReader, IsTerminal, Write};
+use std::io::BufReader;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use minik8s_cli::{Progress, bar};
 use minik8s_kubelet::Config;
 use minik8s_kubelet::image::ImageStore;
 
@@ -55,18 +56,15 @@ fn store(data_dir: &Path) -> anyhow::Result<ImageStore> {
 }
 
 async fn load(store: &ImageStore, file: &Path) -> anyhow::Result<()> {
-    let terminal = std::io::stderr().is_terminal();
+    let line = Progress::begin(format_args!("loading {}", file.display()));
     let show = |progress: minik8s_kubelet::image::Progress| {
-        if terminal {
-            let percent = progress.done * 100 / progress.total.max(1);
-            eprint!("\r{} {percent:3} %", progress.image);
-            let _ = std::io::stderr().flush();
-        }
+        let [done, total] =
+            [progress.done, progress.total].map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let percent = bar::percent(done, total);
+        line.say(format_args!("loading {}  {} {percent:3} %", progress.image, bar::bar(done, total)));
     };
     let loaded = store.load(BufReader::new(File::open(file)?), show).await?;
-    if terminal {
-        eprintln!();
-    }
+    drop(line);
     if loaded.is_empty() {
         bail!("the archive names no image");
     }

@@ -2,12 +2,17 @@
 
 #![cfg(test)]
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::Path;
 
 use clap::Command;
 
 use crate::flags::command_line;
+
+#[path = "../tests/harness/words.rs"]
+mod words;
+use words::words;
 
 const HEAD: &str = "# Commands\n\n\
     Made from the program's own help; to make it anew: `UPDATE_DOCS=1 cargo test -p minik8s reference`.\n\n\
@@ -64,6 +69,42 @@ fn name(argument: &clap::Arg) -> String {
     names.extend(argument.get_long().map(|long| format!("--{long}")));
     let flag = names.join(", ");
     if argument.get_action().takes_values() { format!("{flag} {value}") } else { flag }
+}
+
+/// The examples of a command's help, each as its words.
+fn examples(command: &Command) -> Vec<Vec<String>> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let example = |line: &str| {
+        let line = &line[line.find("minik8s ")?..];
+        // What the shell does with the rest is not ours.
+        Some(words(line.split(" > ").next()?.trim_end_matches(')')))
+    };
+    help.lines().filter_map(example).collect()
+}
+
+/// What is wrong with the examples of a command and those below it.
+fn complaints(command: &Command, path: &str, found: &mut Vec<String>) {
+    let path = format!("{path} {}", command.get_name());
+    let examples = examples(command);
+    if examples.is_empty() && command.get_subcommands().next().is_none() {
+        found.push(format!("{path} has no example"));
+    }
+    for example in examples {
+        let arguments: Vec<OsString> = example.iter().map(OsString::from).collect();
+        let line = if minik8s_cli::claims(&arguments) { minik8s_cli::command() } else { command_line() };
+        if let Err(error) = line.try_get_matches_from(&arguments) {
+            found.push(format!("{path}: {}\n{error}", example.join(" ")));
+        }
+    }
+    command.get_subcommands().for_each(|below| complaints(below, &path, found));
+}
+
+/// Every command has an example, and its words are understood.
+#[test]
+fn examples_are_right() {
+    let mut found = Vec::new();
+    command_line().get_subcommands().for_each(|command| complaints(command, "minik8s", &mut found));
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]

@@ -18,11 +18,13 @@ use crate::{join_token, output};
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
     /// List the tokens; their secrets are not shown
+    #[command(after_help = "Example: minik8s token list")]
     List {
         #[command(flatten)]
         cluster: ClusterFlags,
     },
     /// Make a token and print the line to type on the next machine
+    #[command(after_help = "Example: minik8s token create --ttl 1h --description 'the new rack'")]
     Create {
         /// How long it is good: 30m, 24h, 7d, or `never` expires
         #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_lifetime)]
@@ -34,6 +36,7 @@ pub enum TokenCommand {
         cluster: ClusterFlags,
     },
     /// Revoke tokens by their first part; nodes that have joined stay
+    #[command(after_help = "Example: minik8s token revoke abcdef")]
     Revoke {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,

@@ -6,9 +6,10 @@
 #[path = "harness/mod.rs"]
 mod harness;
 
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use harness::{Kubectl, Server, installed};
+use harness::{Kubectl, Server, installed, ours};
 use minik8s_controllers::simulate;
 use tokio_util::sync::CancellationToken;
 
@@ -37,15 +38,30 @@ impl Cluster {
         Cluster { server, stop, nodes: Some(nodes) }
     }
 
-    /// With the oldest and the newest kubectl of this machine.
-    fn chapter(scene: &str, test: impl Fn(&Kubectl)) {
+    /// With the oldest and the newest kubectl of this machine, and with our own program, side by side.
+    fn chapter(scene: &str, test: impl Fn(&Kubectl) + Sync) {
         let cluster = Cluster::start();
-        let mut programs = installed();
-        let newest = programs.pop();
-        for program in programs.first().into_iter().chain(&newest) {
-            test(&Kubectl::new(&cluster.server, program, scene));
+        let (server, test) = (&cluster.server, &test);
+        std::thread::scope(|scope| {
+            for program in programs(server) {
+                scope.spawn(move || test(&Kubectl::new(server, &program, scene)));
+            }
+        });
+    }
+
+    /// One after the other, where they would get in each other's way.
+    fn chapter_in_turn(scene: &str, test: impl Fn(&Kubectl)) {
+        let cluster = Cluster::start();
+        for program in programs(&cluster.server) {
+            test(&Kubectl::new(&cluster.server, &program, scene));
         }
     }
+}
+
+fn programs(server: &Server) -> Vec<PathBuf> {
+    let mut installed = installed();
+    let newest = installed.pop();
+    installed.into_iter().take(1).chain(newest).chain([ours(server)]).collect()
 }
 
 impl Drop for Cluster {
@@ -182,7 +198,7 @@ fn jobs_run_and_are_waited_for() {
 
 #[test]
 fn draining_respects_the_budget() {
-    Cluster::chapter("drain", |k| {
+    Cluster::chapter_in_turn("drain", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("create pdb web --selector=app=web --min-available=2").says("created");
         k.run("rollout status deployment/web --timeout=60s");

@@ -83,6 +83,7 @@ fn type_in(tour: &str, dir: &Path) -> Result<String, String> {
         .replace("/tmp/mklab", &format!("{dir_text}/lab"))
         .replace("target/release/minik8s image load", "\"$MINIK8S\" image load --data-dir \"$DATA_DIR\"")
         .replace("target/release/minik8s", "\"$MINIK8S\"")
+        .replace("http://hello.example", "http://hello.example:$HTTP_PORT")
         .replace("images/out", "$IMAGES");
     let mut script = MAKE.to_owned();
     for line in tour.lines().filter(|line| !line.is_empty()) {
@@ -96,11 +97,11 @@ fn type_in(tour: &str, dir: &Path) -> Result<String, String> {
 
 fn shell(script: &str, dir: &Path) -> Result<String, String> {
     let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let id = std::process::id();
+    let (id, http_port) = (std::process::id(), port());
     let flags = format!(
         "--node-port {} --http-port {} --https-port {} --cluster-cidr 10.{}.{}.0/24 --service-cidr 10.{}.{}.0/24",
         port(),
-        port(),
+        http_port,
         port(),
         200 + id / 256 % 20,
         id % 256,
@@ -115,6 +116,7 @@ fn shell(script: &str, dir: &Path) -> Result<String, String> {
         .env("DATA_DIR", dir.join("data"))
         .env("PORT", port().to_string())
         .env("SERVER_FLAGS", flags)
+        .env("HTTP_PORT", http_port.to_string())
         .env("LAB_NAME", format!("t{:x}", id & 0xfffff))
         .env("LAB_NET", format!("172.{}.{}", 18 + (id >> 8) % 12, id & 0xff))
         .env("LAB_DIR", dir.join("lab"))

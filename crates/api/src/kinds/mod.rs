@@ -27,6 +27,7 @@ mod policy;
 mod rbac;
 mod resource;
 mod scheduling;
+mod served_type;
 mod storage;
 mod storagemigration;
 mod table;

@@ -27,12 +27,13 @@ fn group_event(name: &str) -> Value {
 async fn one_event() {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
-    for (collection, everywhere, event, patch) in [
-        (CORE, "/api/v1/events", core_event("one"), json!({"message": "it stopped"})),
+    for (collection, everywhere, by, event, patch) in [
+        (CORE, "/api/v1/events", "source=test", core_event("one"), json!({"message": "it stopped"})),
         // What happened cannot be told otherwise in the newer group, only that it goes on happening.
         (
             GROUP,
             "/apis/events.k8s.io/v1/events",
+            "reportingController=example.com/test",
             group_event("one"),
             json!({"series": {"count": 2, "lastObservedTime": TIME}}),
         ),
@@ -42,12 +43,16 @@ async fn one_event() {
         let selected = format!("{everywhere}?labelSelector=set%3D{label}");
         admin.post(collection, event.clone()).await.ok();
         assert_eq!(names(&admin.get(&selected).await.ok()), ["one"]);
+        let by = by.replace('=', "%3D").replace('/', "%2F");
+        assert_eq!(names(&admin.get(&format!("{collection}?fieldSelector={by}")).await.ok()), ["one"]);
         let patched = admin.patch(STRATEGIC, &path, patch.clone()).await.ok();
         for (field, value) in patch.as_object().unwrap() {
             assert_eq!(&patched[field], value);
         }
         let mut whole = admin.get(&path).await.ok();
         whole["series"] = json!({"count": 3, "lastObservedTime": TIME});
+        // Whoever tells of events does not look at what others wrote.
+        whole["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         admin.put(&path, whole).await.ok();
         let read = admin.get(&path).await.ok();
         assert_eq!(read["series"]["count"], 3);

@@ -1,5 +1,6 @@
 //! The forms of output: tables, YAML, JSON, names, JSONPath, columns and Go templates.
 
+pub mod bar;
 pub mod columns;
 pub mod gotemplate;
 pub mod json;

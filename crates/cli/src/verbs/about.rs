@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::client::Call;
 use crate::discovery::Kind;
 use crate::error::{Error, Result};
 use crate::flags::OutputFlag;
@@ -181,9 +182,10 @@ pub struct ClusterInfo {}
 
 pub async fn cluster_info(session: &Session, _: ClusterInfo) -> Result<()> {
     let client = session.client().await?;
-    let services =
-        "/api/v1/namespaces/kube-system/services?labelSelector=kubernetes.io%2Fcluster-service%3Dtrue";
-    let services = client.get(services).await?;
+    let namespace = session.flags.namespace.as_deref().unwrap_or("kube-system");
+    let services = Call::get(format!("/api/v1/namespaces/{namespace}/services"))
+        .query("labelSelector", "kubernetes.io/cluster-service=true");
+    let services = client.send(services).await?;
     let paint = |text: &str, colour: u8| match output::is_terminal() {
         true => format!("\u{1b}[0;{colour}m{text}\u{1b}[0m"),
         false => text.to_owned(),
@@ -197,10 +199,11 @@ pub async fn cluster_info(session: &Session, _: ClusterInfo) -> Result<()> {
         let label = service["metadata"]["labels"]["kubernetes.io/name"].as_str().unwrap_or(name);
         let port =
             service["spec"]["ports"][0]["name"].as_str().map(|port| format!(":{port}")).unwrap_or_default();
-        line(label, &format!("{}/api/v1/namespaces/kube-system/services/{name}{port}/proxy", client.url));
+        line(label, &format!("{}/api/v1/namespaces/{namespace}/services/{name}{port}/proxy", client.url));
     }
-    if !session.as_kubectl {
-        output::line("\nWhat is unhealthy and why: minik8s status");
-    }
+    output::line(match session.as_kubectl {
+        true => "\nTo further debug and diagnose cluster problems, use 'kubectl cluster-info dump'.",
+        false => "\nWhat is unhealthy and why: minik8s status",
+    });
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::client::Call;
 use crate::error::{Error, Result};
 use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags};
 use crate::manifest::{self, Item, mistake};
-use crate::print::Report;
+use crate::print::{Report, bar};
 use crate::select::{self, Target};
 use crate::session::{APPLY, Session, Writing};
 
@@ -81,7 +81,9 @@ pub async fn run(session: &Session, verb: Apply) -> Result<()> {
     let mut errors = Vec::new();
     let items = manifest::read_some(&verb.files, "apply")?;
     let mut applied = 0;
-    for item in &items {
+    let progress = session.progress("");
+    for (done, item) in items.iter().enumerate() {
+        progress.say(format_args!("{}  applying {}", bar::of(done, items.len(), "objects"), item.source));
         match apply_one(session, &verb, item, &report).await {
             Ok(done) => applied += usize::from(done),
             Err(error) => errors.push(error),
@@ -129,7 +131,7 @@ async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report
     let done = match &before {
         _ if verb.server_side => "serverside-applied",
         None => "created",
-        Some(before) if is_same(before, &after) => "unchanged",
+        Some(before) if is_same(before, &after, how.dry_run) => "unchanged",
         Some(_) => "configured",
     };
     report.done(&target.shown(), done, how.dry_run.suffix(), &after)?;
@@ -152,8 +154,8 @@ pub fn passes(object: &Value, selectors: &SelectorFlags) -> Result<bool> {
     Ok(selector.matches(object["metadata"]["labels"].as_object()))
 }
 
-/// Nothing but the notes about who manages what may differ.
-fn is_same(before: &Value, after: &Value) -> bool {
+/// Nothing but the notes about who manages what may differ. Only a write that happened has a version to go by.
+fn is_same(before: &Value, after: &Value, dry_run: DryRun) -> bool {
     let tidy = |object: &Value| {
         let mut object = crate::print::without_managed_fields(object);
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -162,8 +164,8 @@ fn is_same(before: &Value, after: &Value) -> bool {
         }
         object
     };
-    before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
-        || tidy(before) == tidy(after)
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    (dry_run == DryRun::None && version(before) == version(after)) || tidy(before) == tidy(after)
 }
 
 /// What went wrong, with the place in the file below it, and for conflicts what can be done.
@@ -200,6 +202,8 @@ mod tests {
         let before = json!({"metadata": {"resourceVersion": "1", "managedFields": [1]}, "data": {"a": "1"}});
         let same = json!({"metadata": {"resourceVersion": "2", "managedFields": [2]}, "data": {"a": "1"}});
         let other = json!({"metadata": {"resourceVersion": "2"}, "data": {"a": "2"}});
-        assert!(is_same(&before, &same) && !is_same(&before, &other));
+        assert!(is_same(&before, &same, DryRun::None) && !is_same(&before, &other, DryRun::None));
+        let tried = json!({"metadata": {"resourceVersion": "1"}, "data": {"a": "2"}});
+        assert!(!is_same(&before, &tried, DryRun::Server));
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::client::Call;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flags::FileFlags;
 use crate::output;
 use crate::select::{self, Filter, Target};
@@ -49,6 +49,13 @@ async fn decide(session: &Session, requests: &Requests, condition: &str, done: &
     let filter = Filter { files: Some(&requests.files), ..Filter::default() };
     for target in select::find_all(session, &words, &filter).await? {
         let conditions = target.object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let other = if condition == "Approved" { "Denied" } else { "Approved" };
+        if conditions.iter().any(|known| known["type"] == other) {
+            return Err(Error::plain(format!(
+                "certificate signing request {:?} is already {other}",
+                target.name
+            )));
+        }
         let decided = conditions.iter().any(|known| known["type"] == condition);
         if !decided || requests.force {
             send(session, &target, conditions, condition).await?;

@@ -169,7 +169,16 @@ pub fn run(session: &Session, verb: &Config) -> Result<()> {
         Config::SetCluster(set) => set_cluster(flags, set),
         Config::SetCredentials(set) => set_credentials(flags, set),
         Config::RenameContext { old, new } => rename(flags, old, new),
-        Config::DeleteContext { name } => remove(flags, "contexts", "context", name),
+        Config::DeleteContext { name } => {
+            remove(flags, "contexts", "context", name)?;
+            if read(flags)?["current-context"] == name.as_str() {
+                output::remark(format_args!(
+                    "warning: this removed your active context, use \"{} config use-context\" to select a different one",
+                    if session.as_kubectl { "kubectl" } else { "minik8s" }
+                ));
+            }
+            Ok(())
+        }
         Config::DeleteCluster { name } => remove(flags, "clusters", "cluster", name),
         Config::DeleteUser { name } => remove(flags, "users", "user", name),
     }

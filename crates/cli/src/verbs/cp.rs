@@ -91,7 +91,7 @@ async fn upload(session: &Session, verb: &Cp, pod: &Value, from: &Path, to: &str
     let meta = std::fs::metadata(from).map_err(|error| {
         Error::plain(format!("{} doesn't exist in local filesystem: {error}", from.display()))
     })?;
-    let container = pod_target::container(pod, verb.container.as_deref(), false)?;
+    let container = pod_target::container(session, pod, verb.container.as_deref(), false)?;
     let to = to.trim_end_matches('/');
     // A directory that is there takes the file in, as cp does.
     let inside = is_directory(session, pod, &container, to).await?;
@@ -158,7 +158,7 @@ fn pack(from: &Path, name: &str, directory: bool) -> Result<Vec<u8>> {
 }
 
 async fn download(session: &Session, verb: &Cp, pod: &Value, from: &str, to: &Path) -> Result<()> {
-    let container = pod_target::container(pod, verb.container.as_deref(), false)?;
+    let container = pod_target::container(session, pod, verb.container.as_deref(), false)?;
     let from = from.trim_end_matches('/');
     let command = ["tar", "cf", "-", from].map(str::to_owned);
     let connection = session

@@ -193,8 +193,17 @@ pub async fn make_as(session: &Session, mut object: Value, making: &MakingFlags,
         .of(&version, &kind)
         .ok_or_else(|| Error::plain(format!("no matches for kind {kind:?} in version {version:?}")))?;
     session.place(kind, &mut object).await?;
-    let made = session.create(kind, &object, &how).await.map_err(|error| failed(error, &kind.singular))?;
+    let made =
+        session.create(kind, &object, &how).await.map_err(|error| failed(error, spoken(&kind.singular)))?;
     report.done(&shown(&made), done, how.dry_run.suffix(), &made)
+}
+
+/// How kubectl's generators call a kind.
+fn spoken(kind: &str) -> &str {
+    match kind {
+        "resourcequota" => "quota",
+        other => other,
+    }
 }
 
 /// kubectl's generators say what failed.

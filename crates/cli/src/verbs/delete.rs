@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::gone;
 use crate::client::Call;
 use crate::error::{Error, Result};
-use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags, duration};
+use crate::flags::{DryRun, DryRunFlag, OutputFlag, ReachFlags, TargetFlags, duration};
 use crate::output;
+use crate::print::bar;
 use crate::select::{self, Filter, Target, Want};
 use crate::session::Session;
 
@@ -22,19 +23,10 @@ use crate::session::Session;
   minik8s delete pods -l app=web
   minik8s delete pod stuck --grace-period=0 --force")]
 pub struct Delete {
-    /// TYPE NAME..., TYPE/NAME..., or TYPE with a selector or --all
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
+    targets: TargetFlags,
     #[command(flatten)]
-    selectors: SelectorFlags,
-    /// All objects of the kind
-    #[arg(long)]
-    all: bool,
-    /// In all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    reach: ReachFlags,
     #[command(flatten)]
     how: DeletionFlags,
     #[command(flatten)]
@@ -108,13 +100,14 @@ impl DeletionFlags {
     }
 }
 
+const ELSEWHERE: &str = "Warning: deleting cluster-scoped resources, not scoped to the provided namespace";
 const IMMEDIATE: &str = "Warning: Immediate deletion does not wait for confirmation that the running resource has been \
     terminated. The resource may continue to run on the cluster indefinitely.";
 
 pub async fn run(session: &Session, verb: Delete) -> Result<()> {
     let options = verb.how.options(verb.dry_run.dry_run)?;
     if verb.how.is_immediate() {
-        eprintln!("{IMMEDIATE}");
+        output::remark(IMMEDIATE);
     }
     let (targets, tolerant) = targets(session, &verb).await?;
     if targets.is_empty() {
@@ -122,6 +115,10 @@ pub async fn run(session: &Session, verb: Delete) -> Result<()> {
         return Ok(());
     }
     let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    let is_misled = session.flags.namespace.is_some() && !verb.reach.all_namespaces;
+    if is_misled && targets.iter().any(|target| !target.kind.namespaced) {
+        output::remark(ELSEWHERE);
+    }
     for target in targets {
         match delete_one(session, &target, &options, verb.dry_run.dry_run).await {
             Ok(uid) => {
@@ -133,7 +130,10 @@ pub async fn run(session: &Session, verb: Delete) -> Result<()> {
         }
     }
     if verb.how.wait && verb.dry_run.dry_run == DryRun::None {
-        for (target, uid) in &deleted {
+        let progress = session.progress("");
+        for (done, (target, uid)) in deleted.iter().enumerate() {
+            let share = bar::of(done, deleted.len(), "gone");
+            progress.say(format_args!("{share}  waiting until {} is gone", target.shown()));
             gone::wait(session, target, uid.as_deref(), verb.how.timeout).await?;
         }
     }
@@ -151,12 +151,12 @@ fn told(verb: &Delete, target: &Target) {
 
 /// What to delete, and whether it may be gone already.
 async fn targets(session: &Session, verb: &Delete) -> Result<(Vec<Target>, bool)> {
-    if !verb.files.filename.is_empty() {
-        return Ok((select::of_files(session, &verb.files).await?, verb.ignore_not_found));
+    if !verb.targets.files.filename.is_empty() {
+        return Ok((select::of_files(session, &verb.targets.files).await?, verb.ignore_not_found));
     }
-    let selects = verb.all || verb.selectors.selector.is_some() || verb.selectors.field_selector.is_some();
+    let selects = verb.reach.all || verb.targets.selectors.is_set();
     let (mut targets, mut lists) = (Vec::new(), false);
-    for want in select::wants(session, &verb.words).await? {
+    for want in select::wants(session, &verb.targets.words).await? {
         match want {
             Want::Object { kind, name } => {
                 if selects {
@@ -171,17 +171,13 @@ async fn targets(session: &Session, verb: &Delete) -> Result<(Vec<Target>, bool)
                     ));
                 }
                 lists = true;
-                let filter = Filter {
-                    selectors: verb.selectors.clone(),
-                    all_namespaces: verb.all_namespaces,
-                    ..Filter::default()
-                };
+                let filter = Filter { all_namespaces: verb.reach.all_namespaces, ..verb.targets.filter() };
                 let objects = select::list(session, &kind, &filter).await?;
                 targets.extend(objects.into_iter().map(|object| Target::new(kind.clone(), object)));
             }
         }
     }
-    if verb.words.is_empty() {
+    if verb.targets.words.is_empty() {
         return Err(Error::plain("You must provide one or more resources by argument or filename."));
     }
     Ok((targets, verb.ignore_not_found || lists))

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::event_list;
 use crate::error::{Error, Result};
-use crate::flags::{FileFlags, SelectorFlags};
+use crate::flags::TargetFlags;
 use crate::output;
 use crate::print::tabs;
 use crate::select::{self, Filter, Target, Want};
@@ -27,13 +27,8 @@ pub use kinds::template;
   minik8s describe pods -l app=web
   minik8s describe node/n1")]
 pub struct Describe {
-    /// TYPE, TYPE NAME..., or TYPE/NAME...
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
-    #[command(flatten)]
-    selectors: SelectorFlags,
+    targets: TargetFlags,
     /// In all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
@@ -47,13 +42,8 @@ pub struct Describe {
 }
 
 pub async fn run(session: &Session, verb: Describe) -> Result<()> {
-    let filter = Filter {
-        files: Some(&verb.files),
-        selectors: verb.selectors.clone(),
-        all_namespaces: verb.all_namespaces,
-        ..Filter::default()
-    };
-    let (mut found, mut errors) = select::find(session, &verb.words, &filter).await?;
+    let filter = Filter { all_namespaces: verb.all_namespaces, ..verb.targets.filter() };
+    let (mut found, mut errors) = select::find(session, &verb.targets.words, &filter).await?;
     if found.is_empty() && errors.iter().all(Error::is_not_found) {
         (found, errors) = by_prefix(session, &verb, errors).await?;
     }
@@ -74,11 +64,11 @@ async fn by_prefix(
     verb: &Describe,
     errors: Vec<Error>,
 ) -> Result<(Vec<Target>, Vec<Error>)> {
-    if !verb.files.filename.is_empty() {
+    if !verb.targets.files.filename.is_empty() {
         return Ok((Vec::new(), errors));
     }
     let mut found = Vec::new();
-    for want in select::wants(session, &verb.words).await? {
+    for want in select::wants(session, &verb.targets.words).await? {
         if let Want::Object { kind, name } = want {
             let all = select::list(session, &kind, &Filter::default()).await?;
             let begins = |object: &Value| {

@@ -13,7 +13,7 @@ use crate::client::Call;
 use crate::error::{Error, Result};
 use crate::flags::{DryRun, duration};
 use crate::output;
-use crate::print;
+use crate::print::{self, bar};
 use crate::select::Target;
 use crate::session::Session;
 
@@ -138,9 +138,10 @@ async fn drain(session: &Session, verb: &Drain, node: &Target) -> Result<()> {
         return Err(Error::plain(grouped(&forbidden)));
     }
     if !staying.is_empty() {
-        eprintln!("Warning: {}", grouped(&staying));
+        output::remark(format_args!("Warning: {}", grouped(&staying)));
     }
     let kind = session.kind("pods").await?;
+    let progress = session.progress(shown(node, 0, going.len()));
     for pod in &going {
         let target = Target::new(kind.clone(), pod.clone());
         evict(session, verb, &target).await?;
@@ -148,13 +149,19 @@ async fn drain(session: &Session, verb: &Drain, node: &Target) -> Result<()> {
     if verb.nodes.dry_run.dry_run != DryRun::None {
         return Ok(());
     }
-    for pod in &going {
+    for (gone_already, pod) in going.iter().enumerate() {
+        progress.say(shown(node, gone_already, going.len()));
         let target = Target::new(kind.clone(), pod.clone());
         gone::wait(session, &target, pod["metadata"]["uid"].as_str(), Duration::ZERO).await?;
         let word = if verb.disable_eviction { "deleted" } else { "evicted" };
         output::line(format_args!("pod/{} {word}", target.name));
     }
     Ok(())
+}
+
+/// How far it is.
+fn shown(node: &Target, gone: usize, all: usize) -> String {
+    format!("{}  draining node/{}", bar::of(gone, all, "pods gone"), node.name)
 }
 
 fn full_name(pod: &Value) -> String {
@@ -205,12 +212,12 @@ async fn evict(session: &Session, verb: &Drain, pod: &Target) -> Result<()> {
             Ok(_) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),
             Err(Error::Server(server)) if server.code == 429 => {
-                eprintln!(
+                output::remark(format_args!(
                     "error when evicting pods/{:?} -n {namespace:?} (will retry after 1s, for {}s now): {}",
                     pod.name,
                     started.elapsed().as_secs(),
                     server.message
-                );
+                ));
                 tokio::time::sleep(AGAIN).await;
             }
             Err(error) => return Err(error),

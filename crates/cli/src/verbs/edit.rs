@@ -6,11 +6,11 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::flags::{FileFlags, OutputFlag, SelectorFlags};
+use crate::flags::{OutputFlag, TargetFlags};
 use crate::manifest;
 use crate::output;
 use crate::print::{self, Report, yaml};
-use crate::select::{self, Filter, Target};
+use crate::select::{self, Target};
 use crate::session::{MERGE, Session, Writing};
 
 /// Change objects in an editor
@@ -19,13 +19,8 @@ use crate::session::{MERGE, Session, Writing};
   minik8s edit deployment/web
   EDITOR=nano minik8s edit configmap settings")]
 pub struct Edit {
-    /// TYPE NAME... or TYPE/NAME...
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
-    #[command(flatten)]
-    selectors: SelectorFlags,
+    targets: TargetFlags,
     /// Edit a subresource, such as status
     #[arg(long, value_name = "NAME")]
     subresource: Option<String>,
@@ -43,9 +38,8 @@ const HEAD: &str = "# Please edit the object below. Lines beginning with a '#' w
 ";
 
 pub async fn run(session: &Session, verb: Edit) -> Result<()> {
-    let filter = Filter { files: Some(&verb.files), selectors: verb.selectors.clone(), ..Filter::default() };
     let report = Report::new(&verb.output)?;
-    for target in select::find_all(session, &verb.words, &filter).await? {
+    for target in select::find_all(session, &verb.targets.words, &verb.targets.filter()).await? {
         one(session, &verb, &target, &report).await?;
     }
     Ok(())

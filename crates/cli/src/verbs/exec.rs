@@ -65,8 +65,8 @@ pub async fn exec(session: &Session, verb: Exec) -> Result<()> {
     if command.is_empty() {
         return Err(Error::plain("you must specify at least one command for the container"));
     }
-    let pod = pod(session, &verb.whom).await?;
-    let container = pod_target::container(&pod, verb.whom.container.as_deref(), verb.whom.quiet)?;
+    let pod = pod(session, &verb.whom, "exec into").await?;
+    let container = pod_target::container(session, &pod, verb.whom.container.as_deref(), verb.whom.quiet)?;
     let io = Io { stdin: verb.whom.stdin, tty: verb.whom.tty };
     ended(run(session, &pod, &container, "exec", io, &command).await?)
 }
@@ -77,8 +77,8 @@ pub async fn attach(session: &Session, verb: Attach) -> Result<()> {
             "expected POD, TYPE/NAME, or TYPE NAME argument of attach; see 'minik8s attach -h'",
         ));
     }
-    let pod = pod(session, &verb.whom).await?;
-    let container = pod_target::container(&pod, verb.whom.container.as_deref(), verb.whom.quiet)?;
+    let pod = pod(session, &verb.whom, "attach").await?;
+    let container = pod_target::container(session, &pod, verb.whom.container.as_deref(), verb.whom.quiet)?;
     let io = Io { stdin: verb.whom.stdin, tty: verb.whom.tty };
     if io.stdin && io.tty && !verb.whom.quiet {
         eprintln!("If you don't see a command prompt, try pressing enter.");
@@ -86,12 +86,13 @@ pub async fn attach(session: &Session, verb: Attach) -> Result<()> {
     ended(run(session, &pod, &container, "attach", io, &[]).await?)
 }
 
-async fn pod(session: &Session, whom: &Whom) -> Result<Value> {
+/// The pod, which must not be over; `doing` is what cannot be done then.
+async fn pod(session: &Session, whom: &Whom, doing: &str) -> Result<Value> {
     let target = pod_target::named(session, &whom.words[0]).await?;
     let pod = pod_target::one_pod(session, &target, whom.pod_running_timeout).await?;
     if let Some(phase @ ("Succeeded" | "Failed")) = pod["status"]["phase"].as_str() {
         return Err(Error::plain(format!(
-            "cannot exec into a container in a completed pod; current phase is {phase}"
+            "cannot {doing} a container in a completed pod; current phase is {phase}"
         )));
     }
     Ok(pod)

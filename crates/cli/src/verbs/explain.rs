@@ -166,20 +166,23 @@ fn list<'a>(
     open.pop();
 }
 
-/// Lines of at most 80 columns; words are never cut.
+/// Lines of at most 80 columns; words are never cut. Blanks stay as they are, but for those where a line is broken.
 fn wrapped(text: &str, indent: usize) -> String {
-    let mut out = String::new();
+    let (mut out, most) = (String::new(), 80 - indent);
+    let length = |text: &str| text.chars().count();
     for paragraph in text.split('\n') {
-        let mut line = String::new();
-        for word in paragraph.split_whitespace() {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > 80 - indent {
+        let (mut line, mut rest) = (String::new(), paragraph.trim_end());
+        while !rest.is_empty() {
+            let blanks = rest.len() - rest.trim_start().len();
+            let end = rest[blanks..].find(char::is_whitespace).map_or(rest.len(), |end| blanks + end);
+            if !line.is_empty() && length(&line) + length(&rest[..end]) > most {
                 out.push_str(&format!("{}{line}\n", " ".repeat(indent)));
                 line.clear();
+                rest = &rest[blanks..];
+                continue;
             }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
+            line.push_str(&rest[..end]);
+            rest = &rest[end..];
         }
         out.push_str(&format!("{}{line}\n", " ".repeat(indent)));
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::client::{AS_TABLE, Call};
 use crate::discovery::Kind;
 use crate::error::{Error, Result};
-use crate::flags::{FileFlags, OutputFlag, SelectorFlags};
+use crate::flags::{OutputFlag, TargetFlags};
 use crate::output;
 use crate::print::table::{Style, Table};
 use crate::print::{self, Form, sort};
@@ -25,13 +25,8 @@ use crate::session::Session;
   minik8s get pods -w
   minik8s get nodes -o jsonpath='{.items[*].metadata.name}'")]
 pub struct Get {
-    /// TYPE, TYPE NAME..., or TYPE/NAME...
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
-    #[command(flatten)]
-    selectors: SelectorFlags,
+    targets: TargetFlags,
     #[command(flatten)]
     output: OutputFlag,
     /// In all namespaces
@@ -89,7 +84,7 @@ pub async fn run(session: &Session, verb: Get) -> Result<()> {
         return stream::run(session, &verb, &form).await;
     }
     match &form {
-        Form::Table { wide } if verb.files.filename.is_empty() => tables(session, &verb, *wide).await,
+        Form::Table { wide } if verb.targets.files.filename.is_empty() => tables(session, &verb, *wide).await,
         _ => objects(session, &verb, &form).await,
     }
 }
@@ -118,14 +113,14 @@ impl Get {
                 Call::get(path)
             }
             Want::List { kind } => Call::get(kind.path(namespace, None))
-                .maybe("labelSelector", self.selectors.selector.as_deref())
-                .maybe("fieldSelector", self.selectors.field_selector.as_deref())
+                .maybe("labelSelector", self.targets.selectors.selector.as_deref())
+                .maybe("fieldSelector", self.targets.selectors.field_selector.as_deref())
                 .maybe("limit", (self.chunk_size > 0).then(|| self.chunk_size.to_string())),
         }
     }
 
     async fn wants(&self, session: &Session) -> Result<Vec<Want>> {
-        let wants = select::wants(session, &self.words).await?;
+        let wants = select::wants(session, &self.targets.words).await?;
         if wants.is_empty() {
             return Err(Error::plain(
                 "You must specify the type of resource to get. Use \"minik8s api-resources\" for a complete list of \
@@ -136,7 +131,7 @@ impl Get {
         if names && self.all_namespaces {
             return Err(Error::plain("a resource cannot be retrieved by name across all namespaces"));
         }
-        if names && (self.selectors.selector.is_some() || self.selectors.field_selector.is_some()) {
+        if names && self.targets.selectors.is_set() {
             return Err(Error::plain("name cannot be provided when a selector is specified"));
         }
         Ok(wants)
@@ -231,14 +226,13 @@ async fn fetch_table(session: &Session, verb: &Get, want: &Want) -> Result<Table
 /// Everything but tables.
 async fn objects(session: &Session, verb: &Get, form: &Form) -> Result<()> {
     let filter = Filter {
-        files: Some(&verb.files),
-        selectors: verb.selectors.clone(),
         all_namespaces: verb.all_namespaces,
         ignore_not_found: verb.ignore_not_found,
+        ..verb.targets.filter()
     };
     let single = is_single(session, verb).await?;
     let (mut found, errors) = match &verb.subresource {
-        None => select::find(session, &verb.words, &filter).await?,
+        None => select::find(session, &verb.targets.words, &filter).await?,
         Some(_) => (subresources(session, verb).await?, Vec::new()),
     };
     if let Some(path) = &verb.sort_by {
@@ -269,8 +263,8 @@ async fn objects(session: &Session, verb: &Get, form: &Form) -> Result<()> {
 
 /// Whether exactly one object was asked for: then it is not shown as a list.
 async fn is_single(session: &Session, verb: &Get) -> Result<bool> {
-    if !verb.files.filename.is_empty() {
-        return Ok(verb.files.filename.len() == 1);
+    if !verb.targets.files.filename.is_empty() {
+        return Ok(verb.targets.files.filename.len() == 1);
     }
     let wants = verb.wants(session).await?;
     Ok(matches!(wants.as_slice(), [Want::Object { .. }]))

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags};
+use crate::flags::{DryRun, DryRunFlag, OutputFlag, ReachFlags, TargetFlags};
 use crate::output;
 use crate::print::Report;
 use crate::select::{self, Filter, Target};
@@ -32,20 +32,14 @@ pub struct Annotate {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("words", |words| words
+    .value_name("WHAT KEY=VALUE|KEY-")
+    .help("TYPE NAME... or TYPE/NAME..., then KEY=VALUE... or KEY-...")))]
 struct Change {
-    /// TYPE NAME... or TYPE/NAME..., then KEY=VALUE... or KEY-...
-    #[arg(value_name = "WHAT KEY=VALUE|KEY-", allow_hyphen_values = false)]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
+    targets: TargetFlags,
     #[command(flatten)]
-    selectors: SelectorFlags,
-    /// All objects of the kind
-    #[arg(long)]
-    all: bool,
-    /// In all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    reach: ReachFlags,
     /// Change values that are there already
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true",
           action = clap::ArgAction::Set)]
@@ -92,21 +86,15 @@ pub async fn annotate(session: &Session, verb: Annotate) -> Result<()> {
 }
 
 async fn run(session: &Session, change: Change, words: &Words) -> Result<()> {
-    let (what, changes) = split(&change.words);
+    let (what, changes) = split(&change.targets.words);
     let changes = parse(&changes, words)?;
     if changes.is_empty() && !change.list {
         return Err(Error::plain(format!("at least one {} update is required", words.one)));
     }
-    let filter = Filter {
-        files: Some(&change.files),
-        selectors: change.selectors.clone(),
-        all_namespaces: change.all_namespaces,
-        ..Filter::default()
-    };
+    let filter = Filter { all_namespaces: change.reach.all_namespaces, ..change.targets.filter() };
     let named = what.len() > 1 || what.iter().any(|word| word.contains('/'));
-    let selects =
-        change.all || change.selectors.selector.is_some() || change.selectors.field_selector.is_some();
-    if !named && !selects && change.files.filename.is_empty() {
+    let selects = change.reach.all || change.targets.selectors.is_set();
+    if !named && !selects && change.targets.files.filename.is_empty() {
         return Err(Error::plain(
             "one or more resources must be specified as <resource> <name> or <resource>/<name>",
         ));

@@ -139,7 +139,16 @@ async fn pods(session: &Session, verb: &Logs) -> Result<Vec<Value>> {
             "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'; name a pod or give -l SELECTOR",
         ));
     };
-    let target = pod_target::named(session, word).await?;
+    let target = match pod_target::named(session, word).await {
+        Err(Error::Server(server)) if server.code == 404 => {
+            let namespace = session.namespace().await?;
+            return Err(Error::plain(format!(
+                "error from server (NotFound): {} in namespace {namespace:?}",
+                server.message
+            )));
+        }
+        target => target?,
+    };
     if target.kind.plural == "pods" {
         return Ok(vec![target.object]);
     }
@@ -158,13 +167,26 @@ async fn pods(session: &Session, verb: &Logs) -> Result<Vec<Value>> {
     Ok(pods)
 }
 
-fn sources(session: &Session, verb: &Logs, pods: &[Value]) -> Result<Vec<Source>> {
+/// The container that is meant, in the words that kubectl has for logs.
+fn container(session: &Session, verb: &Logs, pod: &Value) -> Result<String> {
     let asked = verb.container.as_deref().or(verb.words.get(1).map(String::as_str));
+    let all = pod_target::containers(pod);
+    match asked.filter(|asked| !all.iter().any(|known| known == asked)) {
+        Some(asked) => Err(Error::plain(format!(
+            "container {asked} is not valid for pod {}{}",
+            pod["metadata"]["name"].as_str().unwrap_or_default(),
+            pod_target::the_others(session, &all)
+        ))),
+        None => pod_target::container(session, pod, asked, verb.selectors.selector.is_some()),
+    }
+}
+
+fn sources(session: &Session, verb: &Logs, pods: &[Value]) -> Result<Vec<Source>> {
     let mut chosen: Vec<(&Value, String)> = Vec::new();
     for pod in pods {
         let names = match verb.all_containers {
             true => pod_target::containers(pod),
-            false => vec![pod_target::container(pod, asked, verb.selectors.selector.is_some())?],
+            false => vec![container(session, verb, pod)?],
         };
         chosen.extend(names.into_iter().map(|name| (pod, name)));
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::client::Call;
 use crate::error::{Error, Result};
+use crate::output;
 use crate::print;
 use crate::select::{self, Target};
 use crate::session::Session;
@@ -26,6 +27,7 @@ pub async fn one_pod(session: &Session, target: &Target, patience: Duration) -> 
         return Ok(target.object.clone());
     }
     let deadline = tokio::time::Instant::now() + patience;
+    let _progress = session.progress(format_args!("waiting for a pod of {}", target.shown()));
     loop {
         let mut pods = pods(session, target).await?;
         pods.sort_by_key(|pod| {
@@ -102,15 +104,16 @@ pub fn containers(pod: &Value) -> Vec<String> {
 }
 
 /// The container that is meant. Says so on standard error where the choice was this program's.
-pub fn container(pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String> {
+pub fn container(session: &Session, pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let all = containers(pod);
     if let Some(asked) = asked {
-        return match all.iter().any(|known| known == asked) {
+        // kubectl leaves it to the server to refuse.
+        return match session.as_kubectl || all.iter().any(|known| known == asked) {
             true => Ok(asked.to_owned()),
             false => Err(Error::plain(format!(
-                "container {asked} not found in pod {name}; it has: {}",
-                all.join(", ")
+                "container {asked} not found in pod {name}{}",
+                the_others(session, &all)
             ))),
         };
     }
@@ -121,9 +124,14 @@ pub fn container(pod: &Value, asked: Option<&str>, quiet: bool) -> Result<String
     }
     let main = pod["spec"]["containers"][0]["name"].as_str().unwrap_or_default().to_owned();
     if all.len() > 1 && !quiet {
-        eprintln!("Defaulted container {main:?} out of: {}", listed(pod));
+        output::remark(format_args!("Defaulted container {main:?} out of: {}", listed(pod)));
     }
     Ok(main)
+}
+
+/// What could have been asked for; kubectl does not say.
+pub fn the_others(session: &Session, containers: &[String]) -> String {
+    if session.as_kubectl { String::new() } else { format!("; it has: {}", containers.join(", ")) }
 }
 
 /// `app, setup (init)`.

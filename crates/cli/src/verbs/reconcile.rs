@@ -18,13 +18,16 @@ pub async fn run(session: &Session, files: &FileFlags, dry_run: DryRun) -> Resul
         if target.kind.group != "rbac.authorization.k8s.io" {
             continue;
         }
-        match session.client().await?.find(target.path()).await? {
+        let live = session.client().await?.find(target.path()).await?;
+        let told = account(&target.object, live.as_ref());
+        match live {
             None => {
                 session.create(&target.kind, &target.object, &how).await?;
             }
             Some(live) => update(session, &target, live, &how).await?,
         }
         output::line(format_args!("{} reconciled{}", target.shown(), dry_run.suffix()));
+        told.iter().for_each(output::remark);
     }
     Ok(())
 }
@@ -42,6 +45,49 @@ async fn update(session: &Session, target: &Target, live: Value, how: &Writing<'
     }
     let call = Call::new(Method::PUT, target.path()).json(&merged);
     session.client().await?.send(how.parameters(call)).await.map(|_| ())
+}
+
+/// What had to be done, in kubectl's words.
+fn account(wanted: &Value, live: Option<&Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (list, show) in [("rules", rule as fn(&Value) -> String), ("subjects", subject)] {
+        let there = live.and_then(|live| live[list].as_array()).map(Vec::as_slice).unwrap_or_default();
+        let missing: Vec<&Value> =
+            wanted[list].as_array().into_iter().flatten().filter(|entry| !there.contains(entry)).collect();
+        if !missing.is_empty() {
+            lines.push(format!("\tmissing {list} added:"));
+            lines.extend(missing.into_iter().map(|entry| format!("\t\t{}", show(entry))));
+        }
+    }
+    match live {
+        None => lines.insert(0, "\treconciliation required create".to_owned()),
+        Some(_) if !lines.is_empty() => lines.insert(0, "\treconciliation required update".to_owned()),
+        Some(_) => {}
+    }
+    lines
+}
+
+/// As Go shows the fields of a rule.
+fn rule(rule: &Value) -> String {
+    let list = |field: &str| {
+        let words: Vec<&str> =
+            rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        words.join(" ")
+    };
+    format!(
+        "{{Verbs:[{}] APIGroups:[{}] Resources:[{}] ResourceNames:[{}] NonResourceURLs:[{}]}}",
+        list("verbs"),
+        list("apiGroups"),
+        list("resources"),
+        list("resourceNames"),
+        list("nonResourceURLs")
+    )
+}
+
+fn subject(subject: &Value) -> String {
+    let text = |field: &str| subject[field].as_str().unwrap_or_default();
+    let (kind, group) = (text("kind"), text("apiGroup"));
+    format!("{{Kind:{kind} APIGroup:{group} Name:{} Namespace:{}}}", text("name"), text("namespace"))
 }
 
 /// What is there, with what the file wants besides.
@@ -71,6 +117,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_told() {
+        let wanted = json!({"rules": [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}]});
+        let rule = "\t\t{Verbs:[get list] APIGroups:[] Resources:[pods] ResourceNames:[] NonResourceURLs:[]}";
+        assert_eq!(
+            account(&wanted, None),
+            ["\treconciliation required create", "\tmissing rules added:", rule]
+        );
+        let other = json!({"rules": []});
+        assert_eq!(
+            account(&wanted, Some(&other)),
+            ["\treconciliation required update", "\tmissing rules added:", rule]
+        );
+        assert!(account(&wanted, Some(&wanted)).is_empty());
+    }
 
     #[test]
     fn only_adds() {

@@ -56,7 +56,10 @@ async fn replace(session: &Session, verb: &Replace, item: &Item, report: &Report
     if verb.deletion.force {
         let options = verb.deletion.options(how.dry_run)?;
         match delete_one(session, &target, &options, how.dry_run).await {
-            Ok(uid) => gone::wait(session, &target, uid.as_deref(), verb.deletion.timeout).await?,
+            Ok(uid) => {
+                let _progress = session.progress(format_args!("waiting until {} is gone", target.shown()));
+                gone::wait(session, &target, uid.as_deref(), verb.deletion.timeout).await?;
+            }
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }

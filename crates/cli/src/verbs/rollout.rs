@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::gone;
 use crate::error::{Error, Result};
-use crate::flags::{DryRun, DryRunFlag, FileFlags, SelectorFlags, duration};
+use crate::flags::{DryRun, DryRunFlag, TargetFlags, duration};
 use crate::output;
-use crate::select::{self, Filter, Target};
+use crate::print::bar;
+use crate::select::{self, Target};
 use crate::session::{MERGE, STRATEGIC, Session, Writing};
 
 /// Follow, pause or undo changes of workloads
@@ -47,22 +48,15 @@ pub enum Rollout {
 /// Which workloads.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// TYPE NAME or TYPE/NAME
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
-    #[command(flatten)]
-    selectors: SelectorFlags,
+    targets: TargetFlags,
     #[command(flatten)]
     dry_run: DryRunFlag,
 }
 
 impl Which {
     async fn find(&self, session: &Session) -> Result<Vec<Target>> {
-        let filter =
-            Filter { files: Some(&self.files), selectors: self.selectors.clone(), ..Filter::default() };
-        let found = select::find_all(session, &self.words, &filter).await?;
+        let found = select::find_all(session, &self.targets.words, &self.targets.filter()).await?;
         if found.is_empty() {
             return Err(Error::plain("required resource not specified"));
         }
@@ -148,7 +142,11 @@ async fn status(session: &Session, flags: &Status) -> Result<()> {
 async fn follow(session: &Session, flags: &Status, target: &Target) -> Result<()> {
     let told = std::sync::Mutex::new(String::new());
     let failed = std::sync::Mutex::new(None);
+    let work = session.progress(format_args!("rolling out {}", target.shown()));
     let look = |object: &Value| -> bool {
+        let (done, wanted) = progress::replicas(&target.kind.kind, object);
+        let share = bar::bar(done, wanted);
+        work.say(format_args!("{share} {done}/{wanted} pods  rolling out {}", target.shown()));
         match progress::of(&target.kind.kind, object, flags.revision) {
             Err(error) => {
                 if let Ok(mut failed) = failed.lock() {

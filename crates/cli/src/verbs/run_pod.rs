@@ -120,6 +120,7 @@ pub async fn run(session: &Session, verb: Run) -> Result<()> {
         if !verb.quiet {
             output::line(format_args!("pod {:?} deleted", verb.name));
         }
+        let _progress = session.progress(format_args!("waiting until {} is gone", target.shown()));
         gone::wait(session, &target, uid.as_deref(), Duration::from_secs(60)).await?;
     }
     ended
@@ -224,6 +225,7 @@ async fn attached(session: &Session, verb: &Run, target: &Target) -> Result<()> 
 }
 
 async fn until_running(session: &Session, target: &Target, patience: Duration) -> Result<Value> {
+    let _progress = session.progress(format_args!("waiting until {} runs", target.shown()));
     let is_there =
         |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Running" | "Succeeded" | "Failed"));
     match tokio::time::timeout(patience, gone::until(session, target, is_there)).await {

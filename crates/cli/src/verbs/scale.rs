@@ -4,9 +4,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags};
+use crate::flags::{DryRun, DryRunFlag, OutputFlag, TargetFlags};
 use crate::print::Report;
-use crate::select::{self, Filter};
+use crate::select;
 use crate::session::{MERGE, Session, Writing};
 
 /// Set how many pods a workload has
@@ -15,13 +15,8 @@ use crate::session::{MERGE, Session, Writing};
   minik8s scale deployment web --replicas=3
   minik8s scale --current-replicas=2 --replicas=3 statefulset/db")]
 pub struct Scale {
-    /// TYPE NAME... or TYPE/NAME...
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
-    #[command(flatten)]
-    selectors: SelectorFlags,
+    targets: TargetFlags,
     /// All objects of the kind
     #[arg(long)]
     all: bool,
@@ -44,10 +39,9 @@ pub struct Scale {
 }
 
 pub async fn run(session: &Session, verb: Scale) -> Result<()> {
-    let filter = Filter { files: Some(&verb.files), selectors: verb.selectors.clone(), ..Filter::default() };
     let report = Report::new(&verb.output)?;
     let how = Writing { manager: "kubectl-scale", dry_run: verb.dry_run.dry_run, validation: None };
-    for target in select::find_all(session, &verb.words, &filter).await? {
+    for target in select::find_all(session, &verb.targets.words, &verb.targets.filter()).await? {
         if !target.kind.subresources.iter().any(|subresource| subresource == "scale") {
             return Err(Error::plain(format!(
                 "cannot scale {}: the server has no scale subresource for {}",

@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags, pair};
+use crate::flags::{DryRun, DryRunFlag, OutputFlag, TargetFlags, pair};
 use crate::print::Report;
-use crate::select::{self, Filter, Target};
+use crate::select::{self, Target};
 use crate::session::{MERGE, STRATEGIC, Session, Writing};
 use crate::verbs::create::{Subjects, labels};
 
@@ -46,14 +46,10 @@ pub enum Set {
 
 /// Which objects, and how they are changed.
 #[derive(Debug, Args)]
+#[command(mut_arg("words", |words| words.help("TYPE NAME or TYPE/NAME, then what to set")))]
 pub struct Which {
-    /// TYPE NAME or TYPE/NAME, then what to set
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
-    #[command(flatten)]
-    selectors: SelectorFlags,
+    targets: TargetFlags,
     /// All objects of the kind
     #[arg(long)]
     all: bool,
@@ -70,14 +66,12 @@ impl Which {
     /// The words that name objects, and those that say what to set.
     fn split(&self) -> (&[String], &[String]) {
         let is_change = |word: &String| word.contains('=') || (word.ends_with('-') && word.len() > 1);
-        let first = self.words.iter().position(is_change).unwrap_or(self.words.len());
-        self.words.split_at(first)
+        let first = self.targets.words.iter().position(is_change).unwrap_or(self.targets.words.len());
+        self.targets.words.split_at(first)
     }
 
     async fn find(&self, session: &Session, words: &[String]) -> Result<Vec<Target>> {
-        let filter =
-            Filter { files: Some(&self.files), selectors: self.selectors.clone(), ..Filter::default() };
-        let found = select::find_all(session, words, &filter).await?;
+        let found = select::find_all(session, words, &self.targets.filter()).await?;
         if found.is_empty() {
             return Err(Error::plain("no resources found"));
         }
@@ -193,7 +187,7 @@ async fn resources(session: &Session, flags: &Resources) -> Result<()> {
             amounts[field] = labels(text)?;
         }
     }
-    for target in flags.which.find(session, &flags.which.words).await? {
+    for target in flags.which.find(session, &flags.which.targets.words).await? {
         let names = template::containers(&target.object, &flags.containers)?;
         if names.is_empty() {
             return Err(Error::plain(format!("unable to find container named {:?}", flags.containers)));
@@ -207,7 +201,8 @@ async fn resources(session: &Session, flags: &Resources) -> Result<()> {
 }
 
 async fn service_account(session: &Session, which: &Which) -> Result<()> {
-    let Some((account, words)) = which.words.split_last().filter(|(_, words)| !words.is_empty()) else {
+    let Some((account, words)) = which.targets.words.split_last().filter(|(_, words)| !words.is_empty())
+    else {
         return Err(Error::plain("serviceaccount is required: TYPE NAME ACCOUNT"));
     };
     for target in which.find(session, words).await? {
@@ -249,7 +244,7 @@ async fn subject(session: &Session, flags: &Subject) -> Result<()> {
     if fresh.is_empty() {
         return Err(Error::plain("you must specify at least one value of user, group or serviceaccount"));
     }
-    for target in flags.which.find(session, &flags.which.words).await? {
+    for target in flags.which.find(session, &flags.which.targets.words).await? {
         let mut subjects = target.object["subjects"].as_array().cloned().unwrap_or_default();
         for subject in &fresh {
             if !subjects.contains(subject) {

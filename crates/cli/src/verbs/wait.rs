@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::gone::{self, timed_out};
 use crate::error::{Error, Result};
-use crate::flags::{FileFlags, OutputFlag, SelectorFlags, duration};
-use crate::print::Report;
+use crate::flags::{OutputFlag, ReachFlags, TargetFlags, duration};
 use crate::print::jsonpath::{Path, show};
+use crate::print::{Report, bar};
 use crate::select::{self, Filter, Target, Want};
 use crate::session::Session;
 
@@ -22,19 +22,10 @@ use crate::session::Session;
   minik8s wait pod/web --for=jsonpath='{.status.phase}'=Running
   minik8s wait pod/web --for=delete")]
 pub struct Wait {
-    /// TYPE NAME..., TYPE/NAME..., or TYPE with a selector or --all
-    #[arg(value_name = "WHAT")]
-    words: Vec<String>,
     #[command(flatten)]
-    files: FileFlags,
+    targets: TargetFlags,
     #[command(flatten)]
-    selectors: SelectorFlags,
-    /// All objects of the kind
-    #[arg(long)]
-    all: bool,
-    /// In all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    reach: ReachFlags,
     /// condition=NAME[=VALUE], jsonpath='{PATH}'=VALUE, create, or delete
     #[arg(long = "for", value_name = "WHAT")]
     until: String,
@@ -127,7 +118,10 @@ pub async fn run(session: &Session, verb: Wait) -> Result<()> {
         return Err(Error::plain("no matching resources found"));
     }
     let mut errors = Vec::new();
-    for target in &targets {
+    let progress = session.progress("");
+    for (done, target) in targets.iter().enumerate() {
+        let share = bar::of(done, targets.len(), "done");
+        progress.say(format_args!("{share}  waiting for {} of {}", verb.until, target.shown()));
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match wait_for(session, target, &until, left).await {
             Ok(object) => report.done(&target.shown(), "condition met", "", &object)?,
@@ -138,10 +132,10 @@ pub async fn run(session: &Session, verb: Wait) -> Result<()> {
 }
 
 async fn targets(session: &Session, verb: &Wait, until: &Until, deadline: Instant) -> Result<Vec<Target>> {
-    if !verb.files.filename.is_empty() {
-        return select::of_files(session, &verb.files).await;
+    if !verb.targets.files.filename.is_empty() {
+        return select::of_files(session, &verb.targets.files).await;
     }
-    let wants = select::wants(session, &verb.words).await?;
+    let wants = select::wants(session, &verb.targets.words).await?;
     let mut targets = Vec::new();
     for want in wants {
         match want {
@@ -155,11 +149,7 @@ async fn targets(session: &Session, verb: &Wait, until: &Until, deadline: Instan
                 }
             }
             Want::List { kind } => loop {
-                let filter = Filter {
-                    selectors: verb.selectors.clone(),
-                    all_namespaces: verb.all_namespaces,
-                    ..Filter::default()
-                };
+                let filter = Filter { all_namespaces: verb.reach.all_namespaces, ..verb.targets.filter() };
                 let objects = select::list(session, &kind, &filter).await?;
                 let found = !objects.is_empty();
                 targets.extend(objects.into_iter().map(|object| Target::new(kind.clone(), object)));

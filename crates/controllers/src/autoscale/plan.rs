@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition as Condition, HorizontalPodAutoscalerStatus,
     MetricStatus,
@@ -10,7 +11,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_api::scaling_decision::{self, ScalingDecision};
+use minik8s_api::scaling_decision::ScalingDecision;
 use minik8s_runtime::{Action, Notice, Plan};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -291,8 +292,8 @@ fn account(seen: &Observed, outcome: &Outcome, now: Timestamp) -> ScalingDecisio
     let (min_replicas, max_replicas) = bounds(&autoscaler.spec);
     let meta = &autoscaler.metadata;
     ScalingDecision {
-        api_version: scaling_decision::api_version(),
-        kind: scaling_decision::kind(),
+        api_version: ScalingDecision::API_VERSION.to_owned(),
+        kind: ScalingDecision::KIND.to_owned(),
         metadata: ObjectMeta {
             name: meta.name.clone(),
             namespace: meta.namespace.clone(),

@@ -71,8 +71,8 @@ impl Scene {
         self.world.insert(&serde_json::from_value::<HorizontalPodAutoscaler>(object).unwrap());
     }
 
-    /// Both pods use so many thousandths of a core, as measured up to so many seconds ago.
-    fn measure(&self, millis: u64, ago: i64) {
+    /// Both pods have used so much CPU time, in nanoseconds, up to then.
+    fn record(&self, used: u64, at: Timestamp) {
         let pod = |name: &str| PodLayout {
             namespace: "ns".into(),
             name: name.into(),
@@ -80,11 +80,16 @@ impl Scene {
             containers: vec![ContainerLayout { name: "c".into(), id: "1".into() }],
         };
         let layout = Layout { pods: vec![pod("web-0"), pod("web-1")] };
+        let one = [None, None, Some(used), Some(1 << 20), None, None];
+        let reading = Reading { values: [one, one].concat(), ..Reading::default() };
+        self.history.record("n1", &layout, &reading, at);
+    }
+
+    /// Both pods use so many thousandths of a core, as measured up to so many seconds ago.
+    fn measure(&self, millis: u64, ago: i64) {
         for second in 0..5u64 {
-            let one = [None, None, Some(second * millis * 1_000_000), Some(1 << 20), None, None];
-            let reading = Reading { values: [one, one].concat(), ..Reading::default() };
             let at = self.now - SignedDuration::from_secs(ago + 4 - i64::try_from(second).unwrap());
-            self.history.record("n1", &layout, &reading, at);
+            self.record(second * millis * 1_000_000, at);
         }
     }
 
@@ -148,6 +153,30 @@ fn load_is_answered_once() {
         (&decided[0]["target"], &decided[0]["metrics"][0]["current"]),
         (&json!("Deployment/web"), &json!("100% (100m a pod)"))
     );
+}
+
+/// From idle to all of what the pods request: the first reading above the target is answered at once, and three
+/// seconds after the step the answer is the whole of it.
+#[test]
+fn a_step_of_load_is_answered_within_three_seconds() {
+    let mut scene = Scene::new(json!({}));
+    let (step, mut answers) = (5, Vec::new());
+    for second in 0..=8u64 {
+        let used = second.saturating_sub(step) * 100_000_000;
+        let ago = SignedDuration::from_secs(i64::try_from(8 - second).unwrap());
+        scene.record(used, scene.now - ago);
+        let asked = asked(&scene.round(i64::try_from(second).unwrap() * 1000 - 8000));
+        let decided = scene.decisions.in_namespace("ns").pop();
+        let ratio = decided.and_then(|decided| decided["metrics"][0]["ratio"].as_f64()).unwrap_or_default();
+        // Two readings make a rate: before, nothing can be known.
+        assert_eq!(asked.is_some(), ratio > 1.1, "{second}: {ratio} is answered by {asked:?}");
+        if let Some(replicas) = asked {
+            answers.push((second - step, replicas));
+            scene.world.change::<Deployment>(&key(), |d| d.spec.replicas = i32::try_from(replicas).ok());
+        }
+    }
+    assert_eq!(answers.first().map(|(after, _)| *after), Some(2), "{answers:?}");
+    assert_eq!(answers.last(), Some(&(3, 4)), "{answers:?}");
 }
 
 #[test]

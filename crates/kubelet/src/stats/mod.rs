@@ -20,4 +20,5 @@ pub use host::Host;
 pub use own::{Operations, Process, own};
 pub use resource::resource;
 pub use sampler::Sampler;
+pub use subjects::{Subject, Subjects};
 pub use summary::summary;

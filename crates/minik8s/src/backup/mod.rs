@@ -25,7 +25,9 @@ use crate::output;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file holds every Secret and the cluster's own keys: its mode is 0600, keep it so."
+    after_help = "The file holds every Secret and the cluster's own keys: its mode is 0600, keep it so.
+
+Example: minik8s backup cluster.backup"
 )]
 pub struct BackupFlags {
     /// The file to write
@@ -39,7 +41,9 @@ pub struct BackupFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Stop every server of the cluster first; start them after it.")]
+#[command(after_help = "Stop every server of the cluster first; start them after it.
+
+Example: minik8s restore cluster.backup --data-dir /var/lib/minik8s")]
 pub struct RestoreFlags {
     /// The file that `minik8s backup` wrote
     #[arg(value_name = "FILE")]
@@ -64,6 +68,9 @@ struct PlaceFlags {
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
     /// Move a cluster from one store to another; stop its servers first
+    #[command(
+        after_help = "Example: minik8s store copy --from redb:/var/lib/minik8s --to etcd=http://10.0.0.1:2379"
+    )]
     Copy {
         /// The store to read: redb:DIR (a server's data dir) or etcd=URL[,URL...]
         #[arg(long, value_name = "STORE", value_parser = Place::parse)]
@@ -122,7 +129,7 @@ pub async fn store(command: StoreCommand) -> anyhow::Result<()> {
 
 /// A running server holds its store: it is asked for the file.
 async fn ask_server(kubeconfig: &Path) -> anyhow::Result<bytes::Bytes> {
-    let flags = ClusterFlags { kubeconfig: Some(kubeconfig.to_owned()) };
+    let flags = ClusterFlags { kubeconfig: Some(kubeconfig.to_owned()), context: None };
     let (client, _) = kubeconfig::client(&flags).await?;
     let request = http::Request::get(minik8s_apiserver::backup::PATH).body(kube::client::Body::empty())?;
     let response = client.send(request).await.context("the server does not answer")?;

@@ -101,3 +101,18 @@ pub fn run(flags: &DoctorFlags) -> anyhow::Result<()> {
         several => bail!("{several} findings must be mended first"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_as_they_are_told() {
+        let check = |finding: Finding, expected: &str| assert_eq!(finding.to_string(), expected);
+        check(Finding::warning("little room", "free some"), "warn  little room\n      -> free some");
+        check(
+            Finding::broken("no nft", "apt-get install nftables"),
+            "FAIL  no nft\n      -> apt-get install nftables",
+        );
+    }
+}

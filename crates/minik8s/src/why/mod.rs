@@ -23,7 +23,9 @@ use crate::kubeconfig::{self, ClusterFlags};
 use crate::output;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples: minik8s why pod/web -n default\n          minik8s why hpa/web")]
+#[command(after_help = "Examples:
+  minik8s why pod/web -n default
+  minik8s why hpa/web")]
 pub struct WhyFlags {
     /// What to explain
     #[arg(value_name = "pod/NAME|hpa/NAME")]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Server;
+use super::words::words;
 
 /// Every kubectl of this machine: the one on the PATH, and `kubectl.1.NN` files beside it. Where there are
 /// such files the plain one only picks among them, so it is left out.
@@ -78,6 +79,10 @@ impl Kubectl {
         format!("{name}-{}", self.namespace)
     }
 
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// A directory for files of the test.
     pub fn dir(&self) -> &Path {
         &self.home
@@ -112,25 +117,7 @@ impl Kubectl {
 
     /// Runs a command, however it ends.
     pub fn output(&self, command: &str, input: &str) -> Output {
-        let mut child = self
-            .command()
-            .args(words(command))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("kubectl starts");
-        let mut stdin = child.stdin.take().expect("a pipe");
-        // A command that reads no input closes the pipe.
-        let _ = stdin.write_all(input.as_bytes());
-        drop(stdin);
-        let output = child.wait_with_output().expect("kubectl ends");
-        Output {
-            command: format!("{} {command}", self.program.display()),
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        run_to_end(self.command(), command, input)
     }
 
     /// For tests that start it in their own way.
@@ -138,12 +125,30 @@ impl Kubectl {
         let mut command = Command::new(&self.program);
         command
             .env("HOME", &self.home)
+            .env("KUBE_EDITOR", "sed -i 's/a: .*/a: edited/'")
             .env_remove("KUBECONFIG")
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .arg("--namespace")
             .arg(&self.namespace);
         command
+    }
+}
+
+/// Runs a program with the words of a command, however it ends.
+pub fn run_to_end(mut program: Command, command: &str, input: &str) -> Output {
+    program.args(words(command)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = program.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A command that reads no input closes the pipe.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().expect("the program ends");
+    Output {
+        command: format!("{} {command}", program.get_program().display()),
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
@@ -209,22 +214,4 @@ fn squeezed(text: &str) -> String {
         }
     }
     squeezed
-}
-
-/// Splits at spaces; quotes keep what is between them together and fall away.
-fn words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in command.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, ' ' | '\n') => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
 }

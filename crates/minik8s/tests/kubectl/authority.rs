@@ -117,7 +117,7 @@ fn certificates(k: &Kubectl) {
 }
 
 /// A PKCS#10 request for "carl", made once: its key does not matter.
-fn signing_request() -> String {
+pub fn signing_request() -> String {
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

@@ -27,6 +27,7 @@ mod proxy;
 mod same;
 mod script;
 mod server_side_apply;
+mod terminal;
 mod validate;
 
 use harness::{Kubectl, Server, installed, ours};

@@ -23,9 +23,13 @@ pub async fn logs(space: Space) {
     let log = async |flags: &[&str]| space.kubectl(&[&["logs"], flags].concat()).await;
     assert_eq!(log(&["talker"]).await, "line 1\nline 2\nline 3\noops\n");
     assert_eq!(log(&["talker", "--tail=2"]).await, "line 3\noops\n");
+    assert_eq!(log(&["talker", "--tail=1"]).await, "oops\n");
     assert_eq!(log(&["talker", "--tail=0"]).await, "");
+    assert_eq!(log(&["talker", "--limit-bytes=1"]).await, "l");
     assert_eq!(log(&["talker", "--limit-bytes=9"]).await, "line 1\nli");
     assert_eq!(log(&["talker", "--since=1h"]).await, "line 1\nline 2\nline 3\noops\n");
+    assert_eq!(log(&["talker", "--since=24h"]).await, "line 1\nline 2\nline 3\noops\n");
+    space.eventually("a second of silence", async || log(&["talker", "--since=1s"]).await.is_empty()).await;
     assert_eq!(log(&["talker", "--since-time=2999-01-01T00:00:00Z"]).await, "");
     let stamped = log(&["talker", "--timestamps", "--tail=2"]).await;
     let times: Vec<_> = stamped.lines().map(|line| line.split_once(' ').unwrap()).collect();
@@ -146,10 +150,17 @@ pub async fn attach(space: Space) {
 pub async fn port_forward(space: Space) {
     space.pod("web", json!({"containers": [{"name": "web", "image": WEB}]})).await;
     space.ready("web").await;
-    let mut forward = space.command("kubectl").args(["port-forward", "pod/web", ":80"]).spawn().unwrap();
+    for program in ["kubectl", env!("CARGO_BIN_EXE_minik8s")] {
+        forwarded(&space, program).await;
+    }
+}
+
+async fn forwarded(space: &Space, program: &str) {
+    let mut forward = space.command(program).args(["port-forward", "pod/web", ":80"]).spawn().unwrap();
     let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines();
     let line = lines.next_line().await.unwrap().unwrap();
     let port: u16 = line.split(&[':', ' '][..]).find_map(|word| word.parse().ok()).unwrap();
+    assert_eq!(line, format!("Forwarding from 127.0.0.1:{port} -> 80"));
     // The web server may need a moment after its start; each connection is a stream of its own.
     let ask = async || -> std::io::Result<String> {
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;

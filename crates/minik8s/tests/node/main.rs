@@ -11,11 +11,15 @@ mod commands;
 mod containers;
 mod faults;
 mod health_service;
+mod kubectl_entries;
 mod leftovers;
 mod lifecycle;
 mod matrix;
 mod node;
 mod outages;
+mod own_program;
+#[path = "../harness/plain.rs"]
+mod plain;
 mod pods;
 mod pressure;
 mod reasons;
@@ -25,7 +29,12 @@ mod runtime_classes;
 mod scaling;
 mod security;
 mod space;
+#[path = "../harness/verbs.rs"]
+#[allow(dead_code, reason = "other tests need the rest of the lists")]
+mod verbs;
 mod volumes;
+#[path = "../harness/words.rs"]
+mod words;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -48,8 +57,14 @@ macro_rules! chapters {
 }
 
 const CHAPTERS: &[(&str, Chapter)] = chapters! {
+<<<<<<< HEAD
     accounts: mounted_credentials, opting_out_of_credentials, root_certificates, discovery_of_the_issuer;
     commands: logs, following_logs, logs_in_messages, exec, a_terminal, attach, port_forward, copy, debug, describe;
+=======
+    commands: logs, following_logs, exec, a_terminal, attach, port_forward, copy, debug, describe;
+    kubectl_entries: update_demo, exposed_and_described, guestbook;
+    own_program: same_words, own_screens, own_terminals, own_colours;
+>>>>>>> cli
     containers: shared_network_and_volumes, shared_processes, host_namespaces, init_containers_in_order,
         init_containers_of_a_lasting_pod,
         a_failing_init_container, sidecars, environment, names_and_dns;

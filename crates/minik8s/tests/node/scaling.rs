@@ -121,6 +121,7 @@ pub async fn scaling_on_cpu(space: Space) {
     let active = async || condition(&get().await, "ScalingActive")["status"] == "True";
     space.eventually("active", active).await;
     space.change("configmaps", "load", json!({"data": {"busy": ""}})).await;
+    answered_at_once(&space, &path("minik8s.io/v1", "scalingdecisions", "/web"), &replicas).await;
     space.eventually("three", async || replicas().await == 3).await;
     space
         .event("web", "SuccessfulRescale", "cpu resource utilization (percentage of request) above target")
@@ -138,6 +139,29 @@ pub async fn scaling_on_cpu(space: Space) {
     assert!(described.contains("ScalingActive") && described.contains("ValidMetricFound"), "{described}");
     let v1 = space.get(&path("autoscaling/v1", "horizontalpodautoscalers", "/web")).await.unwrap();
     assert_eq!(v1["spec"]["targetCPUUtilizationPercentage"], 50);
+}
+
+/// The first decision above the target is the one that scales, and the new size is written within seconds of it.
+async fn answered_at_once(space: &Space, decision: &str, replicas: &impl AsyncFn() -> i64) {
+    let above = async || {
+        let decided = space.get(decision).await.unwrap_or_default();
+        decided["metrics"][0]["ratio"].as_f64().filter(|ratio| *ratio > 1.1).map(|_| decided)
+    };
+    let mut first = None;
+    space
+        .eventually("measured above the target", async || {
+            first = above().await;
+            first.is_some()
+        })
+        .await;
+    let (measurable, first) = (Instant::now(), first.unwrap());
+    let (before, desired) = (first["replicas"].as_i64().unwrap(), first["desired"].as_i64().unwrap());
+    // It may be a later one than the first that is seen here, after the new size was taken.
+    assert!(desired > before || before > 1, "{first:#}");
+    space.eventually("scaled", async || replicas().await > 1).await;
+    println!("a step of load was answered {:?} after it was measurable", measurable.elapsed());
+    // Generous: three seconds is for a machine that has nothing else to do.
+    assert!(measurable.elapsed() < Duration::from_secs(20), "{:?}", measurable.elapsed());
 }
 
 /// Pods that tell how busy they are.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, eventually, name};
@@ -108,8 +109,9 @@ async fn bad_schedules_and_zones_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operations_of_the_api() {
     let cluster = Cluster::with_nodes(0).await;
-    cluster.create::<CronJob>(cron(json!({"suspend": true}))).await;
     let api = cluster.api::<CronJob>();
+    let watched = api.watch(&WatchParams::default().labels("test=cron"), "0").await.unwrap();
+    cluster.create::<CronJob>(cron(json!({"suspend": true}))).await;
     let mut seen: CronJob = cluster.get("tick").await;
     seen.spec.schedule = "@hourly".to_owned();
     let seen = api.replace("tick", &PostParams::default(), &seen).await.unwrap();
@@ -122,5 +124,29 @@ async fn the_operations_of_the_api() {
     let seen = api.replace_status("tick", &PostParams::default(), &seen).await.unwrap();
     assert_eq!(seen.status.unwrap_or_default().last_schedule_time, None);
     assert_eq!(cluster.list::<CronJob>("test=cron").await.len(), 1);
+    cluster.create::<CronJob>(named("tock")).await;
+    cluster.delete::<CronJob>("tock", DeleteParams::default()).await;
+    assert!(api.get_opt("tock").await.unwrap().is_none());
     crate::collections::delete_all::<CronJob>(&cluster, "test=cron").await;
+    // The watch has seen all of it, up to the end of both.
+    let mut events = Vec::new();
+    let mut watched = std::pin::pin!(watched);
+    while events.iter().filter(|event: &&String| event.starts_with("deleted")).count() < 2 {
+        events.push(match watched.next().await.unwrap().unwrap() {
+            WatchEvent::Added(cron) => format!("added {}", name(&cron)),
+            WatchEvent::Modified(cron) => format!("modified {}", name(&cron)),
+            WatchEvent::Deleted(cron) => format!("deleted {}", name(&cron)),
+            other => format!("{other:?}"),
+        });
+    }
+    assert_eq!(events[0], "added tick");
+    for event in ["modified tick", "added tock", "deleted tock", "deleted tick"] {
+        assert!(events.iter().any(|seen| seen == event), "{event}: {events:?}");
+    }
+}
+
+fn named(name: &str) -> Value {
+    let mut cron = cron(json!({"suspend": true}));
+    cron["metadata"]["name"] = name.into();
+    cron
 }

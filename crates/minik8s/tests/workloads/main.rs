@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod autoscalers;
 mod budgets;
 mod cluster;
 mod collections;

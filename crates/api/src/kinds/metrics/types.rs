@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::kinds::served_type::served_type;
 
 /// NodeMetrics is what a node uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,20 +64,5 @@ pub struct ContainerMetrics {
     pub usage: BTreeMap<String, Quantity>,
 }
 
-impl k8s_openapi::Resource for NodeMetrics {
-    const API_VERSION: &'static str = "metrics.k8s.io/v1beta1";
-    const GROUP: &'static str = "metrics.k8s.io";
-    const KIND: &'static str = "NodeMetrics";
-    const VERSION: &'static str = "v1beta1";
-    const URL_PATH_SEGMENT: &'static str = "nodes";
-    type Scope = ClusterResourceScope;
-}
-
-impl k8s_openapi::Resource for PodMetrics {
-    const API_VERSION: &'static str = "metrics.k8s.io/v1beta1";
-    const GROUP: &'static str = "metrics.k8s.io";
-    const KIND: &'static str = "PodMetrics";
-    const VERSION: &'static str = "v1beta1";
-    const URL_PATH_SEGMENT: &'static str = "pods";
-    type Scope = NamespaceResourceScope;
-}
+served_type!(NodeMetrics: "metrics.k8s.io" "v1beta1" "NodeMetrics" "nodes" ClusterResourceScope);
+served_type!(PodMetrics: "metrics.k8s.io" "v1beta1" "PodMetrics" "pods" NamespaceResourceScope);

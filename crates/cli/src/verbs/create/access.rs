@@ -290,7 +290,13 @@ pub async fn token(session: &Session, flags: &Token) -> Result<()> {
         other => other,
     })?;
     match Form::parse(&flags.output)? {
-        Form::Table { .. } => output::line(answer["status"]["token"].as_str().unwrap_or_default()),
+        Form::Table { .. } => {
+            output::text(answer["status"]["token"].as_str().unwrap_or_default());
+            // kubectl leaves a person's prompt on the same line.
+            if !session.as_kubectl {
+                output::line("");
+            }
+        }
         form => output::text(render(&form, &answer, true)?),
     }
     Ok(())

@@ -6,6 +6,7 @@ mod container;
 mod network;
 mod node;
 mod pod;
+mod policy;
 mod scaling;
 mod storage;
 mod volume;
@@ -55,7 +56,7 @@ pub fn writer(group: &str, kind: &str) -> Option<Writer> {
         ("apps", "Deployment") => {
             |session, target, page| Box::pin(workload::deployment(session, &target.object, page))
         }
-        ("apps", "ReplicaSet") => {
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => {
             |session, target, page| Box::pin(workload::replica_set(session, target, page))
         }
         ("apps", "StatefulSet") => {
@@ -71,6 +72,9 @@ pub fn writer(group: &str, kind: &str) -> Option<Writer> {
         }
         ("networking.k8s.io", "IngressClass") => {
             |_, target, page| ready(network::ingress_class(&target.object, page))
+        }
+        ("networking.k8s.io", "NetworkPolicy") => {
+            |_, target, page| without_events(policy::network_policy(&target.object, page))
         }
         ("discovery.k8s.io", "EndpointSlice") => {
             |_, target, page| ready(network::endpoint_slice(&target.object, page))

@@ -1,5 +1,6 @@
 //! The page that `describe` fills: lines with tabs, to be aligned at the end.
 
+use minik8s_api::Quantity;
 use serde_json::Value;
 
 use crate::verbs::event_list;
@@ -139,6 +140,11 @@ pub fn shown(value: &Value) -> String {
         Value::Null => String::new(),
         other => crate::print::columns::go_value(other),
     }
+}
+
+/// A quantity in its shortest form, as kubectl writes it: 1000 is 1k.
+pub fn amount(value: &Value) -> String {
+    Quantity::from_json(value).map_or_else(|_| shown(value), |amount| amount.to_string())
 }
 
 /// The items of a list, none if it is none.

@@ -45,8 +45,8 @@ async fn call(session: &Session, verb: &Get, want: &Want, as_table: bool) -> Res
         Want::List { kind } => {
             let namespace = (!verb.all_namespaces).then_some(namespace);
             Call::get(kind.path(namespace, None))
-                .maybe("labelSelector", verb.selectors.selector.as_deref())
-                .maybe("fieldSelector", verb.selectors.field_selector.as_deref())
+                .maybe("labelSelector", verb.targets.selectors.selector.as_deref())
+                .maybe("fieldSelector", verb.targets.selectors.field_selector.as_deref())
         }
         Want::Object { kind, name } => Call::get(kind.path(Some(namespace), None))
             .query("fieldSelector", format!("metadata.name={name}")),

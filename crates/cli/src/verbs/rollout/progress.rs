@@ -16,6 +16,17 @@ pub fn of(kind: &str, object: &Value, revision: i64) -> Result<(String, bool)> {
     }
 }
 
+/// How many pods are as wanted, and how many there are to be.
+pub fn replicas(kind: &str, object: &Value) -> (i64, i64) {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let (updated, available, wanted) = match kind {
+        "DaemonSet" => ("updatedNumberScheduled", "numberAvailable", &status["desiredNumberScheduled"]),
+        "StatefulSet" => ("updatedReplicas", "readyReplicas", &spec["replicas"]),
+        _ => ("updatedReplicas", "availableReplicas", &spec["replicas"]),
+    };
+    (number(&status[updated]).min(number(&status[available])), number(wanted))
+}
+
 fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }

@@ -4,10 +4,8 @@ use minik8s_api::Quantity;
 use serde_json::Value;
 
 use super::Cluster;
-use crate::print::tabs;
+use crate::print::{bar, tabs};
 use crate::verbs::top::Use;
-
-const BAR: usize = 12;
 
 pub fn table(cluster: &Cluster) -> String {
     let measured = !cluster.metrics.is_empty();
@@ -31,9 +29,9 @@ pub fn table(cluster: &Cluster) -> String {
         lines.push_str(&format!(
             "  {name}\t{}\t{} of {}\t{} of {}\t{}/{most}\n",
             state(node),
-            bar(used.cpu, all.cpu),
+            share(used.cpu, all.cpu),
             whole["cpu"].as_str().unwrap_or("?"),
-            bar(used.memory, all.memory),
+            share(used.memory, all.memory),
             bytes(all.memory),
             on_node.len(),
         ));
@@ -69,10 +67,8 @@ pub fn state(node: &Value) -> String {
 }
 
 /// `███░░░░░░░░░  25%`.
-fn bar(part: i64, whole: i64) -> String {
-    let percent = if whole > 0 { part * 100 / whole } else { 0 };
-    let full = usize::try_from(percent.clamp(0, 100)).unwrap_or(0) * BAR / 100;
-    format!("{}{} {percent:>3}%", "█".repeat(full), "░".repeat(BAR - full))
+fn share(part: i64, whole: i64) -> String {
+    format!("{} {:>3}%", bar::bar(part, whole), bar::percent(part, whole))
 }
 
 /// Rounded, for people.

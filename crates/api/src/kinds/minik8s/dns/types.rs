@@ -1,10 +1,11 @@
 //! The fields of a DNS object, as clients see and the components read them.
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::kinds::served_type::{api_version, kind, served_type};
 
 /// Whether the object's paths are all its own, or an older object had one of them first.
 pub const ACCEPTED: &str = "Accepted";
@@ -18,10 +19,10 @@ pub const READY: &str = "Ready";
 #[serde(rename_all = "camelCase")]
 pub struct Dns {
     /// APIVersion defines the versioned schema of this representation of an object.
-    #[serde(default = "api_version")]
+    #[serde(default = "api_version::<Dns>")]
     pub api_version: String,
     /// Kind is the name of this object's schema.
-    #[serde(default = "kind")]
+    #[serde(default = "kind::<Dns>")]
     pub kind: String,
     /// Standard object's metadata.
     #[serde(default)]
@@ -129,40 +130,13 @@ pub struct DnsPathStatus {
     pub message: Option<String>,
 }
 
-impl k8s_openapi::Resource for Dns {
-    const API_VERSION: &'static str = "minik8s.io/v1";
-    const GROUP: &'static str = "minik8s.io";
-    const KIND: &'static str = "DNS";
-    const VERSION: &'static str = "v1";
-    const URL_PATH_SEGMENT: &'static str = "dns";
-    type Scope = NamespaceResourceScope;
-}
-
-impl k8s_openapi::Metadata for Dns {
-    type Ty = ObjectMeta;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+served_type!(Dns: "minik8s.io" "v1" "DNS" "dns" NamespaceResourceScope);
 
 impl Dns {
     /// Every host name, path and Service of the spec.
     pub fn paths(&self) -> impl Iterator<Item = (&str, &DnsPath)> {
         self.spec.rules.iter().flat_map(|rule| rule.paths.iter().map(|path| (rule.host.as_str(), path)))
     }
-}
-
-fn api_version() -> String {
-    <Dns as k8s_openapi::Resource>::API_VERSION.to_owned()
-}
-
-fn kind() -> String {
-    <Dns as k8s_openapi::Resource>::KIND.to_owned()
 }
 
 fn root() -> String {

@@ -1,9 +1,10 @@
 //! The fields of a ScalingDecision, as the autoscaler fills them in and `minik8s why hpa/NAME` reads them.
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::kinds::served_type::{api_version, kind, served_type};
 
 /// ScalingDecision is all that an autoscaler went by when it last decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -11,10 +12,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct ScalingDecision {
     /// APIVersion defines the versioned schema of this representation of an object.
-    #[serde(default = "api_version")]
+    #[serde(default = "api_version::<ScalingDecision>")]
     pub api_version: String,
     /// Kind is the name of this object's schema.
-    #[serde(default = "kind")]
+    #[serde(default = "kind::<ScalingDecision>")]
     pub kind: String,
     /// Name and namespace of the HorizontalPodAutoscaler.
     #[serde(default)]
@@ -93,31 +94,4 @@ pub struct ScalingPod {
     pub request: Option<String>,
 }
 
-impl k8s_openapi::Resource for ScalingDecision {
-    const API_VERSION: &'static str = "minik8s.io/v1";
-    const GROUP: &'static str = "minik8s.io";
-    const KIND: &'static str = "ScalingDecision";
-    const VERSION: &'static str = "v1";
-    const URL_PATH_SEGMENT: &'static str = "scalingdecisions";
-    type Scope = NamespaceResourceScope;
-}
-
-impl k8s_openapi::Metadata for ScalingDecision {
-    type Ty = ObjectMeta;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-pub fn api_version() -> String {
-    <ScalingDecision as k8s_openapi::Resource>::API_VERSION.to_owned()
-}
-
-pub fn kind() -> String {
-    <ScalingDecision as k8s_openapi::Resource>::KIND.to_owned()
-}
+served_type!(ScalingDecision: "minik8s.io" "v1" "ScalingDecision" "scalingdecisions" NamespaceResourceScope);

@@ -3,7 +3,7 @@
 use base64::Engine;
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 use crate::error::Result;
 use crate::print;
 use crate::session::Session;
@@ -125,9 +125,9 @@ pub async fn namespace(session: &Session, object: &Value, page: &mut Page) -> Re
 fn quota_rows(quota: &Value) -> Vec<Vec<String>> {
     let hard =
         if quota["status"]["hard"].is_object() { &quota["status"]["hard"] } else { &quota["spec"]["hard"] };
-    let row = |(name, amount): (&String, &Value)| {
+    let row = |(name, hard): (&String, &Value)| {
         let used = &quota["status"]["used"][name];
-        vec![name.clone(), if used.is_null() { "0".to_owned() } else { shown(used) }, shown(amount)]
+        vec![name.clone(), if used.is_null() { "0".to_owned() } else { amount(used) }, amount(hard)]
     };
     sorted(hard).into_iter().map(row).collect()
 }
@@ -162,7 +162,7 @@ fn limit_rows(range: &Value) -> Vec<Vec<String>> {
         for resource in resources {
             let cell = |field: &str| {
                 let value = &limit[field][resource.as_str()];
-                if value.is_null() { "-".to_owned() } else { shown(value) }
+                if value.is_null() { "-".to_owned() } else { amount(value) }
             };
             let mut row = vec![shown(&limit["type"]), resource.clone()];
             row.extend(fields.map(cell));

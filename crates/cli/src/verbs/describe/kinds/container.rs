@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 use crate::print::time;
 
 /// All containers below a label. In a template names stand one blank deeper, as kubectl has it.
@@ -113,7 +113,7 @@ fn amounts(label: &str, amounts: &Value, page: &mut Page) {
     }
     page.line(2, format!("{label}:"));
     for name in names {
-        page.field(3, name, shown(&amounts[name]));
+        page.field(3, name, amount(&amounts[name]));
     }
 }
 

@@ -3,7 +3,7 @@
 use minik8s_api::Quantity;
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 use crate::client::Call;
 use crate::error::Result;
 use crate::print::{self, time};
@@ -40,7 +40,7 @@ pub async fn write(session: &Session, node: &Value, page: &mut Page) -> Result<b
         names.sort();
         if !names.is_empty() {
             page.line(0, format!("{label}:"));
-            names.iter().for_each(|name| page.field(1, name, shown(&status[field][name.as_str()])));
+            names.iter().for_each(|name| page.field(1, name, amount(&status[field][name.as_str()])));
         }
     }
     system_info(&status["nodeInfo"], page);

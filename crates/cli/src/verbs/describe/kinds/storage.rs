@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 use super::volume::source;
 use crate::error::Result;
 use crate::print::{self, table};
@@ -39,7 +39,7 @@ pub fn volume(object: &Value, page: &mut Page) {
     page.field(0, "Reclaim Policy", shown(&spec["persistentVolumeReclaimPolicy"]));
     page.field(0, "Access Modes", modes(&spec["accessModes"]));
     page.maybe(0, "VolumeMode", &spec["volumeMode"]);
-    page.field(0, "Capacity", shown(&spec["capacity"]["storage"]));
+    page.field(0, "Capacity", amount(&spec["capacity"]["storage"]));
     node_affinity(&spec["nodeAffinity"], page);
     page.field(0, "Message", shown(&status["message"]));
     page.line(0, "Source:");
@@ -80,7 +80,9 @@ pub async fn claim(session: &Session, object: &Value, page: &mut Page) -> Result
     page.annotations(object);
     page.field(0, "Finalizers", finalizers(object));
     let bound = spec["volumeName"].as_str().is_some_and(|name| !name.is_empty());
-    page.field(0, "Capacity", if bound { shown(&status["capacity"]["storage"]) } else { String::new() });
+    let capacity = Some(amount(&status["capacity"]["storage"])).filter(|capacity| !capacity.is_empty());
+    let capacity = if bound { capacity.unwrap_or_else(|| "0".to_owned()) } else { String::new() };
+    page.field(0, "Capacity", capacity);
     page.field(0, "Access Modes", if bound { modes(&status["accessModes"]) } else { String::new() });
     page.maybe(0, "VolumeMode", &spec["volumeMode"]);
     let pods = session

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 
 pub fn list(volumes: &[Value], level: usize, page: &mut Page) {
     if volumes.is_empty() {
@@ -35,7 +35,7 @@ pub fn source(volume: &Value, page: &mut Page) {
         "emptyDir" => {
             page.field(2, "Type", "EmptyDir (a temporary directory that shares a pod's lifetime)");
             page.field(2, "Medium", shown(&about["medium"]));
-            let limit = Some(shown(&about["sizeLimit"])).filter(|limit| !limit.is_empty() && limit != "0");
+            let limit = Some(amount(&about["sizeLimit"])).filter(|limit| !limit.is_empty() && limit != "0");
             page.field(2, "SizeLimit", limit.unwrap_or_else(|| "<unset>".to_owned()));
         }
         "configMap" => {
@@ -100,15 +100,14 @@ fn downward(about: &Value, page: &mut Page) {
 fn projected(about: &Value, page: &mut Page) {
     page.field(2, "Type", "Projected (a volume that contains injected data from multiple sources)");
     for source in items(&about["sources"]) {
-        let optional = |value: &Value| if value.is_null() { "<nil>".to_owned() } else { shown(value) };
         if source["secret"].is_object() {
             page.field(2, "SecretName", shown(&source["secret"]["name"]));
-            page.field(2, "SecretOptionalName", optional(&source["secret"]["optional"]));
+            page.field(2, "Optional", source["secret"]["optional"] == true);
         } else if source["downwardAPI"].is_object() {
             page.field(2, "DownwardAPI", "true");
         } else if source["configMap"].is_object() {
             page.field(2, "ConfigMapName", shown(&source["configMap"]["name"]));
-            page.field(2, "ConfigMapOptional", optional(&source["configMap"]["optional"]));
+            page.field(2, "Optional", source["configMap"]["optional"] == true);
         } else if source["serviceAccountToken"].is_object() {
             page.field(
                 2,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::page::{Page, items, shown};
+use super::super::page::{Page, amount, items, shown};
 use super::pod::pod_template;
 use super::{controller, selector};
 use crate::client::Call;
@@ -52,18 +52,23 @@ pub async fn deployment(session: &Session, object: &Value, page: &mut Page) -> R
         page.field(0, "RollingUpdateStrategy", text);
     }
     pod_template(&spec["template"], page);
-    let conditions = items(&status["conditions"]);
-    if !conditions.is_empty() {
-        page.line(0, "Conditions:");
-        page.line(1, "Type\tStatus\tReason");
-        page.line(1, "----\t------\t------");
-        for condition in conditions {
-            let cells = ["type", "status", "reason"].map(|field| shown(&condition[field]));
-            page.line(1, format!("{} \t{}\t{}", cells[0], cells[1], cells[2]));
-        }
-    }
+    conditions(status, page);
     replica_sets(session, object, page).await?;
     Ok(true)
+}
+
+fn conditions(status: &Value, page: &mut Page) {
+    let conditions = items(&status["conditions"]);
+    if conditions.is_empty() {
+        return;
+    }
+    page.line(0, "Conditions:");
+    page.line(1, "Type\tStatus\tReason");
+    page.line(1, "----\t------\t------");
+    for condition in conditions {
+        let cells = ["type", "status", "reason"].map(|field| shown(&condition[field]));
+        page.line(1, format!("{} \t{}\t{}", cells[0], cells[1], cells[2]));
+    }
 }
 
 /// Old and new ReplicaSets of a Deployment.
@@ -139,16 +144,7 @@ pub async fn replica_set(session: &Session, target: &Target, page: &mut Page) ->
     page.field(0, "Replicas", format!("{now} current / {wanted} desired"));
     pods_status(session, target, page).await?;
     pod_template(&object["spec"]["template"], page);
-    let conditions = items(&object["status"]["conditions"]);
-    if !conditions.is_empty() {
-        page.line(0, "Conditions:");
-        page.line(1, "Type\tStatus\tReason");
-        page.line(1, "----\t------\t------");
-        for condition in conditions {
-            let cells = ["type", "status", "reason"].map(|field| shown(&condition[field]));
-            page.line(1, format!("{} \t{}\t{}", cells[0], cells[1], cells[2]));
-        }
-    }
+    conditions(&object["status"], page);
     Ok(true)
 }
 
@@ -180,7 +176,7 @@ pub async fn stateful_set(session: &Session, target: &Target, page: &mut Page) -
         page.field(1, "StorageClass", shown(&claim["spec"]["storageClassName"]));
         page.map(1, "Labels", &claim["metadata"]["labels"], "=");
         page.map(1, "Annotations", &claim["metadata"]["annotations"], "=");
-        page.field(1, "Capacity", shown(&claim["spec"]["resources"]["requests"]["storage"]));
+        page.field(1, "Capacity", amount(&claim["spec"]["resources"]["requests"]["storage"]));
         page.field(1, "Access Modes", shown(&claim["spec"]["accessModes"]));
     }
     Ok(true)
