@@ -8,11 +8,8 @@ mod conditions;
 mod container_status;
 mod exits;
 mod hook;
-<<<<<<< HEAD
 mod host_ports;
-=======
 mod image_volumes;
->>>>>>> node
 mod index;
 mod limits;
 mod manager;

@@ -91,12 +91,9 @@ impl Operation {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
         self.admit().await?;
-<<<<<<< HEAD
         self.check_host_ports()?;
-=======
         let handler = runtime_class::handler(&self.context.client, &self.blueprint).await;
         let handler = handler.map_err(|e| self.no_sandbox(e))?;
->>>>>>> node
         let done = self.prepare_volumes().await?;
         self.limit_pod()?;
         let config = self.sandbox_config(attempt);

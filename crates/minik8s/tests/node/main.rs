@@ -57,14 +57,10 @@ macro_rules! chapters {
 }
 
 const CHAPTERS: &[(&str, Chapter)] = chapters! {
-<<<<<<< HEAD
     accounts: mounted_credentials, opting_out_of_credentials, root_certificates, discovery_of_the_issuer;
     commands: logs, following_logs, logs_in_messages, exec, a_terminal, attach, port_forward, copy, debug, describe;
-=======
-    commands: logs, following_logs, exec, a_terminal, attach, port_forward, copy, debug, describe;
     kubectl_entries: update_demo, exposed_and_described, guestbook;
     own_program: same_words, own_screens, own_terminals, own_colours;
->>>>>>> cli
     containers: shared_network_and_volumes, shared_processes, host_namespaces, init_containers_in_order,
         init_containers_of_a_lasting_pod,
         a_failing_init_container, sidecars, environment, names_and_dns;
