@@ -96,8 +96,9 @@ impl Cri {
     }
 
     /// `None` if it was removed after it was listed.
-    async fn sandbox_record(&self, sandbox: cri::PodSandbox) -> Result<Option<SandboxRecord>, RuntimeError> {
-        let status = self.call(cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox.id, verbose: false });
+    async fn sandbox_record(&self, id: &str) -> Result<Option<SandboxRecord>, RuntimeError> {
+        let pod_sandbox_id = id.to_owned();
+        let status = self.call(cri::PodSandboxStatusRequest { pod_sandbox_id, verbose: false });
         let answer = match self.runtime.clone().pod_sandbox_status(status).await {
             Ok(answer) => answer.into_inner(),
             Err(status) if status.code() == Code::NotFound => return Ok(None),
@@ -118,14 +119,12 @@ impl Cri {
 
     async fn container_record(
         &self,
-        container: cri::Container,
+        id: &str,
+        sandbox_id: &str,
     ) -> Result<Option<ContainerRecord>, RuntimeError> {
-        let status =
-            self.call(cri::ContainerStatusRequest { container_id: container.id.clone(), verbose: false });
+        let status = self.call(cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false });
         match self.runtime.clone().container_status(status).await {
-            Ok(answer) => {
-                Ok(answer.into_inner().status.map(|status| record(container.pod_sandbox_id, status)))
-            }
+            Ok(answer) => Ok(answer.into_inner().status.map(|status| record(sandbox_id.to_owned(), status))),
             Err(status) if status.code() == Code::NotFound => Ok(None),
             Err(status) => Err(status.into()),
         }
@@ -182,20 +181,28 @@ impl Runtime for Cri {
         };
         let (namespace, name) = (label(POD_NAMESPACE), label(POD_NAME));
         let (sandboxes, containers) = tokio::try_join!(
-            futures::future::try_join_all(sandboxes.into_iter().map(|s| self.sandbox_record(s))),
-            futures::future::try_join_all(containers.into_iter().map(|c| self.container_record(c))),
+            futures::future::try_join_all(sandboxes.iter().map(|s| self.sandbox_record(&s.id))),
+            futures::future::try_join_all(
+                containers.iter().map(|c| self.container_record(&c.id, &c.pod_sandbox_id))
+            ),
         )?;
-        let mut sandboxes: Vec<_> = sandboxes.into_iter().flatten().collect();
-        let mut containers: Vec<_> = containers.into_iter().flatten().collect();
-        sandboxes.sort_by_key(|s| std::cmp::Reverse((s.attempt, s.created)));
-        containers.sort_by_key(|c| std::cmp::Reverse(c.attempt));
-        Ok(PodRecord {
+        let mut record = PodRecord {
             uid: uid.to_owned(),
             namespace: namespace.unwrap_or_default(),
             name: name.unwrap_or_default(),
-            sandboxes,
-            containers,
-        })
+            sandboxes: sandboxes.into_iter().flatten().collect(),
+            containers: containers.into_iter().flatten().collect(),
+        };
+        record.sort();
+        Ok(record)
+    }
+
+    async fn sandbox(&self, id: &str) -> Result<Option<SandboxRecord>, RuntimeError> {
+        self.sandbox_record(id).await
+    }
+
+    async fn container(&self, id: &str, sandbox_id: &str) -> Result<Option<ContainerRecord>, RuntimeError> {
+        self.container_record(id, sandbox_id).await
     }
 
     async fn pod_uids(&self) -> Result<Vec<String>, RuntimeError> {

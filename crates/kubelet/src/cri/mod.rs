@@ -89,6 +89,10 @@ pub struct ImageRecord {
 pub trait Runtime: Send + Sync + 'static {
     /// Everything the runtime knows of one pod.
     async fn pod(&self, uid: &str) -> Result<PodRecord, RuntimeError>;
+    /// One sandbox; `None` if there is none of that id.
+    async fn sandbox(&self, id: &str) -> Result<Option<SandboxRecord>, RuntimeError>;
+    /// One container of a sandbox.
+    async fn container(&self, id: &str, sandbox_id: &str) -> Result<Option<ContainerRecord>, RuntimeError>;
     /// UIDs of all pods that have a sandbox or a container.
     async fn pod_uids(&self) -> Result<Vec<String>, RuntimeError>;
     /// Ids of all sandboxes and containers.

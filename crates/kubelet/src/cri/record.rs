@@ -76,6 +76,12 @@ impl PodRecord {
         self.containers.iter().filter(|c| c.name == name).nth(1)
     }
 
+    /// Puts the newest first.
+    pub fn sort(&mut self) {
+        self.sandboxes.sort_by_key(|s| std::cmp::Reverse((s.attempt, s.created)));
+        self.containers.sort_by_key(|c| std::cmp::Reverse(c.attempt));
+    }
+
     pub fn is_empty(&self) -> bool {
         self.sandboxes.is_empty() && self.containers.is_empty()
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1 as core;
 use kube::Api;
 
-use crate::pod::Blueprint;
+use crate::pod::{Blueprint, ContainerSpec};
 
 pub type Data = BTreeMap<String, Vec<u8>>;
 
@@ -38,14 +38,34 @@ impl Objects {
         self.secrets.get(name)?.as_ref()
     }
 
-    /// Asks the API server; if it does not answer, what its watches have shown last is good enough.
+    /// All that the pod refers to.
     pub async fn fetch(
         client: &kube::Client,
         watches: &ObjectWatches,
         blueprint: &Blueprint,
     ) -> Result<Self, kube::Error> {
-        let references = References::of(blueprint);
-        let namespace = &blueprint.namespace;
+        Objects::get(client, watches, &blueprint.namespace, References::of(blueprint)).await
+    }
+
+    /// What the environment of one container refers to, which is nothing as a rule.
+    pub async fn of_environment(
+        client: &kube::Client,
+        watches: &ObjectWatches,
+        blueprint: &Blueprint,
+        container: &ContainerSpec,
+    ) -> Result<Self, kube::Error> {
+        let mut references = References::default();
+        references.add_environment(container);
+        Objects::get(client, watches, &blueprint.namespace, references).await
+    }
+
+    /// Asks the API server; if it does not answer, what its watches have shown last is good enough.
+    async fn get(
+        client: &kube::Client,
+        watches: &ObjectWatches,
+        namespace: &str,
+        references: References,
+    ) -> Result<Self, kube::Error> {
         let mut objects = Objects::default();
         for name in references.config_maps {
             let asked = Api::<core::ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await;
@@ -74,20 +94,22 @@ fn away(error: kube::Error, last: Option<Option<Data>>) -> Result<Option<Data>, 
 impl References {
     pub fn of(blueprint: &Blueprint) -> Self {
         let mut references = References::default();
-        for container in &blueprint.containers {
-            for source in container.spec.env_from.iter().flatten() {
-                references.config_maps.extend(source.config_map_ref.iter().map(|r| r.name.clone()));
-                references.secrets.extend(source.secret_ref.iter().map(|r| r.name.clone()));
-            }
-            for source in container.spec.env.iter().flatten().filter_map(|v| v.value_from.as_ref()) {
-                references.config_maps.extend(source.config_map_key_ref.iter().map(|r| r.name.clone()));
-                references.secrets.extend(source.secret_key_ref.iter().map(|r| r.name.clone()));
-            }
-        }
+        blueprint.containers.iter().for_each(|container| references.add_environment(container));
         for volume in blueprint.spec().and_then(|s| s.volumes.as_ref()).into_iter().flatten() {
             references.add_volume(volume);
         }
         references
+    }
+
+    fn add_environment(&mut self, container: &ContainerSpec) {
+        for source in container.spec.env_from.iter().flatten() {
+            self.config_maps.extend(source.config_map_ref.iter().map(|r| r.name.clone()));
+            self.secrets.extend(source.secret_ref.iter().map(|r| r.name.clone()));
+        }
+        for source in container.spec.env.iter().flatten().filter_map(|v| v.value_from.as_ref()) {
+            self.config_maps.extend(source.config_map_key_ref.iter().map(|r| r.name.clone()));
+            self.secrets.extend(source.secret_key_ref.iter().map(|r| r.name.clone()));
+        }
     }
 
     fn add_volume(&mut self, volume: &core::Volume) {

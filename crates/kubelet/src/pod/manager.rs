@@ -41,6 +41,8 @@ pub struct Manager {
     /// UIDs listed since the watch began anew.
     listed: BTreeSet<String>,
     synced: bool,
+    /// Everything that the runtime had at the start has a worker: what comes now is new to it.
+    complete: bool,
 }
 
 impl Manager {
@@ -56,6 +58,7 @@ impl Manager {
             tell_ended,
             listed: BTreeSet::new(),
             synced: false,
+            complete: false,
         }
     }
 
@@ -160,7 +163,8 @@ impl Manager {
         for (uid, pod) in new.map(|(uid, pod)| (uid.clone(), pod.clone())).collect::<Vec<_>>() {
             info!(pod = pod.metadata.name, "starting a static pod");
             self.context.pods.insert(pod.clone());
-            self.spawn(uid.clone(), pod, Origin::File);
+            // The same file again is the same pod: the runtime may still have something of it.
+            self.spawn(uid.clone(), pod, Origin::File, false);
             self.mirror(&uid);
         }
     }
@@ -182,13 +186,13 @@ impl Manager {
         self.context.pods.insert(pod.clone());
         match self.workers.get(&uid) {
             Some(worker) => worker.send(Message::Pod(pod)).await,
-            None => self.spawn(uid, pod, Origin::Api),
+            None => self.spawn(uid, pod, Origin::Api, self.complete),
         }
     }
 
-    fn spawn(&mut self, uid: String, pod: Arc<core::Pod>, origin: Origin) {
+    fn spawn(&mut self, uid: String, pod: Arc<core::Pod>, origin: Origin, is_new: bool) {
         let (tell, ended) = (self.tell_ended.clone(), uid.clone());
-        let worker = Worker::spawn(self.context.clone(), pod, origin, move || {
+        let worker = Worker::spawn(self.context.clone(), pod, origin, is_new, move || {
             let _ = tell.send(ended);
         });
         self.workers.insert(uid, worker);
@@ -239,20 +243,22 @@ impl Manager {
         // Waited for, so that no pod begins meanwhile and is taken for a leftover.
         let clean = move || remove_leftovers(&context.config, &context.cgroups, &known);
         let _ = tokio::task::spawn_blocking(clean).await;
+        let mut complete = true;
         for uid in uids.into_iter().filter(|uid| !self.workers.contains_key(uid)).collect::<Vec<_>>() {
             info!(uid, "removing a pod that nobody knows");
             match self.context.runtime.pod(&uid).await {
                 Ok(record) => {
-                    self.spawn(
-                        uid.clone(),
-                        Arc::new(orphan(&uid, record.namespace, record.name)),
-                        Origin::Api,
-                    );
+                    let pod = Arc::new(orphan(&uid, record.namespace, record.name));
+                    self.spawn(uid.clone(), pod, Origin::Api, false);
                     self.tell(&uid, Message::Gone).await;
                 }
-                Err(error) => warn!(%error, uid, "cannot look at a pod that nobody knows"),
+                Err(error) => {
+                    warn!(%error, uid, "cannot look at a pod that nobody knows");
+                    complete = false;
+                }
             }
         }
+        self.complete |= complete;
     }
 }
 

@@ -13,6 +13,8 @@ const PULL_ERROR_SHOWN: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notes {
+    /// When this agent first saw the pod.
+    pub accepted: Option<Timestamp>,
     /// Operations under way. The plan leaves their targets alone.
     pub busy: BTreeSet<Target>,
     /// Operations that failed, and when to try again.

@@ -16,7 +16,7 @@ use super::runtime_class;
 use crate::cgroup;
 use crate::container::{Placement, cpu_shares, linux_resources};
 use crate::context::Context;
-use crate::cri::{PodRecord, RuntimeError};
+use crate::cri::{ContainerRecord, PodRecord, RuntimeError, SandboxRecord};
 use crate::events::{Severity, Subject};
 use crate::objects::{Objects, fetch_claims};
 use crate::sandbox::{self, Surroundings};
@@ -47,6 +47,14 @@ pub type Result<T> = std::result::Result<T, OperationError>;
 pub struct Done {
     /// Volumes were brought up to date; when their first token must be renewed.
     pub volumes: Option<Option<Timestamp>>,
+    /// What was started, so that nobody has to look for it.
+    pub started: Option<Started>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Started {
+    Sandbox(SandboxRecord),
+    Container(Box<ContainerRecord>),
 }
 
 /// One pod as an operation sees it: a snapshot.
@@ -70,7 +78,7 @@ impl Operation {
                 if attempt > 0 {
                     self.make_room()?;
                 }
-                self.start_container(spec, &sandbox_id, attempt, restart_delay).await?;
+                return self.start_container(spec, &sandbox_id, attempt, restart_delay).await;
             }
             Action::KillContainer { name, id, grace, why } => self.kill(&name, &id, grace, &why).await?,
             Action::ResizeContainer { name, id, .. } => self.resize(&name, &id).await?,
@@ -100,8 +108,9 @@ impl Operation {
         std::fs::create_dir_all(&config.log_directory)
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
         let created = self.context.runtime.run_sandbox(config, &handler).await;
-        created.map_err(|e| self.no_sandbox(e))?;
-        Ok(done)
+        let id = created.map_err(|e| self.no_sandbox(e))?;
+        let sandbox = self.context.runtime.sandbox(&id).await.ok().flatten();
+        Ok(Done { started: sandbox.map(Started::Sandbox), ..done })
     }
 
     fn no_sandbox(&self, error: impl ToString) -> OperationError {
@@ -186,7 +195,7 @@ impl Operation {
             PodVolumes::new(&context.config, &blueprint).prepare(&sources)
         });
         prepared.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
-        Ok(Done { volumes: Some(renew_at) })
+        Ok(Done { volumes: Some(renew_at), started: None })
     }
 
     async fn kill(&self, name: &str, id: &str, grace: Duration, why: &str) -> Result<()> {

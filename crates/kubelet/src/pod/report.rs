@@ -1,7 +1,7 @@
 //! Tells the API server a pod's status, and in the end that the pod is gone.
 //!
-//! One write at a time, always of the newest status; what was overtaken is never sent. A server that is
-//! away is tried again until it is back.
+//! One write at a time, always of the newest status; what was overtaken is never sent. That a start goes on as it
+//! should can wait a moment, and is mostly overtaken. A server that is away is tried again until it is back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,10 +11,13 @@ use k8s_openapi::api::core::v1 as core;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::debug;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long something without news is held back.
+const HELD: Duration = Duration::from_secs(1);
 
 pub struct Report {
     pub pod: Arc<core::Pod>,
@@ -30,6 +33,8 @@ pub struct Reporter {
     deleted: bool,
     writing: Option<JoinHandle<Outcome>>,
     pause: Duration,
+    /// What is wanted is not written before.
+    held_until: Option<Instant>,
 }
 
 enum Outcome {
@@ -50,6 +55,7 @@ impl Reporter {
             deleted: false,
             writing: None,
             pause: FIRST_PAUSE,
+            held_until: None,
         }
     }
 
@@ -60,6 +66,8 @@ impl Reporter {
             let has = report.pod.status.as_ref().and_then(|status| serde_json::to_string(status).ok());
             self.reported = has;
         }
+        let held_until = self.held_until.unwrap_or_else(|| Instant::now() + HELD);
+        self.held_until = is_plain_start(&report.status).then_some(held_until);
         if self.reported.as_ref() == Some(&status) {
             self.wanted = None;
         } else {
@@ -71,6 +79,7 @@ impl Reporter {
     /// Deletes the API object once the last status is written.
     pub fn delete(&mut self, pod: Arc<core::Pod>) {
         self.delete = Some(pod);
+        self.held_until = None;
         self.write();
     }
 
@@ -78,9 +87,15 @@ impl Reporter {
         self.deleted
     }
 
-    /// Waits for the write under way; for ever if there is none.
+    /// Waits for the write under way, or for the next; for ever if there is none.
     pub async fn progress(&mut self) {
-        let Some(writing) = &mut self.writing else { return std::future::pending().await };
+        let Some(writing) = &mut self.writing else {
+            match self.held_until.filter(|_| self.wanted.is_some()) {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+            return self.write();
+        };
         let outcome = writing.await;
         self.writing = None;
         self.pause = match &outcome {
@@ -103,9 +118,11 @@ impl Reporter {
     }
 
     fn write(&mut self) {
-        if self.writing.is_some() || self.deleted {
+        let held = self.held_until.is_some_and(|at| Instant::now() < at);
+        if self.writing.is_some() || self.deleted || held {
             return;
         }
+        self.held_until = None;
         let client = self.client.clone();
         let pause = if self.pause > FIRST_PAUSE { self.pause } else { Duration::ZERO };
         self.writing = match (&self.wanted, &self.delete) {
@@ -126,6 +143,20 @@ impl Reporter {
             (None, None) => None,
         };
     }
+}
+
+/// Nothing has gone wrong, and nothing runs yet: whoever waits for the pod learns nothing from it.
+fn is_plain_start(status: &core::PodStatus) -> bool {
+    let lists =
+        [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let plain = |container: &core::ContainerStatus| {
+        let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+        matches!(reason, Some("ContainerCreating" | "PodInitializing")) && container.restart_count == 0
+    };
+    status.phase.as_deref() == Some("Pending")
+        && status.reason.is_none()
+        && lists.into_iter().flatten().flatten().all(plain)
 }
 
 fn api(client: kube::Client, pod: &core::Pod) -> (Api<core::Pod>, String) {
@@ -203,6 +234,24 @@ async fn delete_object(client: kube::Client, pod: &core::Pod) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn news() {
+        let check = |phase: &str, states: Value, want: bool| {
+            let container = |state: &Value| json!({"name": "a", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
+            let containers: Value = states.as_array().unwrap().iter().map(container).collect();
+            let status = json!({"phase": phase, "containerStatuses": containers});
+            let status: core::PodStatus = serde_json::from_value(status).unwrap();
+            assert_eq!(is_plain_start(&status), want, "{phase} {states}");
+        };
+        let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
+        check("Pending", json!([waiting("ContainerCreating")]), true);
+        check("Pending", json!([waiting("PodInitializing"), waiting("ContainerCreating")]), true);
+        check("Pending", json!([waiting("ErrImagePull")]), false);
+        check("Pending", json!([{"running": {}}, waiting("ContainerCreating")]), false);
+        check("Running", json!([waiting("ContainerCreating")]), false);
+        check("Failed", json!([]), false);
+    }
 
     #[test]
     fn what_goes_is_named() {

@@ -8,7 +8,7 @@ use k8s_cri::v1 as cri;
 use super::admission::GROUPS_MESSAGE;
 use super::blueprint::ContainerSpec;
 use super::hook;
-use super::operation::{Operation, Result};
+use super::operation::{Done, Operation, Result, Started};
 use crate::container;
 use crate::cri::{RuntimeError, StrictGroups};
 use crate::events::Severity;
@@ -24,14 +24,15 @@ impl Operation {
         sandbox_id: &str,
         attempt: u32,
         restart_delay: Duration,
-    ) -> Result<()> {
+    ) -> Result<Done> {
         let name = &spec.spec.name;
         let runtime = &self.context.runtime;
         let image = image_pull::ensure(&self.context, &self.blueprint, image_pull::Wanted::by(spec)).await?;
         let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
-        let objects = Objects::fetch(&self.context.client, &self.context.watches, &self.blueprint)
-            .await
-            .map_err(|e| config_error(e.to_string()))?;
+        let objects =
+            Objects::of_environment(&self.context.client, &self.context.watches, &self.blueprint, spec)
+                .await
+                .map_err(|e| config_error(e.to_string()))?;
         let placement = self.placement();
         let links = self.service_links().await;
         let env = container::environment(&self.blueprint, spec, &objects, &placement, &links)
@@ -62,7 +63,12 @@ impl Operation {
         let started = runtime.start_container(&id).await;
         started.map_err(|e| self.failed(name, "RunContainerError", e))?;
         self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
-        self.post_start(spec, &id, &placement.pod_ips).await
+        self.post_start(spec, &id, &placement.pod_ips).await?;
+        let container = runtime.container(&id, sandbox_id).await.ok().flatten();
+        Ok(Done {
+            started: container.map(|container| Started::Container(Box::new(container))),
+            ..Done::default()
+        })
     }
 
     /// Where the runtime does not keep the image's groups away, we do.

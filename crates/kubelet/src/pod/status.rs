@@ -43,7 +43,7 @@ pub fn status(
         ephemeral_container_statuses: list(&[Kind::Ephemeral]),
         host_ip: Some(node.host_ip.clone()),
         host_ips: Some(vec![core::HostIP { ip: node.host_ip.clone() }]),
-        start_time: old.start_time.clone().or(Some(Time(now))),
+        start_time: old.start_time.clone().or(Some(Time(notes.accepted.unwrap_or(now)))),
         qos_class: old.qos_class.clone().or_else(|| Some(qos::class(blueprint).to_string())),
         reason: end.as_ref().map(|end| end.reason.clone()).or(old_reason),
         message: end.as_ref().map(|end| end.message.clone()).or(old_message),

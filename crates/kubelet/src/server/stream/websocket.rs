@@ -174,9 +174,9 @@ mod tests {
         }
         says.write_all(&spdy::data(1, b"{}", true)).await.unwrap();
         says.shutdown().await.unwrap();
+        let translation = tokio::spawn(translate(served, backend, flags));
         let _ = listens.read(&mut [0; 4]).await.unwrap();
         drop((listens, says));
-        let translation = tokio::spawn(translate(served, backend, flags));
         let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
         let (mut output, mut outcome) = (0, 0);
         while let Some(Ok(Message::Binary(message))) = client.next().await {
