@@ -9,15 +9,16 @@ use minik8s_auth::User;
 use minik8s_auth::bootstrap_token::{self, BootstrapToken};
 use minik8s_auth::service_account_token::{ObjectRef, TokenIssuer, VerifiedToken};
 use minik8s_auth::token_file::TokenFile;
+use minik8s_auth::user::{CertificateUser, CertificateUserError};
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
 use crate::object::Object;
 use crate::registry::Registry;
 
-/// The verified client certificate of a connection (DER), put into each of its requests.
+/// Whom the verified client certificate of a connection names, put into each of its requests.
 #[derive(Clone)]
-pub struct PeerCertificate(pub Arc<[u8]>);
+pub struct Peer(pub Arc<Result<CertificateUser, CertificateUserError>>);
 
 /// The user of a request that never left the process.
 #[derive(Clone)]
@@ -35,9 +36,13 @@ impl Authenticator {
         if let Some(LocalUser(user)) = request.extensions_mut().remove::<LocalUser>() {
             return Ok(user);
         }
-        if let Some(PeerCertificate(certificate)) = request.extensions().get::<PeerCertificate>() {
-            return User::from_certificate(certificate, Timestamp::now()).map_err(|error| {
-                tracing::debug!(%error, "client certificate refused");
+        if let Some(Peer(named)) = request.extensions().get::<Peer>() {
+            let user = match &**named {
+                Ok(named) => named.at(Timestamp::now()).cloned().map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            return user.map_err(|why| {
+                tracing::debug!(why, "client certificate refused");
                 ApiError::unauthorized()
             });
         }

@@ -12,12 +12,12 @@ use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
 use minik8s_auth::{Attributes, Decision, User};
 use minik8s_store::{Change, Range, Store, WatchItem};
 use parking_lot::{RwLock, RwLockReadGuard};
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Snapshot;
 use crate::error::{ApiError, Result};
+use crate::lean::Lean;
 use crate::request::{Query, RequestInfo};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -173,18 +173,18 @@ impl Authorizer {
     }
 
     fn upsert(&self, followed: Followed, key: &str, value: &[u8]) {
-        let parsed = serde_json::from_slice::<Value>(value);
-        let done = parsed.and_then(|object| match followed {
+        let done = match followed {
             Followed::Rbac => match parse_rbac_key(key) {
-                Some((kind, _, _)) => self.policy.write().upsert(kind, &object),
+                Some((kind, _, _)) => {
+                    serde_json::from_slice(value).and_then(|rule| self.policy.write().upsert(kind, &rule))
+                }
                 None => Ok(()),
             },
-            Followed::Used(kind) => {
+            Followed::Used(kind) => serde_json::from_slice(value).map(|Lean(object)| {
                 self.nodes.write().graph.upsert(kind, &object);
                 self.used.notify_waiters();
-                Ok(())
-            }
-        });
+            }),
+        };
         if let Err(error) = done {
             tracing::error!(key, %error, "an object cannot be read and grants nothing");
         }

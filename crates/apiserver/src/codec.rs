@@ -12,19 +12,22 @@ use serde_json::Value;
 
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
+use crate::lean::Lean;
 
 /// A body may have 3 MiB; defaults and `managedFields` add to that. Without a bound, patch upon patch could
 /// make one object fill the store.
 const MAX_OBJECT: usize = 4 * 1024 * 1024;
 
 /// The object in its stored form.
-pub fn encode(served: &Served, mut object: Value) -> Result<Bytes> {
+pub fn encode(served: &Served, object: &Value) -> Result<Bytes> {
+    let mut converted = None;
     if served.stored_as.is_some() {
-        served.strategy.to_stored(&mut object);
+        served.strategy.to_stored(converted.insert(object.clone()));
     }
-    object["apiVersion"] = served.stored_api_version().into();
-    let text =
-        serde_json::to_vec(&Ordered { object: &object, with_version: false }).map_err(ApiError::internal)?;
+    let object = converted.as_ref().unwrap_or(object);
+    let version = served.stored_api_version();
+    let stored = Ordered { object, stored_as: Some(&version) };
+    let text = serde_json::to_vec(&stored).map_err(ApiError::internal)?;
     if text.len() > MAX_OBJECT {
         return Err(ApiError::too_large(MAX_OBJECT));
     }
@@ -50,6 +53,15 @@ pub fn decode_value(served: &Served, value: &[u8], revision: Revision) -> Result
     Ok(object)
 }
 
+/// What a selector may ask about: neither `resourceVersion` nor `managedFields`.
+pub fn look(served: &Served, value: &[u8]) -> Result<Value> {
+    if served.stored_as.is_some() || served.defaulted_when_read {
+        return decode_value(served, value, 0);
+    }
+    let Lean(object) = serde_json::from_slice(value).map_err(ApiError::internal)?;
+    Ok(object)
+}
+
 /// Appends the object as JSON, with `resourceVersion`, to `out`.
 pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
     if served.stored_as.is_none() && !served.defaulted_when_read && value.starts_with(served.head.as_bytes())
@@ -65,17 +77,18 @@ pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut
         return Ok(());
     }
     let object = decode_value(served, value, revision)?;
-    serde_json::to_writer(out, &Ordered { object: &object, with_version: true }).map_err(ApiError::internal)
+    serde_json::to_writer(out, &Ordered { object: &object, stored_as: None }).map_err(ApiError::internal)
 }
 
 /// The object as JSON with `kind`, `apiVersion`, `metadata` first.
 pub fn to_json(object: &Value) -> Result<Vec<u8>> {
-    serde_json::to_vec(&Ordered { object, with_version: true }).map_err(ApiError::internal)
+    serde_json::to_vec(&Ordered { object, stored_as: None }).map_err(ApiError::internal)
 }
 
 struct Ordered<'a> {
     object: &'a Value,
-    with_version: bool,
+    /// For the store: in this API version and without `resourceVersion`.
+    stored_as: Option<&'a str>,
 }
 
 impl Serialize for Ordered<'_> {
@@ -83,13 +96,17 @@ impl Serialize for Ordered<'_> {
         const FIRST: [&str; 2] = ["kind", "apiVersion"];
         let Value::Object(map) = self.object else { return self.object.serialize(serializer) };
         let mut out = serializer.serialize_map(None)?;
-        for key in FIRST {
-            if let Some(value) = map.get(key) {
-                out.serialize_entry(key, value)?;
-            }
+        if let Some(kind) = map.get("kind") {
+            out.serialize_entry("kind", kind)?;
+        }
+        match (self.stored_as, map.get("apiVersion")) {
+            (Some(version), _) => out.serialize_entry("apiVersion", version)?,
+            (None, Some(version)) => out.serialize_entry("apiVersion", version)?,
+            (None, None) => {}
         }
         if let Some(metadata) = map.get("metadata") {
-            out.serialize_entry("metadata", &Metadata { metadata, with_version: self.with_version })?;
+            let with_version = self.stored_as.is_none();
+            out.serialize_entry("metadata", &Metadata { metadata, with_version })?;
         }
         for (key, value) in map {
             if key != "metadata" && !FIRST.contains(&key.as_str()) {

@@ -25,6 +25,7 @@ mod expiry;
 mod flow;
 mod form;
 mod health;
+mod lean;
 mod listener;
 mod local;
 mod measured;

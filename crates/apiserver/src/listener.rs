@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use minik8s_auth::user::CertificateUser;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
-use crate::authenticator::PeerCertificate;
+use crate::authenticator::Peer;
 
 /// A client must finish the handshake, and send a request's header, within this time.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -60,7 +61,7 @@ async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: Ca
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = certificate.map(|certificate| PeerCertificate(Arc::from(certificate.as_ref())));
+    let peer = certificate.map(|certificate| Peer(Arc::new(CertificateUser::read(certificate))));
     let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         if let Some(peer) = &peer {
             request.extensions_mut().insert(peer.clone());

@@ -56,7 +56,7 @@ impl Selection {
         if self.is_everything() {
             return Ok(true);
         }
-        Ok(self.matches(served, &codec::decode_value(served, value, 0)?))
+        Ok(self.matches(served, &codec::look(served, value)?))
     }
 
     pub fn matches(&self, served: &Served, object: &Value) -> bool {

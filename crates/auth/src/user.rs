@@ -63,25 +63,9 @@ impl User {
         user
     }
 
-    /// The user of a certificate whose chain the TLS handshake has verified: CN is the name, each O a group.
-    ///
-    /// The dates are checked again because a connection, or a resumed session, can outlive the certificate.
+    /// The user of a certificate whose chain the TLS handshake has verified.
     pub fn from_certificate(der: &[u8], now: Timestamp) -> Result<Self, CertificateUserError> {
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateUserError::Malformed)?;
-        let validity = certificate.validity();
-        let (from, until) = (validity.not_before.timestamp(), validity.not_after.timestamp());
-        if now.as_second() < from {
-            return Err(CertificateUserError::NotYetValid(timestamp(from)));
-        }
-        if now.as_second() > until {
-            return Err(CertificateUserError::Expired(timestamp(until)));
-        }
-        let subject = Subject::read(certificate.subject()).map_err(CertificateUserError::Subject)?;
-        let mut user = User { name: subject.common_name, groups: subject.organizations, ..User::default() };
-        user.join(AUTHENTICATED);
-        let fingerprint: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
-        user.extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={fingerprint}")]);
-        Ok(user)
+        CertificateUser::read(der)?.at(now).cloned()
     }
 
     pub fn is_anonymous(&self) -> bool {
@@ -107,6 +91,41 @@ impl User {
     /// `(namespace, name)` if the user is a service account.
     pub fn service_account(&self) -> Option<(&str, &str)> {
         split_service_account_name(&self.name)
+    }
+}
+
+/// Whom a certificate names, and when: CN is the name, each O a group. Read once for a connection of many requests.
+#[derive(Debug)]
+pub struct CertificateUser {
+    user: User,
+    /// Both in seconds since 1970.
+    from: i64,
+    until: i64,
+}
+
+impl CertificateUser {
+    pub fn read(der: &[u8]) -> Result<Self, CertificateUserError> {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateUserError::Malformed)?;
+        let subject = Subject::read(certificate.subject()).map_err(CertificateUserError::Subject)?;
+        let mut user = User { name: subject.common_name, groups: subject.organizations, ..User::default() };
+        user.join(AUTHENTICATED);
+        let fingerprint: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
+        user.extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={fingerprint}")]);
+        let validity = certificate.validity();
+        let (from, until) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+        Ok(CertificateUser { user, from, until })
+    }
+
+    /// The dates are checked for each request because a connection, or a resumed session, can outlive the
+    /// certificate.
+    pub fn at(&self, now: Timestamp) -> Result<&User, CertificateUserError> {
+        if now.as_second() < self.from {
+            return Err(CertificateUserError::NotYetValid(timestamp(self.from)));
+        }
+        if now.as_second() > self.until {
+            return Err(CertificateUserError::Expired(timestamp(self.until)));
+        }
+        Ok(&self.user)
     }
 }
 

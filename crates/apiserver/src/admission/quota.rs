@@ -53,7 +53,7 @@ impl Admission for Quota {
                 continue;
             }
             request.also.conditions.push(Condition { key: entry.key.to_string(), revision: entry.revision });
-            let value = codec::encode(&served, object)?;
+            let value = codec::encode(&served, &object)?;
             request.also.ops.push(Op::Put { key: entry.key.to_string(), value });
         }
         Ok(())

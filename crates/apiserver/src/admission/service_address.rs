@@ -176,7 +176,7 @@ impl ServiceAddresses {
             }},
         });
         request.also.conditions.push(Condition { key: key.clone(), revision: 0 });
-        request.also.ops.push(Op::Put { key, value: codec::encode(&addresses, object)? });
+        request.also.ops.push(Op::Put { key, value: codec::encode(&addresses, &object)? });
         Ok(address.to_owned())
     }
 

@@ -73,7 +73,7 @@ impl Registry {
             });
         }
         let name = object.name().to_owned();
-        let value = codec::encode(served, object.clone())?;
+        let value = codec::encode(served, &object)?;
         also.conditions.insert(0, Condition { key: key.clone(), revision: 0 });
         also.ops.insert(0, Op::Put { key: key.clone(), value });
         match self.store.commit(also).await? {

@@ -153,7 +153,7 @@ impl Registry {
             let mut request = Request::new(call, Operation::Delete, &mut object, Some(&old), &mut also);
             self.admission.release(self, &mut request).await?;
         } else {
-            also.ops.insert(0, Op::Put { key, value: codec::encode(served, object.clone())? });
+            also.ops.insert(0, Op::Put { key, value: codec::encode(served, &object)? });
         }
         match self.store.commit(also).await? {
             Outcome::Committed(revision) => {

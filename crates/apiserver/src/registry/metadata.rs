@@ -108,14 +108,12 @@ pub fn count_generation(served: &Served, object: &mut Value, old: &Value) {
     if !served.generation {
         return;
     }
-    let own = |o: &Value| -> Vec<(String, Value)> {
-        let fields = o.as_object().into_iter().flatten();
-        let own =
-            fields.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"));
-        own.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
+    fn own(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let fields = object.as_object().into_iter().flatten();
+        fields.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"))
+    }
     let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
-    let changed = own(object) != own(old);
+    let changed = own(object).ne(own(old));
     object.metadata_mut().insert("generation".into(), (generation + i64::from(changed)).into());
 }
 

@@ -113,7 +113,7 @@ impl Registry {
             let mut request = Request::new(call, Operation::Delete, &mut new, Some(old), &mut also);
             self.admission.release(self, &mut request).await?;
         } else {
-            also.ops.insert(0, Op::Put { key, value: codec::encode(served, new.clone())? });
+            also.ops.insert(0, Op::Put { key, value: codec::encode(served, &new)? });
         }
         match self.store.commit(also).await? {
             Outcome::Committed(revision) => {

@@ -18,16 +18,8 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
                 copy(&mut new["spec"], &old["spec"], "finalizers");
             }
         }
-        "status" => {
-            let mut kept = old.clone();
-            copy(&mut kept, new, "status");
-            if call.served.is_custom() {
-                keep_managed_fields(&mut kept, new);
-            } else {
-                kept["metadata"] = new["metadata"].take();
-            }
-            *new = kept;
-        }
+        "status" if call.served.is_custom() => only(new, old, |kept, new| copy(kept, new, "status")),
+        "status" => put_back(new, old, &["metadata", "status"]),
         "approval" => only(new, old, |kept, new| {
             object_at(kept, "status").insert("conditions".into(), new["status"]["conditions"].clone());
         }),
@@ -48,6 +40,17 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
 fn has_finalize(call: &Call) -> bool {
     let subresources = &call.served.resource().subresources;
     subresources.iter().any(|one| matches!(one, Subresource::Other { name: "finalize", .. }))
+}
+
+/// Makes `new` what `old` is, but for these fields. Most writes leave the others alone, so that there is little to copy.
+fn put_back(new: &mut Value, old: &Value, but: &[&str]) {
+    let (Value::Object(new), Value::Object(old)) = (new, old) else { return };
+    new.retain(|name, _| but.contains(&name.as_str()) || old.contains_key(name));
+    for (name, value) in old.iter().filter(|(name, _)| !but.contains(&name.as_str())) {
+        if new.get(name) != Some(value) {
+            new.insert(name.clone(), value.clone());
+        }
+    }
 }
 
 /// The old object with one part of the new one, and its version so that conflicts are still seen.

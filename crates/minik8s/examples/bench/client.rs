@@ -1,4 +1,4 @@
-//! A lean HTTPS client: one connection, HTTP/1.1, no conveniences that would hide the server's speed.
+//! A lean HTTPS client: one connection, no conveniences that would hide the server's speed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,15 +6,17 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use base64::Engine;
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
@@ -38,11 +40,7 @@ impl Client {
     }
 
     async fn over(port: u16, config: rustls::ClientConfig) -> anyhow::Result<Client> {
-        let tls = TlsConnector::from(Arc::new(config));
-        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.set_nodelay(true)?;
-        let stream = tls.connect(ServerName::try_from("localhost")?, stream).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        let (sender, connection) = handshake(TokioIo::new(dial(port, config).await?)).await?;
         tokio::spawn(connection);
         Ok(Client { sender })
     }
@@ -73,14 +71,45 @@ impl Client {
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(body.to_owned())))?;
         self.sender.ready().await?;
-        let response = self.sender.send_request(request).await?;
-        if !response.status().is_success() {
-            let status = response.status();
-            let body = response.into_body().collect().await?.to_bytes();
-            bail!("{path}: {status}: {}", String::from_utf8_lossy(&body));
-        }
-        Ok(response.into_body())
+        streamed(path, self.sender.send_request(request).await?).await
     }
+}
+
+/// One HTTP/2 connection for many watches, as Go's clients keep it.
+pub struct Shared {
+    sender: http2::SendRequest<Full<Bytes>>,
+}
+
+impl Shared {
+    pub async fn connect(port: u16, kubeconfig: &Path) -> anyhow::Result<Shared> {
+        let mut config = tls_config(kubeconfig)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let stream = TokioIo::new(dial(port, config).await?);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+        tokio::spawn(connection);
+        Ok(Shared { sender })
+    }
+
+    pub async fn open(&mut self, path: &str) -> anyhow::Result<Incoming> {
+        let request = Request::get(format!("https://localhost{path}")).body(Full::default())?;
+        self.sender.ready().await?;
+        streamed(path, self.sender.send_request(request).await?).await
+    }
+}
+
+async fn dial(port: u16, config: rustls::ClientConfig) -> anyhow::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost")?, stream).await?)
+}
+
+async fn streamed(path: &str, response: Response<Incoming>) -> anyhow::Result<Incoming> {
+    if response.status().is_success() {
+        return Ok(response.into_body());
+    }
+    let status = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    bail!("{path}: {status}: {}", String::from_utf8_lossy(&body))
 }
 
 /// TLS with the certificate, key and CA that the kubeconfig holds inline.

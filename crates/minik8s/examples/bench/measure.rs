@@ -45,7 +45,7 @@ pub async fn api(binary: &Path, time: Duration, figures: &mut Figures) -> anyhow
         "1 s",
     );
     idle(&server, figures).await?;
-    idle_watches(&server, figures).await?;
+    idle_watches(binary, figures).await?;
     watch_latency(&server, figures).await?;
     writes(&server, time, figures).await
 }
@@ -64,18 +64,34 @@ async fn idle(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn idle_watches(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
+/// Each on a server of its own: what the first left behind would serve the second.
+async fn idle_watches(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
     const WATCHES: usize = 1000;
+    const EACH: usize = 20;
+    let path = format!("{CONFIG_MAPS}?watch=1");
+    let server = Server::start(binary).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let before = server.rss_mb()?;
-    let mut open = Vec::with_capacity(WATCHES);
+    let mut shared = Vec::new();
+    for _ in 0..WATCHES / EACH {
+        let mut client = server.shared_client().await?;
+        let mut watches = Vec::new();
+        for _ in 0..EACH {
+            watches.push(client.open(&path).await?);
+        }
+        shared.push((client, watches));
+    }
+    let grown = server.rss_mb()? - before;
+    let what = format!("1,000 idle watches, {EACH} to a connection as clients in Go hold them");
+    figures.add(&what, format!("{grown:.0} MB"), "20 MB");
+    let server = Server::start(binary).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = server.rss_mb()?;
+    let mut alone = Vec::with_capacity(WATCHES);
     for _ in 0..WATCHES {
         let mut client = server.client().await?;
-        let body = client.open(Method::GET, &format!("{CONFIG_MAPS}?watch=1&resourceVersion=1"), "").await;
-        let body = match body {
-            Ok(body) => body,
-            Err(_) => client.open(Method::GET, &format!("{CONFIG_MAPS}?watch=1"), "").await?,
-        };
-        open.push((client, body));
+        let watch = client.open(Method::GET, &path, "").await?;
+        alone.push((client, watch));
     }
     let grown = server.rss_mb()? - before;
     figures.add("1,000 idle watches, a TLS connection each", format!("{grown:.0} MB"), "20 MB");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::client::Client;
+use crate::client::{Client, Shared};
 
 pub struct Server {
     child: Child,
@@ -49,6 +49,10 @@ impl Server {
 
     pub async fn client(&self) -> anyhow::Result<Client> {
         Client::connect(self.port, &self.kubeconfig).await
+    }
+
+    pub async fn shared_client(&self) -> anyhow::Result<Shared> {
+        Shared::connect(self.port, &self.kubeconfig).await
     }
 
     /// Resident memory in MB.
