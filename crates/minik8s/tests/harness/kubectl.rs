@@ -125,7 +125,8 @@ impl Kubectl {
         let mut command = Command::new(&self.program);
         command
             .env("HOME", &self.home)
-            .env("KUBE_EDITOR", "sed -i 's/a: .*/a: edited/'")
+            .env_remove("KUBE_EDITOR")
+            .env("EDITOR", "sed -i 's/a: .*/a: edited/'")
             .env_remove("KUBECONFIG")
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
