@@ -152,6 +152,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::flags::GlobalFlags;
 
     #[test]
     fn selectors() {
@@ -170,9 +171,12 @@ mod tests {
     #[test]
     fn containers_of_a_pod() {
         let pod = json!({"metadata": {"name": "p"}, "spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}});
-        assert_eq!(container(&pod, None, true).unwrap(), "a");
-        assert_eq!(container(&pod, Some("i"), true).unwrap(), "i");
-        assert!(container(&pod, Some("x"), true).is_err());
+        let session = |as_kubectl| Session::new(GlobalFlags::default(), as_kubectl);
+        let ours = session(false);
+        assert_eq!(container(&ours, &pod, None, true).unwrap(), "a");
+        assert_eq!(container(&ours, &pod, Some("i"), true).unwrap(), "i");
+        assert!(container(&ours, &pod, Some("x"), true).is_err());
+        assert_eq!(container(&session(true), &pod, Some("x"), true).unwrap(), "x");
         assert_eq!(listed(&pod), "a, b, i (init)");
     }
 }
