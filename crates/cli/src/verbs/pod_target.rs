@@ -152,6 +152,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::flags::GlobalFlags;
 
     #[test]
     fn selectors() {
@@ -170,9 +171,14 @@ mod tests {
     #[test]
     fn containers_of_a_pod() {
         let pod = json!({"metadata": {"name": "p"}, "spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}});
-        assert_eq!(container(&pod, None, true).unwrap(), "a");
-        assert_eq!(container(&pod, Some("i"), true).unwrap(), "i");
-        assert!(container(&pod, Some("x"), true).is_err());
+        let [own, kubectl] = [false, true].map(|kubectl| Session::new(GlobalFlags::default(), kubectl));
+        assert_eq!(container(&own, &pod, None, true).unwrap(), "a");
+        assert_eq!(container(&own, &pod, Some("i"), true).unwrap(), "i");
+        let refused = container(&own, &pod, Some("x"), true).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("error: container x not found in pod ") && refused.contains("; it has: ")
+        );
+        assert_eq!(container(&kubectl, &pod, Some("x"), true).unwrap(), "x", "the server refuses it");
         assert_eq!(listed(&pod), "a, b, i (init)");
     }
 }
