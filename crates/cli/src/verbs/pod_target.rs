@@ -171,12 +171,14 @@ mod tests {
     #[test]
     fn containers_of_a_pod() {
         let pod = json!({"metadata": {"name": "p"}, "spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}});
-        let session = |as_kubectl| Session::new(GlobalFlags::default(), as_kubectl);
-        let ours = session(false);
-        assert_eq!(container(&ours, &pod, None, true).unwrap(), "a");
-        assert_eq!(container(&ours, &pod, Some("i"), true).unwrap(), "i");
-        assert!(container(&ours, &pod, Some("x"), true).is_err());
-        assert_eq!(container(&session(true), &pod, Some("x"), true).unwrap(), "x");
+        let [own, kubectl] = [false, true].map(|kubectl| Session::new(GlobalFlags::default(), kubectl));
+        assert_eq!(container(&own, &pod, None, true).unwrap(), "a");
+        assert_eq!(container(&own, &pod, Some("i"), true).unwrap(), "i");
+        let refused = container(&own, &pod, Some("x"), true).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("error: container x not found in pod ") && refused.contains("; it has: ")
+        );
+        assert_eq!(container(&kubectl, &pod, Some("x"), true).unwrap(), "x", "the server refuses it");
         assert_eq!(listed(&pod), "a, b, i (init)");
     }
 }
