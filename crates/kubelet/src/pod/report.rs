@@ -17,7 +17,7 @@ use tracing::debug;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long something without news is held back.
-const HELD: Duration = Duration::from_secs(1);
+const HELD: Duration = Duration::from_millis(500);
 
 pub struct Report {
     pub pod: Arc<core::Pod>,

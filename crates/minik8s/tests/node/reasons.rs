@@ -85,8 +85,7 @@ pub async fn missing_volumes(space: Space) {
     spec["volumes"] = json!([{"name": "s", "secret": {"secretName": "later"}}]);
     space.pod("pod", spec).await;
     space.event("pod", "FailedMount", "MountVolume.SetUp failed for volume \"s\"").await;
-    let pod = space.get(&space.path("pods", "pod")).await.unwrap();
-    assert_eq!(state(&pod)["waiting"]["reason"], "ContainerCreating", "{:#}", pod["status"]);
+    space.waiting("pod", "ContainerCreating").await;
     space.secret("later", json!({"k": "v"})).await;
     let pod = space.ready("pod").await;
     assert_eq!((&pod["status"]["reason"], &pod["status"]["message"]), (&Value::Null, &Value::Null));
