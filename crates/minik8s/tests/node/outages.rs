@@ -54,7 +54,10 @@ async fn killed_at_many_moments(space: &Space) {
         let starts = std::fs::read_to_string(config.pods_dir().join(uid).join("volumes/v/starts")).unwrap();
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap() as usize;
         let times = starts.matches("start\n").count();
-        assert!((1..=1 + restarts).contains(&times), "k{n} started {times} times, restarted {restarts} times");
+        assert!(
+            (1..=1 + restarts).contains(&times),
+            "k{n} started {times} times, restarted {restarts} times"
+        );
         let record = record(space, uid).await;
         assert_eq!(record.sandboxes.iter().filter(|sandbox| sandbox.ready).count(), 1, "{record:#?}");
         let ran = |container: &&ContainerRecord| {
