@@ -64,6 +64,16 @@ async fn what_goes_is_given_back() {
     used(&cluster, "configmaps", "0").await;
 }
 
+/// Waits until nobody counts any more: a count that was under way when a pod came may stand for a moment.
+async fn settled(cluster: &Cluster) {
+    let version = async || cluster.get::<ResourceQuota>("q").await.metadata.resource_version;
+    let mut seen = None;
+    while seen != version().await {
+        seen = version().await;
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+}
+
 /// Creating the object takes one of the resource, deleting it gives it back.
 async fn counted<K: Namespaced>(cluster: &Cluster, resource: &str, before: i32, mut object: Value) {
     object["metadata"]["name"] = json!("counted");
@@ -135,6 +145,7 @@ async fn a_pods_resources_are_counted() {
     ] {
         used(&cluster, resource, amount).await;
     }
+    settled(&cluster).await;
     for (name, cpu, dongles) in [("much-cpu", "600m", "1"), ("many-dongles", "100m", "2")] {
         let mut pod = asks(name, cpu, dongles);
         pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("1Mi");
