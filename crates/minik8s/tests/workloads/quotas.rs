@@ -113,6 +113,7 @@ async fn objects_are_counted_as_they_come_and_go() {
     counted::<ReplicaSet>(&cluster, "count/replicasets.apps", 0, set).await;
     let controller = replicas(labels.clone());
     counted::<ReplicationController>(&cluster, "replicationcontrollers", 0, controller).await;
+    settled(&cluster).await;
     let second = json!({"metadata": {"name": "second"}, "spec": {"hard": {"pods": "1"}}});
     let second: ResourceQuota = serde_json::from_value(second).unwrap();
     let error = cluster.api().create(&PostParams::default(), &second).await.unwrap_err();
