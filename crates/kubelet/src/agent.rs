@@ -54,6 +54,7 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
         stats: Collector::default(),
         sampler: Sampler::default(),
         operations: Operations::default(),
+        starts: Context::starts_of(&machine),
         image_ages: Mutex::default(),
         config,
     });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::Config;
 use crate::cgroup::Hierarchy;
@@ -16,6 +17,8 @@ use crate::sandbox::ResolvConf;
 use crate::services::Services;
 use crate::stats::{Collector, Operations, Sampler};
 use crate::volume::TokenCache;
+
+const STARTS_PER_CPU: usize = 8;
 
 pub struct Context {
     pub config: Config,
@@ -32,5 +35,14 @@ pub struct Context {
     pub stats: Collector,
     pub sampler: Sampler,
     pub operations: Operations,
+    /// Leave to make the runtime start something. More at once make no start faster, and each holds memory meanwhile.
+    pub starts: Semaphore,
     pub image_ages: Mutex<ImageAges>,
+}
+
+impl Context {
+    /// How many starts a machine can have under way.
+    pub fn starts_of(machine: &Machine) -> Semaphore {
+        Semaphore::new(STARTS_PER_CPU * machine.cpus)
+    }
 }

@@ -30,17 +30,15 @@ mod why;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::FromArgMatches;
 use tracing_subscriber::EnvFilter;
 
 use crate::flags::{Cli, Command};
 
-/// Requests are trees of small strings: with the system's allocator half of a write's time went there.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() -> ExitCode {
+/// What the program does when it is started.
+pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if minik8s_cli::is_kubectl(arguments.first()) {
         return minik8s_cli::main(arguments, minik8s_cli::command());
@@ -63,8 +61,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Threads that wait for files live only while there is such work: something happens every second, and each of them
+/// would otherwise stay for the next one with memory of its own.
+const IDLE_THREAD: Duration = Duration::from_millis(200);
+
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+    tokio::runtime::Builder::new_multi_thread().enable_all().thread_keep_alive(IDLE_THREAD).build()
 }
 
 fn run(command: Command) -> anyhow::Result<()> {
