@@ -18,8 +18,6 @@ use crate::services::Services;
 use crate::stats::{Collector, Operations, Sampler};
 use crate::volume::TokenCache;
 
-const STARTS_PER_CPU: usize = 8;
-
 pub struct Context {
     pub config: Config,
     pub machine: Machine,
@@ -38,11 +36,4 @@ pub struct Context {
     /// Leave to make the runtime start something. More at once make no start faster, and each holds memory meanwhile.
     pub starts: Semaphore,
     pub image_ages: Mutex<ImageAges>,
-}
-
-impl Context {
-    /// How many starts a machine can have under way.
-    pub fn starts_of(machine: &Machine) -> Semaphore {
-        Semaphore::new(STARTS_PER_CPU * machine.cpus)
-    }
 }

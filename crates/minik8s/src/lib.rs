@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::FromArgMatches;
+use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
 use crate::flags::{Cli, Command};
@@ -62,11 +63,18 @@ pub fn main() -> ExitCode {
 }
 
 /// Threads that wait for files live only while there is such work: something happens every second, and each of them
-/// would otherwise stay for the next one with memory of its own.
+/// would otherwise stay for the next one, with memory of its own.
 const IDLE_THREAD: Duration = Duration::from_millis(200);
 
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().thread_keep_alive(IDLE_THREAD).build()
+fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_keep_alive(IDLE_THREAD).build()
+}
+
+/// The machine's cores are for its pods: an agent takes half of them at most, and each thread less is memory less.
+fn modest_runtime() -> std::io::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, Into::into);
+    let threads = (cores / 2).clamp(1, 4);
+    Builder::new_multi_thread().worker_threads(threads).enable_all().thread_keep_alive(IDLE_THREAD).build()
 }
 
 fn run(command: Command) -> anyhow::Result<()> {
@@ -79,7 +87,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             ended
         }
         Command::Agent(flags) => {
-            let runtime = runtime()?;
+            let runtime = modest_runtime()?;
             let ended = runtime.block_on(agent::run(flags));
             runtime.shutdown_background();
             ended
