@@ -7,6 +7,7 @@ mod backup;
 mod cluster;
 mod cluster_settings;
 mod doctor;
+mod etcd_flags;
 mod flags;
 mod host;
 mod housekeeping;

@@ -171,10 +171,10 @@ impl Drop for Lab {
     }
 }
 
-/// The program: Cargo tells tests where it is, everybody else the environment.
+/// The program: the environment may name one, and Cargo tells tests where it is.
 fn binary() -> String {
-    let told = option_env!("CARGO_BIN_EXE_minik8s").map(str::to_owned);
-    told.or_else(|| std::env::var("MINIK8S").ok()).expect("MINIK8S names the program")
+    let cargo = || option_env!("CARGO_BIN_EXE_minik8s").map(str::to_owned);
+    std::env::var("MINIK8S").ok().or_else(cargo).expect("MINIK8S names the program")
 }
 
 fn text(bytes: &[u8]) -> String {
