@@ -83,6 +83,10 @@ impl Evidence {
             let is_here = |node: u32| life.node == format!("node{node}");
             match done.step.fault {
                 Fault::Cut(node) if is_here(node) => deaths.push((done.begun, Some(done.ended))),
+                // The last of them before it was told is the one.
+                Fault::FullDisk if life.evicted.is_some_and(|told| done.begun <= told) => {
+                    deaths.push((done.begun, None));
+                }
                 Fault::Crash(node) if is_here(node) && !is_over => deaths.push((done.begun, None)),
                 _ if done.pod.as_ref() == Some(&life.pod) && !is_over => deaths.push((done.begun, None)),
                 _ => {}
@@ -163,6 +167,18 @@ mod tests {
             check(harmless, None, (11, 11), false);
         }
         check(Fault::FullDisk, None, (11, 11), false);
+    }
+
+    #[test]
+    fn a_pod_that_its_node_gave_up_is_an_excuse() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut evidence = evidence(start, vec![done(Fault::FullDisk, at(10), 2, None)]);
+        evidence.lives[0].evicted = Some(at(12));
+        let excuse = |begun| evidence.excuse(&failure(start, begun, begun), &["10.0.0.1".to_owned()]);
+        assert!(excuse(11).is_ok());
+        assert!(excuse(9).is_err());
+        assert!(excuse(19).is_err());
     }
 
     #[test]

@@ -87,13 +87,15 @@ pub struct Life {
     pub ended: Option<Instant>,
     /// When it must have ended, once it was told to.
     pub doomed: Option<Instant>,
+    /// When it was told that its node had to give it up: it lacked room on its disk.
+    pub evicted: Option<Instant>,
     container: String,
 }
 
 impl Life {
     pub fn new(pod: &str, node: &str, address: &str, container: &str, since: Instant) -> Life {
         let [pod, node, address, container] = [pod, node, address, container].map(str::to_owned);
-        Life { pod, node, address, since, ended: None, doomed: None, container }
+        Life { pod, node, address, since, ended: None, doomed: None, evicted: None, container }
     }
 }
 
@@ -115,6 +117,11 @@ impl Sees for Lives {
         }
         if !is_same && !is_gone && !address.is_empty() && !container.is_empty() {
             self.0.push(Life::new(&uid, &node, &address, &container, now));
+        }
+        if pod["status"]["reason"] == "Evicted" {
+            for life in self.0.iter_mut().filter(|life| life.pod == uid) {
+                life.evicted.get_or_insert(now);
+            }
         }
         if let Ok(end) = text(&pod["metadata"]["deletionTimestamp"]).parse::<Timestamp>() {
             let left = Duration::try_from(end.duration_since(Timestamp::now())).unwrap_or_default();

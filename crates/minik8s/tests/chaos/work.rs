@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Method;
 use minik8s_kubelet::image::Recipe;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::lab::Lab;
@@ -88,7 +88,12 @@ pub fn is_complete(lab: &Lab) -> bool {
     let all = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
     status["observedGeneration"] == deployment["metadata"]["generation"]
         && all.iter().all(|field| status[field] == REPLICAS)
-        && lab.get(&["pods", "-n", "chaos"]).len() == REPLICAS
+        && lab.get(&["pods", "-n", "chaos"]).iter().filter(|pod| !is_over(pod)).count() == REPLICAS
+}
+
+/// A pod that a node without room gave up stays as a record of it, as long as its ReplicaSet does.
+pub fn is_over(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
 /// A new version every few seconds; how many were acknowledged.

@@ -55,33 +55,33 @@ impl EtcdAddress {
     /// The store cannot be opened for that reason.
     pub(super) fn refused(&self, reason: &impl fmt::Display) -> Error {
         let reason = reason.to_string();
-        let advice = advice(&reason, self.identity.is_some());
+        let advice = self.advice(&reason);
         Error::Open(format!("etcd at {self}: {reason}; {advice}"))
     }
-}
 
-/// What somebody can do about it.
-fn advice(reason: &str, has_identity: bool) -> &'static str {
-    let is_about = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-    if is_about(&["fatal alert"]) {
-        return match has_identity {
-            true => "it does not accept our certificate: one is needed that its --trusted-ca-file signed",
-            false => "it wants a certificate of us: give one that its --trusted-ca-file signed",
-        };
+    /// What somebody can do about it.
+    fn advice(&self, reason: &str) -> &'static str {
+        let is_about = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+        if is_about(&["UnknownIssuer", "BadSignature", "CaUsedAsEndEntity"]) {
+            return "its certificate is of another authority than the one that is trusted";
+        }
+        if is_about(&["NotValidForName", "not valid for name"]) {
+            return "its certificate names other addresses: use one of those";
+        }
+        if is_about(&["Expired", "NotValidYet"]) {
+            return "its certificate is not valid now: renew it, or set the clock right";
+        }
+        if is_about(&["InvalidContentType", "corrupt message"]) {
+            return "it does not speak TLS: use http://";
+        }
+        // In TLS 1.3 a server judges us when we believe to be connected already, and hangs up.
+        let hung_up = is_about(&["fatal alert", "connection closed", "broken pipe", "reset by peer"]);
+        match (self.is_encrypted() && hung_up, self.identity.is_some()) {
+            (true, true) => "it hung up: it wants another certificate of us, signed by its --trusted-ca-file",
+            (true, false) => "it hung up: it wants a certificate of us, signed by its --trusted-ca-file",
+            (false, _) => "check that it runs and that the addresses are right",
+        }
     }
-    if is_about(&["UnknownIssuer", "CaUsedAsEndEntity"]) {
-        return "its certificate is of another authority than the one that is trusted";
-    }
-    if is_about(&["NotValidForName", "not valid for name"]) {
-        return "its certificate names other addresses: use one of those";
-    }
-    if is_about(&["Expired", "NotValidYet"]) {
-        return "its certificate is not valid now: renew it, or set the clock right";
-    }
-    if is_about(&["InvalidContentType", "corrupt message"]) {
-        return "it does not speak TLS: use http://";
-    }
-    "check that it runs and that the addresses are right"
 }
 
 impl fmt::Display for EtcdAddress {
