@@ -26,8 +26,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// How long the pod had been dead when the request was begun (nothing if it died later), or why there is no
-    /// excuse. `led_to` are the addresses to which its packets went.
+    /// How long the pod had been dead when the request was begun (nothing if it died later; without the time in
+    /// which nobody could know), or why there is no excuse. `led_to` are the addresses to which its packets went.
     pub fn excuse(&self, failure: &Failure, led_to: &[String]) -> Result<Duration, String> {
         if led_to.is_empty() {
             return Err(format!("{}: led to no pod", failure.why));
@@ -46,7 +46,7 @@ impl Evidence {
             }
             let lives = self.lives.iter().filter(|life| life.address == *address);
             match lives.flat_map(|life| self.deaths(life)).find(|death| self.explains(death, failure)) {
-                Some((since, _)) => return Ok(failure.begun.saturating_duration_since(since)),
+                Some((since, _)) => return Ok(self.learnable(since, failure.begun)),
                 None => reasons.push(format!("{}: {address} ({whose}) had no reason to die", failure.why)),
             }
         }
@@ -99,6 +99,17 @@ impl Evidence {
         *since <= failure.ended
             && until.is_none_or(|until| failure.begun <= until)
             && failure.begun <= self.later(*since, LEARN)
+    }
+
+    /// How much of a time something could be learned in.
+    fn learnable(&self, from: Instant, until: Instant) -> Duration {
+        let mut counted = Duration::ZERO;
+        let mut light = from;
+        for &(dark, end) in &self.blind {
+            counted += dark.min(until).saturating_duration_since(light);
+            light = light.max(end);
+        }
+        counted + until.saturating_duration_since(light)
     }
 
     /// When so much time has passed in which something could be learned.
@@ -196,6 +207,9 @@ mod tests {
         evidence.blind = vec![(at(10), at(12)), (at(39), at(43))];
         check(&evidence, 46, true);
         check(&evidence, 48, false);
+        assert_eq!(evidence.learnable(at(38), at(46)), Duration::from_secs(4));
+        assert_eq!(evidence.learnable(at(41), at(42)), Duration::ZERO);
+        assert_eq!(evidence.learnable(at(20), at(19)), Duration::ZERO);
         assert!(evidence.excuse(&failure(start, 39, 39), &[]).is_err(), "it was led nowhere");
         assert!(evidence.excuse(&failure(start, 39, 39), &["10.0.0.2".to_owned()]).is_err());
     }

@@ -18,6 +18,7 @@ mod registers;
 #[allow(dead_code)]
 mod server;
 mod sight;
+mod solo;
 mod summary;
 mod traffic;
 #[path = "../crash/witness.rs"]
@@ -41,6 +42,7 @@ use crate::lab::Lab;
 use crate::paths::Paths;
 use crate::server::Credentials;
 use crate::sight::{Listed, Lives};
+use crate::solo::Solo;
 use crate::summary::Summary;
 use crate::witness::Witness;
 use crate::writer::Writer;
@@ -67,6 +69,7 @@ async fn chaos() {
         Credentials::read(&lab.dir, format!("{}:6443", lab.address(1)).parse().unwrap()).unwrap();
     registers::create(&mut credentials.connect().await.unwrap()).await.unwrap();
 
+    let solo = Solo::watch(lab.name());
     let start = Instant::now();
     let (_announce, reachable) = watch::channel(Some((0, credentials.clone())));
     let (finish, finished) = watch::channel(false);
@@ -125,6 +128,11 @@ async fn chaos() {
         &paths,
         &Evidence { lives: pods.by.0, listed: slices.by.spans, done, blind },
     );
+    let solo = solo.end();
+    summary.row("processes of StatefulSet pods, one after the other", solo.processes.to_string());
+    summary.check("StatefulSet pods that ran twice at once", solo.doubles);
+    let enough = solo.processes >= 2;
+    summary.check("none of them seen", if enough { vec![] } else { vec![solo.processes.to_string()] });
     check_leaks(&mut summary, &lab).await;
     lab.run(&["down"]);
     summary.check("what the lab itself left behind", lab.traces());

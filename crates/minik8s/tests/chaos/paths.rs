@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// So late we may hear of a connection that has ended already.
+const LATE: Duration = Duration::from_secs(2);
 
 /// By the client's port: when a connection was made, and to which address.
 type Ways = BTreeMap<u16, Vec<(Instant, String)>>;
@@ -46,7 +49,10 @@ impl Paths {
     pub fn from(&self, port: u16, begun: Instant, ended: Instant) -> Vec<String> {
         let ways = self.ways.lock().unwrap();
         let of_port = ways.get(&port).into_iter().flatten();
-        of_port.filter(|(at, _)| begun <= *at && *at <= ended).map(|(_, address)| address.clone()).collect()
+        of_port
+            .filter(|(at, _)| begun <= *at && *at <= ended + LATE)
+            .map(|(_, address)| address.clone())
+            .collect()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! It waits for answers longer than any cable is out, as TCP does: late and lost packets are no reason to fail.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,6 +13,8 @@ use tokio::task::JoinSet;
 
 /// From one question to the next, whether the others were answered or not.
 const PAUSE: Duration = Duration::from_millis(25);
+/// Each question has a port of its own, so that none is taken for the rest of an older connection.
+const PORTS: RangeInclusive<u16> = 10_000..=60_999;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
@@ -33,8 +36,12 @@ pub struct Failure {
 pub async fn run(address: SocketAddr, finished: watch::Receiver<bool>) -> Report {
     let mut report = Report::default();
     let mut asked = JoinSet::new();
+    let mut ports = PORTS.cycle();
     while !*finished.borrow() {
-        asked.spawn(question(address));
+        // Those that somebody else uses are passed over.
+        let mut sockets = ports.by_ref().filter_map(|port| Some((bound(port)?, port)));
+        let (socket, port) = sockets.next().expect("a free port");
+        asked.spawn(question(socket, port, address));
         while let Some(outcome) = asked.try_join_next() {
             report.note(outcome.unwrap());
         }
@@ -55,12 +62,14 @@ impl Report {
     }
 }
 
-async fn question(address: SocketAddr) -> Result<(), Failure> {
-    let begun = Instant::now();
-    // Its port is known before anything is sent, so that its way can be found also if nothing comes back.
+fn bound(port: u16) -> Option<TcpSocket> {
     let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("0.0.0.0:0".parse().unwrap()).unwrap();
-    let port = socket.local_addr().unwrap().port();
+    socket.bind((Ipv4Addr::UNSPECIFIED, port).into()).ok().map(|()| socket)
+}
+
+/// Its port is known before anything is sent, so that its way can be found also if nothing comes back.
+async fn question(socket: TcpSocket, port: u16, address: SocketAddr) -> Result<(), Failure> {
+    let begun = Instant::now();
     let why = match tokio::time::timeout(PATIENCE, ask(socket, address)).await {
         Ok(Ok(answer)) if answer.starts_with("HTTP/1.1 200") || answer.starts_with("HTTP/1.0 200") => {
             return Ok(());
