@@ -26,6 +26,7 @@ mod router;
 mod server;
 mod server_list;
 mod simulate;
+mod store_trouble;
 mod token;
 mod why;
 

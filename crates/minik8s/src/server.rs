@@ -23,6 +23,7 @@ use crate::flags::{ServerFlags, StoreFlag};
 use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
+use crate::store_trouble::StoreTrouble;
 use crate::{etcd_flags, host, identity, join_token, server_list};
 
 /// Below this are all keys of a cluster in etcd.
@@ -40,7 +41,8 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let data_dir = &flags.data_dir;
     let no_dir = || format!("cannot make the data dir {}", data_dir.display());
     std::fs::create_dir_all(data_dir).with_context(no_dir)?;
-    let store = open_store(&flags).await?;
+    let trouble = StoreTrouble::default();
+    let store = trouble.watch(open_store(&flags).await?);
     let names = ServingNames {
         host_name: host::name(),
         addresses: host::addresses(),
@@ -60,7 +62,7 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let (leadership, election) = stand(&flags, &server, &resign);
     let mut parts = JoinSet::new();
     parts.spawn(identity::keep(store, pki.clone(), server.token_issuer(), stop.clone()));
-    run_controllers(&mut parts, &flags, &server, &pki, &leadership, &stop);
+    run_controllers(&mut parts, &flags, (&server, trouble), &pki, &leadership, &stop);
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
@@ -122,7 +124,7 @@ fn stand(
 fn run_controllers(
     parts: &mut JoinSet<()>,
     flags: &ServerFlags,
-    server: &Server,
+    (server, trouble): (&Server, StoreTrouble),
     pki: &Arc<Pki>,
     leadership: &Leadership,
     stop: &CancellationToken,
@@ -142,6 +144,7 @@ fn run_controllers(
         cluster_range: Some(flags.cluster_cidr),
         authority: Some(Arc::new(ClusterAuthority { pki: pki.clone(), live: server.live() })),
         node_grace: SignedDuration::from_secs(flags.node_grace.into()),
+        store_trouble: Arc::new(move || trouble.last()),
         figures: server.figures(),
         decisions: server.decisions(),
     };

@@ -41,7 +41,13 @@ impl Evidence {
             });
             let whose = life.map_or("nobody's".to_owned(), |life| format!("{} on {}", life.pod, life.node));
             if !self.was_listed(address, failure.begun) {
-                reasons.push(format!("{}: led to {address} ({whose}), which was no endpoint", failure.why));
+                let spans = self.listed.iter().filter(|span| span.address == *address);
+                let spans: Vec<String> = spans.map(|span| self.shown(span.since, span.until)).collect();
+                reasons.push(format!(
+                    "{}: led to {address} ({whose}), which was no endpoint but at {}",
+                    failure.why,
+                    spans.join(", ")
+                ));
                 continue;
             }
             let lives = self.lives.iter().filter(|life| life.address == *address);
@@ -55,15 +61,18 @@ impl Evidence {
 
     /// From when until when, and what was done to the cluster shortly before.
     pub fn when(&self, failure: &Failure) -> String {
-        let start = self.done.first().map_or(failure.begun, |done| done.begun);
-        let seconds = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
         let before = self.done.iter().filter(|done| done.begun <= failure.ended).rev().take(3);
-        let faults: Vec<String> = before
-            .map(|done| {
-                format!("{:?} {:.1}-{:.1}", done.step.fault, seconds(done.begun), seconds(done.ended))
-            })
-            .collect();
-        format!("{:.1}-{:.1} s after {}", seconds(failure.begun), seconds(failure.ended), faults.join(", "))
+        let faults =
+            before.map(|done| format!("{:?} {}", done.step.fault, self.shown(done.begun, Some(done.ended))));
+        let faults: Vec<String> = faults.collect();
+        format!("{} after {}", self.shown(failure.begun, Some(failure.ended)), faults.join(", "))
+    }
+
+    /// In seconds since the first fault.
+    fn shown(&self, from: Instant, until: Option<Instant>) -> String {
+        let start = self.done.first().map_or(from, |done| done.begun);
+        let seconds = |at: Instant| format!("{:.1}", at.saturating_duration_since(start).as_secs_f64());
+        format!("{}-{}", seconds(from), until.map_or("now".to_owned(), seconds))
     }
 
     /// Whether a client could be led there at that moment.

@@ -1,6 +1,6 @@
 //! Three machines, steady work, and faults at random: afterwards every promise must have been kept.
 //!
-//! `CHAOS_SEED` repeats a run, `CHAOS_MINUTES` makes it longer (`make chaos SEED=7 MINUTES=10`). What is done, by
+//! `CHAOS_SEED` repeats a run, `CHAOS_LOGS` names a directory for the nodes' logs, `CHAOS_MINUTES` makes it longer (`make chaos SEED=7 MINUTES=10`). What is done, by
 //! whom and when depends on the seed alone; what comes of it also on the machine. Needs root, containerd and kubectl.
 
 #![allow(clippy::unwrap_used)]
@@ -134,6 +134,9 @@ async fn chaos() {
     let enough = solo.processes >= 2;
     summary.check("none of them seen", if enough { vec![] } else { vec![solo.processes.to_string()] });
     check_leaks(&mut summary, &lab).await;
+    if let Ok(directory) = std::env::var("CHAOS_LOGS") {
+        lab.keep_logs(std::path::Path::new(&directory));
+    }
     lab.run(&["down"]);
     summary.check("what the lab itself left behind", lab.traces());
     println!("{summary}");
@@ -144,8 +147,9 @@ async fn chaos() {
 async fn make_trouble(lab: Lab, steps: Vec<Step>) -> (Lab, Vec<Done>) {
     let work = move || {
         let mut done = Vec::new();
+        let start = Instant::now();
         for step in steps {
-            println!("{:?} for {:?}", step.fault, step.lasts);
+            println!("{:6.1} s: {:?} for {:?}", start.elapsed().as_secs_f64(), step.fault, step.lasts);
             done.push(faults::carry_out(&lab, step));
             std::thread::sleep(step.then);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -28,8 +28,9 @@ impl Solo {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, mark) = (stop.clone(), format!("SOLO={run}/"));
         let thread = std::thread::spawn(move || {
+            let start = Instant::now();
             let mut seen = BTreeSet::new();
-            let mut doubles = BTreeSet::new();
+            let mut doubles: BTreeMap<String, (Instant, Instant)> = BTreeMap::new();
             while !stopped.load(Ordering::Relaxed) {
                 let now = running(&mark);
                 seen.extend(now.values().flatten().copied());
@@ -38,12 +39,18 @@ impl Solo {
                     let still = pids.iter().filter(|pid| name_of(**pid, &mark).as_ref() == Some(name));
                     let still: Vec<String> = still.map(|pid| format!("{pid}{}", place_of(*pid))).collect();
                     if still.len() > 1 {
-                        doubles.insert(format!("{name}: {}", still.join(" and ")));
+                        let now = Instant::now();
+                        let seen = doubles.entry(format!("{name}: {}", still.join(" and ")));
+                        seen.or_insert((now, now)).1 = now;
                     }
                 }
                 std::thread::sleep(PAUSE);
             }
-            Sightings { processes: seen.len(), doubles: doubles.into_iter().collect() }
+            let told = |(double, (first, last)): (String, (Instant, Instant))| {
+                let seconds = |at: Instant| at.duration_since(start).as_secs_f64();
+                format!("{double}, {:.1}-{:.1}", seconds(first), seconds(last))
+            };
+            Sightings { processes: seen.len(), doubles: doubles.into_iter().map(told).collect() }
         });
         Solo { stop, thread }
     }

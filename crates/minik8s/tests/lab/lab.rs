@@ -141,6 +141,14 @@ impl Lab {
         std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default()
     }
 
+    /// Copies what the nodes said into that directory.
+    pub fn keep_logs(&self, directory: &Path) {
+        std::fs::create_dir_all(directory).unwrap();
+        for node in ["node1", "node2", "node3"] {
+            std::fs::write(directory.join(format!("{node}.log")), self.log(node)).unwrap();
+        }
+    }
+
     fn logs(&self) -> String {
         let last = |node: &str| {
             let log = self.log(node);
