@@ -80,10 +80,12 @@ mod tests {
 
     #[test]
     fn a_port_is_free_or_not() {
-        let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        let number = taken.local_addr().unwrap().port();
-        assert_eq!(port("the server", number).severity, Severity::Warning);
-        drop(taken);
-        assert_eq!(port("the server", number).severity, Severity::Fine);
+        let taken = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let number = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let listener = taken();
+        assert_eq!(port("the server", number(&listener)).severity, Severity::Warning);
+        // Somebody else may be quicker to take one that was just given back, but not always.
+        let given_back = (0..20).map(|_| number(&taken()));
+        assert!(given_back.into_iter().any(|free| port("the server", free).severity == Severity::Fine));
     }
 }

@@ -97,6 +97,11 @@ impl Evidence {
                     deaths.push((done.begun, None));
                 }
                 Fault::Crash(node) if is_here(node) && !is_over => deaths.push((done.begun, None)),
+                // It serves on until its node replaces it.
+                Fault::Sandbox(_) if done.pod.as_ref() == Some(&life.pod) && !is_over => {
+                    let replaced = life.ended.and_then(|ended| ended.checked_sub(LEARN));
+                    deaths.push((replaced.map_or(done.begun, |replaced| replaced.max(done.begun)), None));
+                }
                 _ if done.pod.as_ref() == Some(&life.pod) && !is_over => deaths.push((done.begun, None)),
                 _ => {}
             }
