@@ -7,6 +7,7 @@ mod backup;
 mod cluster;
 mod cluster_settings;
 mod doctor;
+mod etcd_flags;
 mod flags;
 mod host;
 mod housekeeping;
@@ -25,6 +26,7 @@ mod router;
 mod server;
 mod server_list;
 mod simulate;
+mod store_trouble;
 mod token;
 mod why;
 
