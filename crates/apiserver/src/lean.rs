@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for Level<'_> {
         while let Some(name) = fields.next_key::<String>()? {
             let value = match (&mut self, name.as_str()) {
                 (Level::Object(kept, managed), "metadata") => {
-                    fields.next_value_seed(Level::Metadata(*kept, &mut **managed))?
+                    fields.next_value_seed(Level::Metadata(*kept, managed))?
                 }
                 (Level::Metadata(Kept::No, _), "managedFields") => {
                     fields.next_value::<IgnoredAny>()?;

@@ -26,7 +26,7 @@ use crate::job::{Jobs, LostJobPods};
 use crate::load_balancer::LoadBalancers;
 use crate::measure::{self, Wants};
 use crate::namespace::Namespaces;
-use crate::node::{DEFAULT_GRACE, NodeLifecycle};
+use crate::node::{DEFAULT_GRACE, NodeLifecycle, Trouble};
 use crate::node_range::NodeRanges;
 use crate::pod_garbage::PodGarbage;
 use crate::quota::Quotas;
@@ -52,6 +52,8 @@ pub struct Config {
     pub authority: Option<Arc<dyn Authority>>,
     /// After this long without a sign of life a node counts as unreachable.
     pub node_grace: SignedDuration,
+    /// When the store last refused a write: nodes could not be heard then.
+    pub store_trouble: Trouble,
     /// Where figures are collected, and where autoscalers leave what they decided.
     pub figures: Arc<History>,
     pub decisions: Arc<Decisions>,
@@ -69,6 +71,7 @@ impl Default for Config {
             cluster_range: None,
             authority: None,
             node_grace: DEFAULT_GRACE,
+            store_trouble: Arc::new(|| None),
             figures: Arc::default(),
             decisions: Arc::default(),
         }
@@ -86,6 +89,7 @@ pub async fn run(client: Client, config: Config) {
         cluster_range,
         authority,
         node_grace,
+        store_trouble,
         figures,
         decisions,
     } = config;
@@ -111,7 +115,7 @@ pub async fn run(client: Client, config: Config) {
     if let Some(certificate) = root_ca {
         manager.add(RootCertificates { certificate });
     }
-    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now), node_grace));
+    manager.add(NodeLifecycle::new(Arc::new(Timestamp::now), store_trouble, node_grace));
     if let Some(cluster) = cluster_range {
         manager.add(NodeRanges { cluster });
     }

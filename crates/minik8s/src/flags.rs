@@ -10,6 +10,7 @@ use crate::agent::AgentFlags;
 use crate::backup::{BackupFlags, RestoreFlags, StoreCommand};
 use crate::cluster::ClusterCommand;
 use crate::doctor::DoctorFlags;
+use crate::etcd_flags::EtcdFlags;
 use crate::node::MachineFlags;
 use crate::simulate::SimulateFlags;
 use crate::token::TokenCommand;
@@ -116,6 +117,8 @@ pub struct ServerFlags {
     /// Where objects are stored: redb (a file below the data dir) or etcd=URL[,URL...]
     #[arg(long, value_name = "redb|etcd=URL[,URL...]", default_value = "redb", value_parser = StoreFlag::parse)]
     pub store: StoreFlag,
+    #[command(flatten)]
+    pub etcd: EtcdFlags,
     /// Range of virtual Service addresses
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
     pub service_cidr: Ipv4Net,

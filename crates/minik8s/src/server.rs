@@ -1,7 +1,6 @@
 //! `minik8s server`: the control plane and, unless told otherwise, a node beside it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,8 @@ use crate::flags::{ServerFlags, StoreFlag};
 use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
-use crate::{host, identity, join_token, server_list};
+use crate::store_trouble::StoreTrouble;
+use crate::{etcd_flags, host, identity, join_token, server_list};
 
 /// Below this are all keys of a cluster in etcd.
 pub const ETCD_PREFIX: &str = "/minik8s";
@@ -41,7 +41,8 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let data_dir = &flags.data_dir;
     let no_dir = || format!("cannot make the data dir {}", data_dir.display());
     std::fs::create_dir_all(data_dir).with_context(no_dir)?;
-    let store = open_store(&flags.store, data_dir).await?;
+    let trouble = StoreTrouble::default();
+    let store = trouble.watch(open_store(&flags).await?);
     let names = ServingNames {
         host_name: host::name(),
         addresses: host::addresses(),
@@ -61,7 +62,7 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let (leadership, election) = stand(&flags, &server, &resign);
     let mut parts = JoinSet::new();
     parts.spawn(identity::keep(store, pki.clone(), server.token_issuer(), stop.clone()));
-    run_controllers(&mut parts, &flags, &server, &pki, &leadership, &stop);
+    run_controllers(&mut parts, &flags, (&server, trouble), &pki, &leadership, &stop);
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
@@ -123,7 +124,7 @@ fn stand(
 fn run_controllers(
     parts: &mut JoinSet<()>,
     flags: &ServerFlags,
-    server: &Server,
+    (server, trouble): (&Server, StoreTrouble),
     pki: &Arc<Pki>,
     leadership: &Leadership,
     stop: &CancellationToken,
@@ -143,6 +144,7 @@ fn run_controllers(
         cluster_range: Some(flags.cluster_cidr),
         authority: Some(Arc::new(ClusterAuthority { pki: pki.clone(), live: server.live() })),
         node_grace: SignedDuration::from_secs(flags.node_grace.into()),
+        store_trouble: Arc::new(move || trouble.last()),
         figures: server.figures(),
         decisions: server.decisions(),
     };
@@ -286,12 +288,14 @@ fn reachable(bind: IpAddr) -> IpAddr {
     if bind.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bind }
 }
 
-async fn open_store(flag: &StoreFlag, data_dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
-    match flag {
-        StoreFlag::Redb => Ok(RedbStore::open(data_dir.join("store.redb"), Options::default())?),
+async fn open_store(flags: &ServerFlags) -> anyhow::Result<Arc<dyn Store>> {
+    match &flags.store {
+        StoreFlag::Redb => Ok(RedbStore::open(flags.data_dir.join("store.redb"), Options::default())?),
         StoreFlag::Etcd(urls) => {
-            let store = EtcdStore::connect(urls, ETCD_PREFIX, Options::default()).await;
-            Ok(store.with_context(|| format!("cannot use etcd at {}", urls.join(", ")))?)
+            let address = flags.etcd.address(urls)?;
+            etcd_flags::warn_if_open(&address);
+            let store = EtcdStore::connect(&address, ETCD_PREFIX, Options::default()).await;
+            Ok(store.with_context(|| format!("cannot use etcd at {address}"))?)
         }
     }
 }

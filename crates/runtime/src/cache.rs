@@ -235,6 +235,11 @@ impl<K: Cached> Cache<K> {
         tell(&listeners, change.as_slice());
     }
 
+    /// How far the watch has come: every change up to this version is in.
+    pub fn revision(&self) -> u64 {
+        self.state.read().revision
+    }
+
     /// The watch has come this far (a bookmark).
     pub fn advance(&self, revision: u64) {
         let mut state = self.state.write();

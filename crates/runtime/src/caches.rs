@@ -48,6 +48,8 @@ pub trait AnyCache: Send + Sync {
     fn apply_json(&self, object: &[u8]) -> serde_json::Result<String>;
     /// The watch shows that an object is gone; gives the version of its deletion.
     fn remove_json(&self, object: &[u8]) -> serde_json::Result<String>;
+    /// How far the watch has come: every change up to this version is in.
+    fn revision(&self) -> u64;
     /// The watch has come this far.
     fn advance(&self, revision: u64);
     fn forget(&self, key: &Key, uid: &str);
@@ -184,6 +186,10 @@ impl<K: Cached> AnyCache for Cache<K> {
         let seen = Glance::at(object)?;
         self.remove(&seen.read()?);
         Ok(seen.version().to_owned())
+    }
+
+    fn revision(&self) -> u64 {
+        Cache::revision(self)
     }
 
     fn advance(&self, revision: u64) {

@@ -16,7 +16,7 @@ mod watch;
 
 pub use contents::Contents;
 pub use error::{Error, Result};
-pub use etcd::EtcdStore;
+pub use etcd::{EtcdAddress, EtcdStore};
 pub use options::Options;
 pub use redb::RedbStore;
 pub use types::{

@@ -25,7 +25,7 @@ impl Place<'_> {
         match self {
             Place::Redb(directory) => RedbStore::fill(directory.path().join("store.redb"), contents, replace),
             Place::Etcd(server, prefix) => {
-                EtcdStore::fill(&[server.endpoint()], prefix, contents, replace).await
+                EtcdStore::fill(&server.address(), prefix, contents, replace).await
             }
         }
     }
@@ -100,13 +100,13 @@ async fn an_etcd_that_was_half_filled_is_used_by_nobody() {
     let mut client = etcd_client::Client::connect([server.endpoint()], None).await.unwrap();
     client.put("/half/filling", "", None).await.unwrap();
     client.put("/half/keys/a", "1", None).await.unwrap();
-    match EtcdStore::connect(&[server.endpoint()], "/half", Options::default()).await.map(drop) {
+    match EtcdStore::connect(&server.address(), "/half", Options::default()).await.map(drop) {
         Err(Error::Open(why)) => assert!(why.contains("broke off"), "{why}"),
         other => panic!("{other:?}"),
     }
     // It is nobody's: it can be filled without force.
     let contents = sample();
-    EtcdStore::fill(&[server.endpoint()], "/half", &contents, false).await.unwrap();
+    EtcdStore::fill(&server.address(), "/half", &contents, false).await.unwrap();
     let store = server.connect("/half", Options::default()).await;
     assert_eq!(Contents::read(&*store).await.unwrap().entries, contents.entries);
 }
@@ -132,7 +132,7 @@ async fn a_filled_etcd_passes_the_suite() {
             let number = self.stores.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let prefix = format!("/test/{number}");
             let nothing = Contents { revision: 7_000_000_000, entries: Vec::new() };
-            EtcdStore::fill(&[self.server.endpoint()], &prefix, &nothing, false).await.unwrap();
+            EtcdStore::fill(&self.server.address(), &prefix, &nothing, false).await.unwrap();
             self.server.connect(&prefix, options).await
         }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etcd_server::EtcdServer;
-use minik8s_store::{Error, EtcdStore, Options, Store, WatchItem};
+use minik8s_store::{Error, EtcdAddress, EtcdStore, Options, Store, WatchItem};
 use suite::{Lab, commit, next_event, put, soon};
 
 struct EtcdLab {
@@ -87,7 +87,10 @@ async fn progress_passes_the_revisions_of_others() {
 
 #[tokio::test]
 async fn a_wrong_address_says_so() {
-    match EtcdStore::connect(&["http://127.0.0.1:1".into()], "/test", Options::default()).await.map(drop) {
+    match EtcdStore::connect(&EtcdAddress::new(["http://127.0.0.1:1"]), "/test", Options::default())
+        .await
+        .map(drop)
+    {
         Err(Error::Open(text)) => assert!(text.contains("127.0.0.1:1") && text.contains("check"), "{text}"),
         other => panic!("{other:?}"),
     }

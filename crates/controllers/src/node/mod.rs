@@ -2,8 +2,8 @@
 //! replaced elsewhere.
 //!
 //! Silence is measured by our own clock since the node was last heard (its lease or status changed), so
-//! clocks of different machines are never compared. If no node at all is heard, the fault is more likely
-//! ours, and nobody is evicted.
+//! clocks of different machines are never compared. Nor does silence count in which nobody could be heard because
+//! the store took no writes. If no node at all is heard, the fault is more likely ours, and nobody is evicted.
 
 mod conditions;
 mod eviction;
@@ -26,17 +26,20 @@ pub const DEFAULT_GRACE: SignedDuration = SignedDuration::from_secs(40);
 const LEASES: &str = "kube-node-lease";
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+/// When the store last refused a write, if it ever did.
+pub type Trouble = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 
 pub struct NodeLifecycle {
     /// When each node was last heard.
     heard: Arc<Mutex<HashMap<String, Timestamp>>>,
     clock: Clock,
+    trouble: Trouble,
     grace: SignedDuration,
 }
 
 impl NodeLifecycle {
-    pub fn new(clock: Clock, grace: SignedDuration) -> Self {
-        NodeLifecycle { heard: Arc::default(), clock, grace }
+    pub fn new(clock: Clock, trouble: Trouble, grace: SignedDuration) -> Self {
+        NodeLifecycle { heard: Arc::default(), clock, trouble, grace }
     }
 }
 
@@ -96,6 +99,7 @@ impl Controller for NodeLifecycle {
         let now = (self.clock)();
         let heard = self.heard.lock();
         let heard_at = heard.get(&key.name).copied().unwrap_or(now);
+        let heard_at = (self.trouble)().map_or(heard_at, |trouble| trouble.max(heard_at));
         let lease = lasts.map(|seconds| SignedDuration::from_secs(i64::from(seconds)));
         // A node that has not heard of a shorter grace yet says so by its lease.
         let grace = lease.unwrap_or_default().min(DEFAULT_GRACE).max(self.grace);

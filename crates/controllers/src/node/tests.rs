@@ -33,6 +33,10 @@ fn shown(node: &Node) -> Vec<String> {
     taints::of(node).iter().map(|t| format!("{}:{}", t.key.rsplit('/').next().unwrap(), t.effect)).collect()
 }
 
+fn no_trouble() -> Trouble {
+    Arc::new(|| None)
+}
+
 #[test]
 fn taints_follow_conditions() {
     let check = |node: Node, expected: &[&str]| {
@@ -63,7 +67,7 @@ fn failing(pods: &[Pod]) -> Simulation {
         let key = key_of(&world.insert(pod));
         set_pod_phase(&mut world, &key, "Running");
     }
-    let lifecycle = NodeLifecycle::new(world.clock(), DEFAULT_GRACE);
+    let lifecycle = NodeLifecycle::new(world.clock(), no_trouble(), DEFAULT_GRACE);
     let heard = lifecycle.heard.clone();
     Simulation::new(world).with(lifecycle).with_actor(Box::new(move |world| {
         heard.lock().insert("alive".to_owned(), world.now());
@@ -121,7 +125,7 @@ fn if_nobody_is_heard_nobody_is_evicted() {
         world.insert(&node("dead", "True", json!({})));
         world.insert(&pod("p", "dead", tolerating(0), json!({})));
         let clock = world.clock();
-        Simulation::new(world).with(NodeLifecycle::new(clock, DEFAULT_GRACE))
+        Simulation::new(world).with(NodeLifecycle::new(clock, no_trouble(), DEFAULT_GRACE))
     };
     check_convergence(build, |simulation| {
         let dead: Node = simulation.world.get(&Key::new("", "dead")).unwrap();
@@ -135,7 +139,7 @@ fn a_node_that_says_it_is_not_ready_is_believed_and_comes_back() {
     let mut world = World::default();
     world.insert(&node("n", "False", json!({})));
     let clock = world.clock();
-    let mut simulation = Simulation::new(world).with(NodeLifecycle::new(clock, DEFAULT_GRACE));
+    let mut simulation = Simulation::new(world).with(NodeLifecycle::new(clock, no_trouble(), DEFAULT_GRACE));
     simulation.stop_at(SignedDuration::from_secs(1));
     simulation.settle().unwrap();
     let key = Key::new("", "n");
@@ -157,7 +161,7 @@ fn a_node_that_promised_less_gets_more_time() {
             let lease = json!({"metadata": {"name": "dead", "namespace": LEASES}, "spec": {"leaseDurationSeconds": seconds}});
             world.insert(&serde_json::from_value::<Lease>(lease).unwrap());
         }
-        let lifecycle = NodeLifecycle::new(world.clock(), SignedDuration::from_secs(3));
+        let lifecycle = NodeLifecycle::new(world.clock(), no_trouble(), SignedDuration::from_secs(3));
         let mut simulation = Simulation::new(world).with(lifecycle);
         simulation.stop_at(SignedDuration::from_secs(after));
         simulation.settle().unwrap();
@@ -171,4 +175,23 @@ fn a_node_that_promised_less_gets_more_time() {
     check(Some(40), 41, "Unknown");
     // Nobody is waited for for ever.
     check(Some(100_000), 41, "Unknown");
+}
+
+#[test]
+fn silence_counts_from_the_stores_last_trouble() {
+    let check = |trouble: Option<i64>, after: i64, ready: &str| {
+        let mut world = World::default();
+        world.insert(&node("silent", "True", json!({})));
+        let at = trouble.map(|seconds| world.now() + SignedDuration::from_secs(seconds));
+        let lifecycle = NodeLifecycle::new(world.clock(), Arc::new(move || at), SignedDuration::from_secs(3));
+        let mut simulation = Simulation::new(world).with(lifecycle);
+        simulation.stop_at(SignedDuration::from_secs(after));
+        simulation.settle().unwrap();
+        let silent: Node = simulation.world.get(&Key::new("", "silent")).unwrap();
+        assert_eq!(conditions::get(&silent, "Ready").unwrap().status, ready, "{trouble:?} after {after} s");
+    };
+    check(None, 4, "Unknown");
+    check(Some(-5), 4, "Unknown");
+    check(Some(2), 4, "True");
+    check(Some(2), 6, "Unknown");
 }

@@ -2,11 +2,13 @@
 //!
 //! Admission charges a quota in the commit that makes or grows an object; here usage goes down when objects
 //! go or finish, and comes right when a quota is new or was changed. The write is refused when a charge came
-//! in between, so no charge is lost; for the moment between a charge and the sight of its object the quota may
-//! count too little, as upstream's does.
+//! in between, and a charge stands until the cache shows the object that it was for (see [`charges`]), so no
+//! charge is ever lost.
 
+mod charges;
 mod plan;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
@@ -16,6 +18,7 @@ use minik8s_api::quota::{self, Usage};
 use minik8s_runtime::{Caches, Controller, Key, Kind, Object, Plan, Watches, key_of};
 use serde_json::{Value, json};
 
+use self::charges::{Charges, used_of};
 use crate::catalog::{Catalog, is_event};
 
 /// Kinds that are counted by their plain name.
@@ -23,11 +26,12 @@ const COUNTED: [&str; 4] = ["configmaps", "secrets", "replicationcontrollers", "
 
 pub struct Quotas {
     catalog: Arc<Catalog>,
+    charges: Arc<Charges>,
 }
 
 impl Quotas {
     pub fn new(catalog: Arc<Catalog>) -> Self {
-        Quotas { catalog }
+        Quotas { catalog, charges: Arc::default() }
     }
 }
 
@@ -35,6 +39,8 @@ pub struct Observed {
     quota: Arc<ResourceQuota>,
     /// What is used of everything that the quota limits.
     used: Usage,
+    /// Resources for which a charge stands whose object is still to be seen.
+    awaited: BTreeSet<String>,
 }
 
 impl Controller for Quotas {
@@ -46,7 +52,11 @@ impl Controller for Quotas {
     }
 
     fn watch(&self, watches: &Watches<Key>) {
-        watches.own::<ResourceQuota>();
+        let charges = self.charges.clone();
+        watches.on_change::<ResourceQuota>(move |old, new| {
+            charges.note(old, new);
+            old.or(new).map(key_of).into_iter().collect()
+        });
         on_growth::<Pod>(watches);
         on_growth::<Service>(watches);
         on_growth::<PersistentVolumeClaim>(watches);
@@ -70,8 +80,19 @@ impl Controller for Quotas {
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
         let quota = caches.of::<ResourceQuota>().get(key)?;
-        let used = used(caches, &quota, &key.namespace);
-        Some(Observed { quota, used })
+        // Asked before the objects are: what comes between is one thing more that is seen.
+        let known = used_of(&quota);
+        let awaited: BTreeSet<String> = known
+            .keys()
+            .filter(|name| reached(caches, name) < self.charges.version(&quota, name))
+            .cloned()
+            .collect();
+        let mut used = used(caches, &quota, &key.namespace);
+        for (name, amount) in known.into_iter().filter(|(name, _)| awaited.contains(name)) {
+            used.entry(name).and_modify(|counted| *counted = amount);
+        }
+        self.charges.counted(&quota, &used);
+        Some(Observed { quota, used, awaited })
     }
 
     fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
@@ -132,6 +153,32 @@ fn of_kind<K: Object>(caches: &Caches, namespace: &str) -> (String, String, Vec<
     (K::group(&()).into_owned(), K::plural(&()).into_owned(), objects)
 }
 
+/// How far the cache has come from which this resource is counted.
+fn reached(caches: &Caches, name: &str) -> u64 {
+    let (plural, group) = match name.strip_prefix("count/") {
+        Some(counted) => counted.split_once('.').unwrap_or((counted, "")),
+        None if COUNTED.contains(&name) => (name, ""),
+        None if name.starts_with("services") => ("services", ""),
+        None if name.ends_with("requests.storage") || name.ends_with("persistentvolumeclaims") => {
+            ("persistentvolumeclaims", "")
+        }
+        None => ("pods", ""),
+    };
+    // What is not watched has no objects to wait for.
+    caches.find(&kind(plural, group)).map_or(u64::MAX, |cache| cache.revision())
+}
+
+/// As far as a cache is found by it.
+fn kind(plural: &str, group: &str) -> Kind {
+    Kind {
+        group: group.to_owned().into(),
+        version: "".into(),
+        kind: "".into(),
+        plural: plural.to_owned().into(),
+        namespaced: true,
+    }
+}
+
 /// The number of objects behind `configmaps` or `count/jobs.batch`; nothing for what is no kind.
 fn counted(caches: &Caches, name: &str, namespace: &str, quota: &Value) -> minik8s_api::Quantity {
     let is_count = name.starts_with("count/") || COUNTED.contains(&name);
@@ -141,14 +188,7 @@ fn counted(caches: &Caches, name: &str, namespace: &str, quota: &Value) -> minik
     }
     let counted = name.strip_prefix("count/").unwrap_or(name);
     let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
-    let kind = Kind {
-        group: group.to_owned().into(),
-        version: "".into(),
-        kind: "".into(),
-        plural: plural.to_owned().into(),
-        namespaced: true,
-    };
-    let count = caches.find(&kind).map_or(0, |cache| cache.metadata_in(namespace).len());
+    let count = caches.find(&kind(plural, group)).map_or(0, |cache| cache.metadata_in(namespace).len());
     minik8s_api::Quantity::from_milli(i64::try_from(count).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
 }
 

@@ -64,3 +64,81 @@ fn scopes_narrow_it() {
     simulation.settle().unwrap();
     assert_eq!(used(&simulation.world), json!({"pods": "0"}));
 }
+
+/// The caches as a watch fills them, one event at a time.
+struct Watched {
+    caches: Arc<Caches>,
+    quotas: Quotas,
+}
+
+impl Watched {
+    fn new() -> Watched {
+        let caches = Caches::detached();
+        let quotas = Quotas::new(Arc::new(Catalog::default()));
+        quotas.watch(&Watches::new(caches.clone(), Arc::new(|_| {})));
+        Watched { caches, quotas }
+    }
+
+    fn quota(&self, version: u64, used: Value) {
+        let meta =
+            json!({"name": "q", "namespace": "ns", "uid": "u", "resourceVersion": version.to_string()});
+        let hard = json!({"pods": "5", "services": "5"});
+        let quota = json!({"metadata": meta, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}});
+        self.caches.of::<ResourceQuota>().apply(serde_json::from_value(quota).unwrap());
+    }
+
+    fn pod(&self, name: &str, version: u64) -> Pod {
+        let mut pod = pod(name, "1");
+        pod.metadata.resource_version = Some(version.to_string());
+        pod
+    }
+
+    /// What it would write, and whether it waits for something.
+    #[track_caller]
+    fn check(&self, written: Option<Value>, waits: bool) {
+        let seen = self.quotas.observe(&self.caches, &Key::new("ns", "q")).unwrap();
+        let plan = self.quotas.plan(&seen, Timestamp::now());
+        let used = plan.actions.first().map(|action| format!("{action:?}"));
+        let expected = written.map(|used| used.to_string().replace('"', ""));
+        let told = seen.used.iter().map(|(name, amount)| format!("{name}:{amount}")).collect::<Vec<_>>();
+        assert_eq!(used.is_some(), expected.is_some(), "{told:?}");
+        assert!(expected.is_none_or(|expected| expected == format!("{{{}}}", told.join(","))), "{told:?}");
+        assert_eq!(plan.again_after.is_some(), waits, "{told:?}");
+    }
+}
+
+#[test]
+fn a_charge_stands_until_its_object_is_seen() {
+    let watched = Watched::new();
+    let pods = watched.caches.of::<Pod>();
+    watched.quota(1, json!({"pods": "0", "services": "0"}));
+    pods.replace(Vec::new(), 3);
+    watched.caches.of::<Service>().replace(Vec::new(), 3);
+    watched.check(None, false);
+    // The charge is seen before the pod is.
+    watched.quota(5, json!({"pods": "1", "services": "0"}));
+    watched.check(None, true);
+    pods.apply(watched.pod("a", 5));
+    watched.check(None, false);
+    // Another kind's charge does not hold up what went of this one.
+    watched.quota(8, json!({"pods": "1", "services": "1"}));
+    pods.remove(&watched.pod("a", 7));
+    watched.check(Some(json!({"pods": "0", "services": "1"})), true);
+    // What we wrote ourselves is no charge: the next one that goes need not wait either.
+    watched.quota(9, json!({"pods": "0", "services": "1"}));
+    watched.check(None, true);
+    watched.caches.of::<Service>().advance(8);
+    watched.check(Some(json!({"pods": "0", "services": "0"})), false);
+}
+
+#[test]
+fn of_an_unknown_past_every_charge_may_be_new() {
+    let watched = Watched::new();
+    watched.quota(6, json!({"pods": "2"}));
+    let pods = watched.caches.of::<Pod>();
+    pods.replace(vec![watched.pod("a", 2)], 4);
+    watched.caches.of::<Service>().replace(Vec::new(), 4);
+    watched.check(Some(json!({"pods": "2", "services": "0"})), true);
+    pods.apply(watched.pod("b", 6));
+    watched.check(Some(json!({"pods": "2", "services": "0"})), false);
+}

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 const ROOT: &str = "/sys/fs/cgroup";
 /// A cgroup stays busy for a moment after its last process has ended.
 const REMOVAL_ATTEMPTS: usize = 50;
@@ -65,11 +68,24 @@ impl Hierarchy {
     }
 }
 
-/// Removes a cgroup and all below it, in every hierarchy. Processes in it keep it alive.
-pub fn remove_tree(cgroup: &str) {
-    for hierarchy in mount_points(&fs::read_to_string("/proc/self/mounts").unwrap_or_default()) {
-        let dir = hierarchy.join(cgroup.trim_start_matches('/'));
+/// Ends every process in a cgroup and below it. For what must be over: a container runtime that was killed, or whose
+/// disk was full, may have forgotten containers that still run.
+pub fn end_processes(cgroup: &str) {
+    for dir in places(cgroup) {
         for _ in 0..REMOVAL_ATTEMPTS {
+            if !kill_below(&dir) {
+                break;
+            }
+            std::thread::sleep(REMOVAL_PAUSE);
+        }
+    }
+}
+
+/// Removes a cgroup and all below it, in every hierarchy. Processes that are still in it end.
+pub fn remove_tree(cgroup: &str) {
+    for dir in places(cgroup) {
+        for _ in 0..REMOVAL_ATTEMPTS {
+            kill_below(&dir);
             remove_leaves_first(&dir);
             if !dir.exists() {
                 break;
@@ -77,6 +93,31 @@ pub fn remove_tree(cgroup: &str) {
             std::thread::sleep(REMOVAL_PAUSE);
         }
     }
+}
+
+/// Where a cgroup is in each hierarchy.
+fn places(cgroup: &str) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mount_points(&mounts).iter().map(|point| point.join(cgroup.trim_start_matches('/'))).collect()
+}
+
+/// Whether there was anybody to kill.
+fn kill_below(dir: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let mut found = false;
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found |= kill_below(&entry.path());
+        }
+    }
+    let listed = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in listed.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 1) {
+        found = true;
+        tracing::warn!(pid, cgroup = %dir.display(), "ending a process that should have ended before");
+        // It may have ended by itself meanwhile.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+    found
 }
 
 /// Mount points of all hierarchies: one with v2, one per controller with v1, both with hybrid.
@@ -134,6 +175,21 @@ mod tests {
                 walk(root, &path, found);
             }
         }
+    }
+
+    #[test]
+    fn what_is_left_ends() {
+        let root = tempfile::tempdir().unwrap();
+        let container = root.path().join("pod1/container");
+        fs::create_dir_all(&container).unwrap();
+        let mut left = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        // Nobody writes a number that means all processes, but nobody should believe it either.
+        fs::write(container.join("cgroup.procs"), format!("0\n-1\n1\n{}\n", left.id())).unwrap();
+        assert!(kill_below(root.path()));
+        assert!(!left.wait().unwrap().success());
+        fs::write(container.join("cgroup.procs"), "").unwrap();
+        assert!(!kill_below(root.path()));
+        assert!(!kill_below(&root.path().join("missing")));
     }
 
     #[test]

@@ -7,6 +7,6 @@ mod hierarchy;
 mod limits;
 mod usage;
 
-pub use hierarchy::{Hierarchy, remove_tree};
+pub use hierarchy::{Hierarchy, end_processes, remove_tree};
 pub use limits::{PodLimits, apply, grow, set_cpu_shares};
 pub use usage::{Usage, busy_nanoseconds, field, machine_usage, meminfo_field, usage};

@@ -16,7 +16,7 @@ use super::runtime_class;
 use crate::cgroup;
 use crate::container::{Placement, cpu_shares, linux_resources};
 use crate::context::Context;
-use crate::cri::{ContainerRecord, PodRecord, RuntimeError, SandboxRecord};
+use crate::cri::{ContainerRecord, ContainerState, PodRecord, RuntimeError, SandboxRecord};
 use crate::events::{Severity, Subject};
 use crate::objects::{Objects, fetch_claims};
 use crate::sandbox::{self, Surroundings};
@@ -71,6 +71,7 @@ impl Operation {
             Action::SyncVolumes => return self.prepare_volumes().await,
             Action::StartContainer { name, sandbox_id, attempt, restart_delay, discard } => {
                 let Some(spec) = self.blueprint.container(&name) else { return Ok(Done::default()) };
+                self.end_former(&name).await;
                 if let Some(id) = discard {
                     self.runtime(self.context.runtime.remove_container(&id).await, "CreateContainerError")?;
                 }
@@ -98,11 +99,14 @@ impl Operation {
         for id in stop {
             self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
+        // Nothing of a former sandbox may go on beside the new one.
+        self.end_processes(vec![sandbox::pod_cgroup(&self.context.config, &self.blueprint)]).await;
         self.admit().await?;
         self.check_host_ports()?;
         let handler = runtime_class::handler(&self.context.client, &self.blueprint).await;
         let handler = handler.map_err(|e| self.no_sandbox(e))?;
         let done = self.prepare_volumes().await?;
+        let _leave = self.context.starts.acquire().await;
         self.limit_pod()?;
         let config = self.sandbox_config(attempt);
         std::fs::create_dir_all(&config.log_directory)
@@ -111,6 +115,21 @@ impl Operation {
         let id = created.map_err(|e| self.no_sandbox(e))?;
         let sandbox = self.context.runtime.sandbox(&id).await.ok().flatten();
         Ok(Done { started: sandbox.map(Started::Sandbox), ..done })
+    }
+
+    /// A container runs once: whatever is left of its former incarnations ends before the next begins.
+    async fn end_former(&self, name: &str) {
+        let pod = sandbox::pod_cgroup(&self.context.config, &self.blueprint);
+        let former =
+            self.record.containers.iter().filter(|former| {
+                former.name == name && !matches!(former.state, ContainerState::Running { .. })
+            });
+        self.end_processes(former.map(|former| format!("{pod}/{}", former.id)).collect()).await;
+    }
+
+    async fn end_processes(&self, cgroups: Vec<String>) {
+        let end = move || cgroups.iter().for_each(|cgroup| cgroup::end_processes(cgroup));
+        let _ = tokio::task::spawn_blocking(end).await;
     }
 
     fn no_sandbox(&self, error: impl ToString) -> OperationError {

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use minik8s_store::backup::{self, Backup};
 
 use self::place::Place;
+use crate::etcd_flags::EtcdFlags;
 use crate::flags::StoreFlag;
 use crate::kubeconfig::{self, ClusterFlags};
 use crate::output;
@@ -63,6 +64,14 @@ struct PlaceFlags {
     /// Where objects are stored, as the server is told
     #[arg(long, value_name = "redb|etcd=URL[,URL...]", default_value = "redb", value_parser = StoreFlag::parse)]
     store: StoreFlag,
+    #[command(flatten)]
+    etcd: EtcdFlags,
+}
+
+impl PlaceFlags {
+    fn place(&self) -> anyhow::Result<Place> {
+        Place::new(&self.store, &self.data_dir).reached(&self.etcd)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,6 +87,8 @@ pub enum StoreCommand {
         /// The store to fill, which must be empty
         #[arg(long, value_name = "STORE", value_parser = Place::parse)]
         to: Place,
+        #[command(flatten)]
+        etcd: EtcdFlags,
         /// Replace what is there; in a data dir the old store and keys are kept beside the new
         #[arg(long)]
         force: bool,
@@ -85,7 +96,7 @@ pub enum StoreCommand {
 }
 
 pub async fn back_up(flags: BackupFlags) -> anyhow::Result<()> {
-    let place = Place::new(&flags.at.store, &flags.at.data_dir);
+    let place = flags.at.place()?;
     let file = match (&flags.kubeconfig, &place) {
         (Some(kubeconfig), _) => ask_server(kubeconfig).await?,
         (None, Place::Redb(directory)) if place::is_in_use(directory) => {
@@ -107,17 +118,18 @@ pub async fn restore(flags: RestoreFlags) -> anyhow::Result<()> {
     let what = || format!("cannot restore {}", flags.file.display());
     let file = std::fs::read(&flags.file).with_context(what)?;
     let Backup { contents, note } = backup::decode(&file.into()).with_context(what)?;
-    let place = Place::new(&flags.at.store, &flags.at.data_dir);
+    let place = flags.at.place()?;
     let entries = contents.entries.len();
     place.fill(contents.for_another_life(), flags.force).await?;
     Ok(output::line(format_args!("{place} holds {entries} entries of the backup by {note}"))?)
 }
 
 pub async fn store(command: StoreCommand) -> anyhow::Result<()> {
-    let StoreCommand::Copy { from, to, force } = command;
+    let StoreCommand::Copy { from, to, etcd, force } = command;
     if from == to {
         bail!("{from} cannot be copied onto itself");
     }
+    let (from, to) = (from.reached(&etcd)?, to.reached(&etcd)?);
     let contents = from.read().await?;
     if contents.entries.is_empty() {
         bail!("{from} is empty: is that the right place?");

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use minik8s_auth::pki::SharedKeys;
-use minik8s_store::{Contents, Error, EtcdStore, Options, RedbStore};
+use minik8s_store::{Contents, Error, EtcdAddress, EtcdStore, Options, RedbStore};
 
+use crate::etcd_flags::EtcdFlags;
 use crate::flags::StoreFlag;
 use crate::identity;
 use crate::server::ETCD_PREFIX;
@@ -18,14 +19,14 @@ pub const FILE: &str = "store.redb";
 pub enum Place {
     /// A server's data dir.
     Redb(PathBuf),
-    Etcd(Vec<String>),
+    Etcd(EtcdAddress),
 }
 
 impl Place {
     pub fn new(store: &StoreFlag, data_dir: &Path) -> Place {
         match store {
             StoreFlag::Redb => Place::Redb(data_dir.to_owned()),
-            StoreFlag::Etcd(urls) => Place::Etcd(urls.clone()),
+            StoreFlag::Etcd(urls) => Place::Etcd(EtcdAddress::new(urls)),
         }
     }
 
@@ -42,6 +43,14 @@ impl Place {
         }
     }
 
+    /// The same place, reached as the flags say.
+    pub fn reached(self, flags: &EtcdFlags) -> anyhow::Result<Place> {
+        match self {
+            Place::Etcd(address) => Ok(Place::Etcd(flags.address(&address.endpoints)?)),
+            other => Ok(other),
+        }
+    }
+
     pub async fn read(&self) -> anyhow::Result<Contents> {
         match self {
             Place::Redb(directory) => {
@@ -54,8 +63,8 @@ impl Place {
                 store.close().await;
                 Ok(contents)
             }
-            Place::Etcd(urls) => {
-                let store = EtcdStore::connect(urls, ETCD_PREFIX, Options::default()).await?;
+            Place::Etcd(address) => {
+                let store = EtcdStore::connect(address, ETCD_PREFIX, Options::default()).await?;
                 Ok(Contents::read(&*store).await?)
             }
         }
@@ -68,8 +77,8 @@ impl Place {
                 let directory = directory.clone();
                 tokio::task::spawn_blocking(move || fill_directory(&directory, &contents, force)).await?
             }
-            Place::Etcd(urls) => {
-                EtcdStore::fill(urls, ETCD_PREFIX, &contents, force).await.map_err(Into::into)
+            Place::Etcd(address) => {
+                EtcdStore::fill(address, ETCD_PREFIX, &contents, force).await.map_err(Into::into)
             }
         };
         match filled {
@@ -123,7 +132,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Redb(directory) => write!(f, "redb:{}", directory.display()),
-            Place::Etcd(urls) => write!(f, "etcd={}", urls.join(",")),
+            Place::Etcd(address) => write!(f, "etcd={}", address.endpoints.join(",")),
         }
     }
 }
@@ -142,7 +151,7 @@ mod tests {
         check("redb:/var/lib/minik8s", Some(Place::Redb("/var/lib/minik8s".into())));
         check(
             "etcd=http://a:1,http://b:2",
-            Some(Place::Etcd(vec!["http://a:1".into(), "http://b:2".into()])),
+            Some(Place::Etcd(EtcdAddress::new(["http://a:1", "http://b:2"]))),
         );
         for wrong in ["", "redb", "redb:", "etcd=", "etcd=a:1", "/var/lib/minik8s"] {
             check(wrong, None);

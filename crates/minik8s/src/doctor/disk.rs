@@ -65,3 +65,33 @@ fn measure(folder: &Path) -> std::io::Result<Duration> {
     let _ = std::fs::remove_file(&path);
     measured
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Severity;
+    use super::*;
+
+    #[test]
+    fn room_and_speed() {
+        let here = Path::new("/data");
+        let is = |finding: Finding, expected| assert_eq!(finding.severity, expected, "{finding}");
+        is(room(here, 0.5), Severity::Fine);
+        is(room(here, 0.05), Severity::Warning);
+        is(speed(here, Duration::from_millis(2)), Severity::Fine);
+        is(speed(here, Duration::from_millis(200)), Severity::Warning);
+    }
+
+    #[test]
+    fn nothing_is_left() {
+        let scratch = tempfile::tempdir().unwrap();
+        // The data dir itself need not be there.
+        let findings = check(&scratch.path().join("data/dir"));
+        assert!(
+            findings.iter().any(|finding| finding.text.contains("a durable write below")),
+            "{findings:?}"
+        );
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+        let missing = measure(&scratch.path().join("missing"));
+        assert!(missing.is_err(), "{missing:?}");
+    }
+}

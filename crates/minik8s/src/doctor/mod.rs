@@ -3,6 +3,7 @@
 //! It changes nothing: what must be tried (a bridge, a table) is tried in a network namespace that ends with the
 //! try, and the disk is measured with a file that is removed. Each check is a function that returns findings.
 
+mod clock;
 mod credentials;
 mod disk;
 mod kernel;
@@ -85,10 +86,11 @@ impl fmt::Display for Finding {
 /// Prints the findings; an error if something must be mended first.
 pub fn run(flags: &DoctorFlags) -> anyhow::Result<()> {
     let mut broken = 0;
-    let findings = programs::check()
+    let findings = programs::check(&flags.data_dir)
         .into_iter()
         .chain(kernel::check())
         .chain(network::check(flags))
+        .chain(clock::check(&flags.data_dir))
         .chain(disk::check(&flags.data_dir))
         .chain(credentials::check(&flags.data_dir, jiff::Timestamp::now()));
     for finding in findings {

@@ -1,14 +1,18 @@
 //! Ports and address ranges.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
 
 use ipnet::Ipv4Net;
+use minik8s_network::pod_network::ROUTE_PROTOCOL;
 
 use super::{DoctorFlags, Finding};
 
 pub fn check(flags: &DoctorFlags) -> Vec<Finding> {
     let mut findings = vec![port("the server", flags.port), port("the node", flags.node_port)];
-    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let listed = Command::new("ip").args(["-4", "route", "show"]).output();
+    let routes =
+        listed.map(|listed| String::from_utf8_lossy(&listed.stdout).into_owned()).unwrap_or_default();
     let ranges = [("--cluster-cidr", flags.cluster_cidr), ("--service-cidr", flags.service_cidr)];
     findings.extend(ranges.into_iter().map(|(flag, range)| overlap(flag, range, &routes)));
     findings
@@ -26,11 +30,8 @@ fn port(whose: &str, port: u16) -> Finding {
 
 /// A range through which the machine already reaches something else.
 fn overlap(flag: &str, range: Ipv4Net, routes: &str) -> Finding {
-    let other = routes.lines().skip(1).filter_map(route).find(|(device, network)| {
-        let is_ours = device.starts_with("mk-") || device.starts_with("mkv-");
-        !is_ours
-            && network.prefix_len() > 0
-            && (network.contains(&range.network()) || range.contains(&network.network()))
+    let other = routes.lines().filter_map(route).find(|(_, network)| {
+        network.prefix_len() > 0 && (network.contains(&range.network()) || range.contains(&network.network()))
     });
     match other {
         None => Finding::fine(format!("{flag} {range} overlaps nothing")),
@@ -41,12 +42,18 @@ fn overlap(flag: &str, range: Ipv4Net, routes: &str) -> Finding {
     }
 }
 
-/// Device and destination of a line of /proc/net/route, whose numbers are little-endian hexadecimal.
+/// Device and destination of a line of `ip route`, if it is nothing that a node of minik8s set up.
 fn route(line: &str) -> Option<(&str, Ipv4Net)> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let address = |text: &str| Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?.swap_bytes()));
-    let [device, destination, _, _, _, _, _, mask, ..] = fields.as_slice() else { return None };
-    Ipv4Net::with_netmask(address(destination)?, address(mask)?).ok().map(|network| (*device, network))
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+    let device = after("dev")?;
+    let is_ours = device.starts_with("mk-")
+        || device.starts_with("mkv-")
+        || after("proto").is_some_and(|protocol| **protocol == ROUTE_PROTOCOL.to_string());
+    let destination = words.first()?;
+    let network =
+        destination.parse().ok().or_else(|| Some(Ipv4Net::from(destination.parse::<Ipv4Addr>().ok()?)));
+    network.filter(|_| !is_ours).map(|network| (*device, network))
 }
 
 #[cfg(test)]
@@ -56,19 +63,29 @@ mod tests {
 
     #[test]
     fn overlaps() {
-        // 10.244.3.0/24 through eth1, and the default route.
-        let line = |device: &str| {
-            format!(
-                "head\n{device} 0003F40A 00000000 0001 0 0 0 00FFFFFF 0 0 0\neth0 00000000 FE00630A 0003 0 0 0 00000000 0 0 0\n"
-            )
-        };
-        let check = |range: &str, device: &str, expected: Severity| {
-            let finding = overlap("--cluster-cidr", range.parse().unwrap(), &line(device));
+        let check = |range: &str, route: &str, expected: Severity| {
+            let routes = format!("default via 10.99.0.254 dev eth0\n{route}\n");
+            let finding = overlap("--cluster-cidr", range.parse().unwrap(), &routes);
             assert_eq!(finding.severity, expected, "{finding}");
         };
-        check("10.244.0.0/16", "eth1", Severity::Broken);
-        check("10.244.3.128/25", "eth1", Severity::Broken);
-        check("10.245.0.0/16", "eth1", Severity::Fine);
-        check("10.244.0.0/16", "mk-0badcafe", Severity::Fine);
+        let lan = "10.244.3.0/24 dev eth1 proto kernel scope link src 10.244.3.7";
+        check("10.244.0.0/16", lan, Severity::Broken);
+        check("10.244.3.128/25", lan, Severity::Broken);
+        check("10.245.0.0/16", lan, Severity::Fine);
+        check("10.244.0.0/16", "10.244.3.9 via 10.99.0.1 dev tun0", Severity::Broken);
+        // The node's own pods, and the way to another node's.
+        check("10.244.0.0/16", "10.244.3.0/24 dev mk-0badcafe proto kernel", Severity::Fine);
+        check("10.244.0.0/16", "10.244.3.0/24 via 10.0.0.2 dev eth0 proto 77 metric 9", Severity::Fine);
+    }
+
+    #[test]
+    fn a_port_is_free_or_not() {
+        let taken = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let number = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let listener = taken();
+        assert_eq!(port("the server", number(&listener)).severity, Severity::Warning);
+        // Somebody else may be quicker to take one that was just given back, but not always.
+        let given_back = (0..20).map(|_| number(&taken()));
+        assert!(given_back.into_iter().any(|free| port("the server", free).severity == Severity::Fine));
     }
 }

@@ -1,7 +1,7 @@
 //! What goes wrong and when. The plan is pure: one seed is one plan.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::lab::Lab;
 
@@ -17,6 +17,10 @@ pub enum Fault {
     Shim(u32),
     /// A container's own process.
     PodProcess(u32),
+    /// The process that holds a pod's namespaces.
+    Sandbox(u32),
+    /// kill -9 of every minik8s and containerd at once.
+    All,
     /// The cable is pulled, and plugged in again.
     Cut(u32),
     /// Packets come late, and some do not come at all.
@@ -35,15 +39,15 @@ pub struct Step {
     pub then: Duration,
 }
 
-impl Fault {
-    /// Whether pods die of it, or cannot be reached: then clients of a Service may notice.
-    pub fn touches_pods(self) -> bool {
-        match self {
-            Fault::Minik8s(_) | Fault::Containerd(_) | Fault::FullDisk => false,
-            Fault::Shim(_) | Fault::PodProcess(_) | Fault::Cut(_) | Fault::Slow(_) | Fault::Crash(_) => true,
-        }
-    }
+/// A fault that came: from when until when, and the pod (its UID) whose process was killed.
+pub struct Done {
+    pub step: Step,
+    pub begun: Instant,
+    pub ended: Instant,
+    pub pod: Option<String>,
+}
 
+impl Fault {
     pub fn kind(self) -> &'static str {
         match self {
             Fault::Minik8s(1) => "kill -9 of the server",
@@ -51,6 +55,8 @@ impl Fault {
             Fault::Containerd(_) => "kill -9 of containerd",
             Fault::Shim(_) => "kill -9 of a shim",
             Fault::PodProcess(_) => "kill -9 of a pod's process",
+            Fault::Sandbox(_) => "kill -9 of a pod's sandbox",
+            Fault::All => "kill -9 of every minik8s and containerd",
             Fault::Cut(_) => "a cable pulled",
             Fault::Slow(_) => "packets late and lost",
             Fault::Crash(_) => "power failure and reboot",
@@ -73,6 +79,8 @@ pub fn plan(seed: u64, time: Duration) -> Vec<Step> {
                 |any, _| Fault::Containerd(any),
                 |any, _| Fault::Shim(any),
                 |any, _| Fault::PodProcess(any),
+                |any, _| Fault::Sandbox(any),
+                |_, _| Fault::All,
                 |_, other| Fault::Cut(other),
                 |_, other| Fault::Slow(other),
                 |_, other| Fault::Crash(other),
@@ -86,8 +94,8 @@ pub fn plan(seed: u64, time: Duration) -> Vec<Step> {
             // Longer than a node's grace, or not.
             Fault::Cut(_) | Fault::Crash(_) => 1000 + random.below(5000),
             Fault::Slow(_) | Fault::FullDisk => 1000 + random.below(2500),
-            Fault::Minik8s(_) => random.below(1500),
-            Fault::Containerd(_) | Fault::Shim(_) | Fault::PodProcess(_) => 0,
+            Fault::Minik8s(_) | Fault::All => random.below(1500),
+            Fault::Containerd(_) | Fault::Shim(_) | Fault::PodProcess(_) | Fault::Sandbox(_) => 0,
         });
         let then = Duration::from_millis(200 + random.below(1500));
         planned += lasts + then;
@@ -97,18 +105,36 @@ pub fn plan(seed: u64, time: Duration) -> Vec<Step> {
 }
 
 /// Does it, and undoes it in the end. What is not there to be killed is left alone.
-pub fn carry_out(lab: &Lab, step: Step) {
+pub fn carry_out(lab: &Lab, step: Step) -> Done {
     let wait = || std::thread::sleep(step.lasts);
     let node = |number: u32| format!("node{number}");
+    let kill = |number: u32, process: &str| {
+        let killed = lab.try_run(&["kill", &node(number), process]);
+        let text = String::from_utf8_lossy(&killed.stdout).into_owned();
+        text.trim().rsplit_once(" of pod ").map(|(_, pod)| pod.to_owned())
+    };
+    let begun = Instant::now();
+    let mut pod = None;
     match step.fault {
         Fault::Minik8s(number) => {
             lab.try_run(&["kill", &node(number)]);
             wait();
             lab.run(&["start", &node(number)]);
         }
-        Fault::Containerd(number) => drop(lab.try_run(&["kill", &node(number), "containerd"])),
-        Fault::Shim(number) => drop(lab.try_run(&["kill", &node(number), "containerd-shim"])),
-        Fault::PodProcess(number) => drop(lab.try_run(&["kill", &node(number), "httpd"])),
+        Fault::Containerd(number) => drop(kill(number, "containerd")),
+        Fault::Shim(number) => pod = kill(number, "containerd-shim"),
+        Fault::PodProcess(number) => pod = kill(number, "httpd"),
+        Fault::Sandbox(number) => pod = kill(number, "pause"),
+        Fault::All => {
+            for number in 1..=NODES {
+                lab.try_run(&["kill", &node(number)]);
+                lab.try_run(&["kill", &node(number), "containerd"]);
+            }
+            wait();
+            for number in 1..=NODES {
+                lab.run(&["start", &node(number)]);
+            }
+        }
         Fault::Cut(number) => {
             lab.run(&["cut", &node(number)]);
             wait();
@@ -131,6 +157,7 @@ pub fn carry_out(lab: &Lab, step: Step) {
             std::fs::remove_file(&ballast).expect("the ballast goes");
         }
     }
+    Done { step, begun, ended: Instant::now(), pod }
 }
 
 /// Until nothing more fits.
@@ -177,7 +204,7 @@ mod tests {
         for seed in 0..50 {
             let steps = plan(seed, Duration::from_secs(60));
             let kinds: BTreeSet<&str> = steps.iter().map(|step| step.fault.kind()).collect();
-            assert_eq!(kinds.len(), 9, "{kinds:?}");
+            assert_eq!(kinds.len(), 11, "{kinds:?}");
             for step in steps {
                 if let Fault::Cut(node) | Fault::Crash(node) | Fault::Slow(node) = step.fault {
                     assert!((2..=NODES).contains(&node), "{step:?}");

@@ -9,6 +9,7 @@ use minik8s_kubelet::cri::{Cri, Runtime};
 use serde_json::Value;
 
 use crate::lab::Lab;
+use crate::work;
 
 /// Whatever belongs to a pod that the API does not know on that node, and pods of which nothing is there.
 pub async fn find(lab: &Lab, nodes: u32) -> Vec<String> {
@@ -17,6 +18,9 @@ pub async fn find(lab: &Lab, nodes: u32) -> Vec<String> {
     if pods.is_empty() {
         found.push("no pods at all".to_owned());
     }
+    // What is left of pods that are over may be there or not.
+    let over: BTreeSet<String> =
+        pods.iter().filter(|pod| work::is_over(pod)).map(|pod| text(&pod["metadata"]["uid"])).collect();
     for number in 1..=nodes {
         let node = format!("node{number}");
         let here: BTreeMap<String, String> = pods
@@ -25,6 +29,9 @@ pub async fn find(lab: &Lab, nodes: u32) -> Vec<String> {
             .map(|pod| (text(&pod["metadata"]["uid"]), text(&pod["status"]["podIP"])))
             .collect();
         for leak in on_node(lab, &node, &here, &pods).await {
+            if over.iter().any(|uid| leak == no_container(uid)) {
+                continue;
+            }
             found.push(format!("{node}: {leak}"));
         }
     }
@@ -41,9 +48,7 @@ async fn on_node(lab: &Lab, node: &str, here: &BTreeMap<String, String>, pods: &
             found.extend(
                 uids.iter().filter(|uid| !here.contains_key(*uid)).map(|uid| format!("container of {uid}")),
             );
-            found.extend(
-                here.keys().filter(|uid| !uids.contains(*uid)).map(|uid| format!("no container of {uid}")),
-            );
+            found.extend(here.keys().filter(|uid| !uids.contains(*uid)).map(|uid| no_container(uid)));
         }
         Err(error) => found.push(format!("containerd does not answer: {error}")),
     }
@@ -97,6 +102,10 @@ fn cgroups(lab: &Lab, node: &str, config: &Config, here: &BTreeMap<String, Strin
         }
     }
     found
+}
+
+fn no_container(uid: &str) -> String {
+    format!("no container of {uid}")
 }
 
 fn names(directory: &Path) -> Vec<String> {

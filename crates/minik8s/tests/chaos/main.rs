@@ -1,20 +1,24 @@
 //! Three machines, steady work, and faults at random: afterwards every promise must have been kept.
 //!
-//! `CHAOS_SEED` repeats a run, `CHAOS_MINUTES` makes it longer (`make chaos SEED=7 MINUTES=10`). What is done, by
+//! `CHAOS_SEED` repeats a run, `CHAOS_LOGS` names a directory for the nodes' logs, `CHAOS_MINUTES` makes it longer (`make chaos SEED=7 MINUTES=10`). What is done, by
 //! whom and when depends on the seed alone; what comes of it also on the machine. Needs root, containerd and kubectl.
 
 #![allow(clippy::unwrap_used)]
 
+mod excuses;
 mod faults;
 mod history;
 #[path = "../lab/lab.rs"]
 #[allow(dead_code)]
 mod lab;
 mod leaks;
+mod paths;
 mod registers;
 #[path = "../crash/server.rs"]
 #[allow(dead_code)]
 mod server;
+mod sight;
+mod solo;
 mod summary;
 mod traffic;
 #[path = "../crash/witness.rs"]
@@ -31,12 +35,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::faults::{NODES, Step};
+use crate::excuses::Evidence;
+use crate::faults::{Done, Fault, NODES, Step};
 use crate::history::Operation;
 use crate::lab::Lab;
+use crate::paths::Paths;
 use crate::server::Credentials;
+use crate::sight::{Listed, Lives};
+use crate::solo::Solo;
 use crate::summary::Summary;
-use crate::traffic::Failure;
 use crate::witness::Witness;
 use crate::writer::Writer;
 
@@ -45,10 +52,6 @@ const WRITERS: usize = 2;
 const SWAPPERS: usize = 3;
 /// How long the short run makes trouble.
 const SHORT: Duration = Duration::from_secs(24);
-/// So long after a fault a pod may still be dying of it: until the node counts as dead, its pods are elsewhere, and
-/// those that were cut off are told.
-const AFTERMATH: Duration = Duration::from_secs(10);
-
 /// The server's address stays the same; the number would tell restarts apart.
 type Reachable = watch::Receiver<Option<(u32, Credentials)>>;
 
@@ -66,6 +69,7 @@ async fn chaos() {
         Credentials::read(&lab.dir, format!("{}:6443", lab.address(1)).parse().unwrap()).unwrap();
     registers::create(&mut credentials.connect().await.unwrap()).await.unwrap();
 
+    let solo = Solo::watch(lab.name());
     let start = Instant::now();
     let (_announce, reachable) = watch::channel(Some((0, credentials.clone())));
     let (finish, finished) = watch::channel(false);
@@ -78,7 +82,13 @@ async fn chaos() {
         .map(|id| tokio::spawn(registers::Client::new(id, start).run(credentials.clone(), finished.clone())))
         .collect();
     let address: SocketAddr = format!("{}:{port}", lab.address(1)).parse().unwrap();
+    let paths = Paths::follow(&lab.namespace("node1"), &port);
     let traffic = tokio::spawn(traffic::run(address, finished.clone()));
+    let (enough, seen_enough) = watch::channel(false);
+    let pods = sight::follow(sight::PODS, Lives::default(), credentials.clone(), seen_enough.clone());
+    let pods = tokio::spawn(pods);
+    let slices = sight::follow(sight::SLICES, Listed::default(), credentials.clone(), seen_enough);
+    let slices = tokio::spawn(slices);
     let rollouts = tokio::spawn(work::roll_out(credentials.clone(), finished.clone()));
 
     let (lab, done) = make_trouble(lab, faults::plan(seed, time)).await;
@@ -105,23 +115,42 @@ async fn chaos() {
         clients.push(swapper.await.unwrap());
     }
     check_histories(&mut summary, &clients, &list, start);
-    check_traffic(&mut summary, traffic.await.unwrap(), &done);
+    let report = traffic.await.unwrap();
+    let _ = enough.send(true);
+    let (pods, slices) = (pods.await.unwrap(), slices.await.unwrap());
+    let mut blind = [pods.blind, slices.blind].concat();
+    let full = done.iter().filter(|done| done.step.fault == Fault::FullDisk);
+    blind.extend(full.map(|done| (done.begun, done.ended)));
+    blind.sort();
+    check_traffic(
+        &mut summary,
+        &report,
+        &paths,
+        &Evidence { lives: pods.by.0, listed: slices.by.spans, done, blind },
+    );
+    let solo = solo.end();
+    summary.row("processes of StatefulSet pods, one after the other", solo.processes.to_string());
+    summary.check("StatefulSet pods that ran twice at once", solo.doubles);
+    let enough = solo.processes >= 2;
+    summary.check("none of them seen", if enough { vec![] } else { vec![solo.processes.to_string()] });
     check_leaks(&mut summary, &lab).await;
+    if let Ok(directory) = std::env::var("CHAOS_LOGS") {
+        lab.keep_logs(std::path::Path::new(&directory));
+    }
     lab.run(&["down"]);
     summary.check("what the lab itself left behind", lab.traces());
     println!("{summary}");
     assert!(summary.is_good(), "seed {seed}: see the table");
 }
 
-/// One fault after the other. Each is known by when it began and ended.
-async fn make_trouble(lab: Lab, steps: Vec<Step>) -> (Lab, Vec<(Step, Instant, Instant)>) {
+/// One fault after the other.
+async fn make_trouble(lab: Lab, steps: Vec<Step>) -> (Lab, Vec<Done>) {
     let work = move || {
         let mut done = Vec::new();
+        let start = Instant::now();
         for step in steps {
-            println!("{:?} for {:?}", step.fault, step.lasts);
-            let begun = Instant::now();
-            faults::carry_out(&lab, step);
-            done.push((step, begun, Instant::now()));
+            println!("{:6.1} s: {:?} for {:?}", start.elapsed().as_secs_f64(), step.fault, step.lasts);
+            done.push(faults::carry_out(&lab, step));
             std::thread::sleep(step.then);
         }
         (lab, done)
@@ -155,21 +184,24 @@ fn check_histories(summary: &mut Summary, clients: &[registers::Client], list: &
     summary.check("objects whose history is not linearizable", wrong);
 }
 
-/// Clients may notice that pods die, and nothing else.
-fn check_traffic(summary: &mut Summary, report: traffic::Report, done: &[(Step, Instant, Instant)]) {
-    let may_die = |from: Instant, until: Instant| {
-        let mut deadly = done.iter().filter(|(step, ..)| step.fault.touches_pods());
-        deadly.any(|(_, begun, ended)| *begun <= until && from <= *ended + AFTERMATH)
-    };
-    let (dying, other): (Vec<&Failure>, Vec<&Failure>) =
-        report.failures.iter().partition(|failure| may_die(failure.begun, failure.ended));
-    let calm = report.answered.iter().filter(|asked| !may_die(**asked, **asked)).count();
-    summary.row("requests to a Service answered", report.answered.len().to_string());
-    summary.row("of them while no pod had a reason to die", calm.to_string());
-    summary.row("failed while pods died", dying.len().to_string());
-    summary.check("failed for no such reason", other.iter().map(|failure| failure.why.clone()).collect());
-    let enough = report.answered.len() > 100;
-    summary.check("too few requests", if enough { vec![] } else { vec![report.answered.len().to_string()] });
+/// Clients may notice that the pod dies with which they speak, and nothing else.
+fn check_traffic(summary: &mut Summary, report: &traffic::Report, paths: &Paths, evidence: &Evidence) {
+    let mut excused = Vec::new();
+    let mut other = Vec::new();
+    for failure in &report.failures {
+        let led_to = paths.from(failure.port, failure.begun, failure.ended);
+        match evidence.excuse(failure, &led_to) {
+            Ok(dead) => excused.push(dead),
+            Err(why) => other.push(format!("{why}, {}", evidence.when(failure))),
+        }
+    }
+    summary.row("requests to a Service answered", report.answered.to_string());
+    summary.row("failed since the pod died to which they were led", excused.len().to_string());
+    let longest = excused.iter().max().copied().unwrap_or_default();
+    summary.row("a dead pod was still asked after at most", format!("{:.1} s", longest.as_secs_f64()));
+    summary.check("failed for no such reason", other);
+    let enough = report.answered > 100;
+    summary.check("too few requests", if enough { vec![] } else { vec![report.answered.to_string()] });
 }
 
 async fn check_leaks(summary: &mut Summary, lab: &Lab) {

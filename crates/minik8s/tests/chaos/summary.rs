@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::faults::Step;
+use crate::faults::Done;
 
 pub struct Summary {
     title: String,
@@ -14,11 +14,11 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub fn new(seed: u64, time: Duration, done: &[(Step, Instant, Instant)]) -> Summary {
+    pub fn new(seed: u64, time: Duration, done: &[Done]) -> Summary {
         let title = format!("chaos: seed {seed}, {} s of faults, {} of them", time.as_secs(), done.len());
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for (step, ..) in done {
-            *counts.entry(step.fault.kind()).or_default() += 1;
+        for done in done {
+            *counts.entry(done.step.fault.kind()).or_default() += 1;
         }
         let rows = counts.into_iter().map(|(kind, count)| (kind.to_owned(), count.to_string())).collect();
         Summary { title, rows, checks: Vec::new() }

@@ -1,4 +1,5 @@
-//! What the cluster is busy with: a Deployment behind a Service, and new versions of it all the time.
+//! What the cluster is busy with: a Deployment behind a Service, and new versions of it all the time; and a
+//! StatefulSet.
 
 use std::io::Write;
 use std::process::Command;
@@ -6,13 +7,14 @@ use std::time::Duration;
 
 use http::Method;
 use minik8s_kubelet::image::Recipe;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::lab::Lab;
 use crate::server::Credentials;
 
 const REPLICAS: usize = 4;
+const SOLOS: usize = 2;
 const PAUSE: Duration = Duration::from_secs(6);
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/chaos/deployments/web";
 
@@ -51,6 +53,29 @@ spec:
         imagePullPolicy: Never
         command: [httpd, -f, -p, "8080", -h, /www]
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: solo, namespace: chaos}
+spec:
+  replicas: 2
+  serviceName: solo
+  selector: {matchLabels: {app: solo}}
+  template:
+    metadata: {labels: {app: solo}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      tolerations:
+      - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 1}
+      - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 1}
+      containers:
+      - name: solo
+        image: minik8s.io/busybox:1
+        imagePullPolicy: Never
+        command: [sleep, "1000000"]
+        env:
+        - {name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        - {name: SOLO, value: RUN/$(NAME)}
 "#;
 
 /// The node port of the Service, when all of it runs.
@@ -71,7 +96,7 @@ pub fn set_up(lab: &Lab) -> String {
     file.flush().unwrap();
     lab.run(&["load", image.to_str().unwrap()]);
     let manifest = lab.dir.join("chaos.yaml");
-    std::fs::write(&manifest, OBJECTS).unwrap();
+    std::fs::write(&manifest, OBJECTS.replace("RUN/", &format!("{}/", lab.name()))).unwrap();
     let applied = lab.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     lab.until("the first pods are ready", || is_complete(lab));
@@ -88,7 +113,17 @@ pub fn is_complete(lab: &Lab) -> bool {
     let all = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
     status["observedGeneration"] == deployment["metadata"]["generation"]
         && all.iter().all(|field| status[field] == REPLICAS)
-        && lab.get(&["pods", "-n", "chaos"]).len() == REPLICAS
+        && lab.get(&["pods", "-n", "chaos", "-l", "app=web"]).iter().filter(|pod| !is_over(pod)).count()
+            == REPLICAS
+        && lab
+            .get(&["statefulsets", "-n", "chaos"])
+            .first()
+            .is_some_and(|set| set["status"]["readyReplicas"] == SOLOS)
+}
+
+/// A pod that a node without room gave up stays as a record of it, as long as its ReplicaSet does.
+pub fn is_over(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
 /// A new version every few seconds; how many were acknowledged.

@@ -141,6 +141,14 @@ impl Lab {
         std::fs::read_to_string(self.dir.join(node).join("minik8s.log")).unwrap_or_default()
     }
 
+    /// Copies what the nodes said into that directory.
+    pub fn keep_logs(&self, directory: &Path) {
+        std::fs::create_dir_all(directory).unwrap();
+        for node in ["node1", "node2", "node3"] {
+            std::fs::write(directory.join(format!("{node}.log")), self.log(node)).unwrap();
+        }
+    }
+
     fn logs(&self) -> String {
         let last = |node: &str| {
             let log = self.log(node);
@@ -171,10 +179,10 @@ impl Drop for Lab {
     }
 }
 
-/// The program: Cargo tells tests where it is, everybody else the environment.
+/// The program: the environment may name one, and Cargo tells tests where it is.
 fn binary() -> String {
-    let told = option_env!("CARGO_BIN_EXE_minik8s").map(str::to_owned);
-    told.or_else(|| std::env::var("MINIK8S").ok()).expect("MINIK8S names the program")
+    let cargo = || option_env!("CARGO_BIN_EXE_minik8s").map(str::to_owned);
+    std::env::var("MINIK8S").ok().or_else(cargo).expect("MINIK8S names the program")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -53,6 +53,18 @@ spec:
       containers: [{name: c, image: "minik8s.io/pause:1", imagePullPolicy: Never}]
 "#;
 
+/// Stays on the second node, whatever is said about it.
+const STAYS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: stays, labels: {app: stays}}
+spec:
+  nodeName: node2
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: "minik8s.io/pause:1", imagePullPolicy: Never}]
+"#;
+
 #[test]
 fn two_machines_are_one_cluster() {
     let lab = Lab::up(2);
@@ -68,6 +80,8 @@ fn two_machines_are_one_cluster() {
     });
 
     keys_are_closed_and_so_is_the_port(&lab);
+    no_port_serves_strangers(&lab);
+    the_doctor_finds_nothing_broken(&lab);
     killing_every_minik8s_touches_no_pod(&lab);
     late_packets_are_borne(&lab);
     pods_come_back_after_a_reboot(&lab);
@@ -109,13 +123,14 @@ fn keys_are_closed_and_so_is_the_port(lab: &Lab) {
     assert_eq!(token.permissions().mode() & 0o777, 0o600);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for (node, name) in [(1, "node1"), (2, "node2")] {
-        let answer = runtime.block_on(anonymous_call(&lab.address(node), name, &data.join("ca.crt")));
+        let (address, authority) = (lab.address(node), data.join("ca.crt"));
+        let answer = runtime.block_on(call(&address, 10250, (name, "/healthz"), &authority));
         assert!(!answer.contains(" 200 "), "{name} answers a stranger: {answer}");
     }
 }
 
-/// What a node's port says to somebody who trusts it but shows no certificate.
-async fn anonymous_call(address: &str, name: &str, authority: &std::path::Path) -> String {
+/// What a port says to somebody who trusts it but shows no certificate.
+async fn call(address: &str, port: u16, (name, path): (&str, &str), authority: &std::path::Path) -> String {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -123,15 +138,70 @@ async fn anonymous_call(address: &str, name: &str, authority: &std::path::Path) 
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = tokio::net::TcpStream::connect((address, 10250)).await.unwrap();
+    let stream = tokio::net::TcpStream::connect((address, port)).await.unwrap();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     // The node is who it says; that is checked before it checks us.
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-    let request = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     let mut answer = Vec::new();
     let _ = stream.write_all(request.as_bytes()).await;
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Everything that listens: on loopback, for everybody (host names and paths), or for those with a certificate; the
+/// resolver is for pods and their node.
+fn no_port_serves_strangers(lab: &Lab) {
+    for node in ["node1", "node2"] {
+        let listed = lab.run(&["exec", node, "ss", "-H", "-ltn"]);
+        let mut tried = 0;
+        for address in listed.lines().filter_map(|line| line.split_whitespace().nth(3)) {
+            let (ip, port) = address.rsplit_once(':').unwrap();
+            if ip.starts_with("127.") || ip == "[::1]" || matches!(port, "80" | "443") {
+                continue;
+            }
+            let number = node.trim_start_matches("node").parse().unwrap();
+            let target = format!("{}:{port}", lab.address(number));
+            let answer = in_the_clear(&target);
+            assert!(!answer.contains(" 200 "), "{node} answers strangers at {address}: {answer}");
+            tried += 1;
+        }
+        // The node's own port and its resolver, and the API server's.
+        assert_eq!(tried, if node == "node1" { 3 } else { 2 }, "{listed}");
+    }
+    // Whoever shows nothing may ask whether it is well, and nothing else.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let authority = lab.dir.join("node2/data/credentials/ca.crt");
+    let secrets = runtime.block_on(call(&lab.address(1), 6443, ("localhost", "/api/v1/secrets"), &authority));
+    assert!(secrets.contains(" 401 ") || secrets.contains(" 403 "), "{secrets}");
+}
+
+/// What a port says to somebody who speaks HTTP without TLS.
+fn in_the_clear(target: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(target).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// On a machine that is part of a cluster: each thing is looked at, and what minik8s made itself is no obstacle.
+fn the_doctor_finds_nothing_broken(lab: &Lab) {
+    for node in ["node1", "node2"] {
+        let data = lab.dir.join(node).join("data");
+        let doctor = [env!("CARGO_BIN_EXE_minik8s"), "doctor", "--data-dir", data.to_str().unwrap()];
+        let told = lab.run(&[&["exec", node], doctor.as_slice()].concat());
+        let topics =
+            ["nftables", "overlayfs", "cgroups", "port 6443", "port 10250", "--cluster-cidr", "clock"];
+        let more = ["containerd answers", "a durable write", "of the disk", "the certificate in"];
+        for topic in topics.iter().chain(&more) {
+            assert!(told.contains(topic), "{topic}: {told}");
+        }
+        let advice = told.lines().filter(|line| line.trim_start().starts_with("->")).count();
+        assert_eq!(advice, told.lines().filter(|line| line.starts_with("warn")).count(), "{told}");
+    }
 }
 
 fn killing_every_minik8s_touches_no_pod(lab: &Lab) {
@@ -211,21 +281,40 @@ fn a_node_that_returns_is_cleaned_up(lab: &Lab) {
     lab.run(&["start", "node2"]);
     lab.until("node2 is ready", || lab.ready() == ["node1", "node2"]);
     lab.until("its old pods are gone", || lab.get(&["pods", "-l", "app=web"]).len() == 4);
-    let socket = lab.dir.join("node2/data/containerd/containerd.sock");
-    let socket = socket.to_str().unwrap();
-    lab.until("its old containers are gone", || {
-        lab.run(&["exec", "node2", "ctr", "-a", socket, "-n", "k8s.io", "tasks", "ls", "-q"])
-            .trim()
-            .is_empty()
-    });
+    lab.until("its old containers are gone", || tasks(lab, "node2").is_empty());
 }
 
 fn a_cut_node_goes_on_and_comes_back(lab: &Lab) {
+    let manifest = lab.dir.join("stays.yaml");
+    std::fs::write(&manifest, STAYS).unwrap();
+    assert!(lab.kubectl(&["apply", "-f", manifest.to_str().unwrap()]).status.success());
+    let container = || {
+        let pods = lab.get(&["pods", "-l", "app=stays"]);
+        let status =
+            pods.first().map(|pod| pod["status"]["containerStatuses"][0].clone()).unwrap_or_default();
+        status["state"]["running"].is_object().then(|| status["containerID"].to_string())
+    };
+    lab.until("its pod runs", || container().is_some());
+    let before = (container(), tasks(lab, "node2"));
     lab.run(&["cut", "node2"]);
     lab.until("node2 is not ready", || lab.ready() == ["node1"]);
+    // As it was last told.
+    assert_eq!(tasks(lab, "node2"), before.1);
     lab.run(&["heal", "node2"]);
     let healed = lab.until("node2 is ready", || lab.ready() == ["node1", "node2"]);
     eprintln!("a healed node: ready after {healed:?}");
+    assert_eq!((container(), tasks(lab, "node2")), before);
+    assert!(lab.kubectl(&["delete", "pod", "stays"]).status.success());
+}
+
+/// The containers that run on a node.
+fn tasks(lab: &Lab, node: &str) -> Vec<String> {
+    let socket = lab.dir.join(node).join("data/containerd/containerd.sock");
+    let socket = socket.to_str().unwrap();
+    let listed = lab.run(&["exec", node, "ctr", "-a", socket, "-n", "k8s.io", "tasks", "ls", "-q"]);
+    let mut tasks: Vec<String> = listed.lines().map(str::to_owned).collect();
+    tasks.sort();
+    tasks
 }
 
 fn a_machine_can_leave(lab: &Lab) {

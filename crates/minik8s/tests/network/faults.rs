@@ -121,6 +121,11 @@ pub fn a_cut_node(world: &mut World) {
         |a| !a.contains("web-2") && !a.contains("failed"),
     );
     assert!(two.ask(&own, 80).starts_with("failed"), "the cable is out");
+    // And so it does on the node's own side, with the names it knows.
+    let (far, server) = (world.cluster_ip("far"), names::server(world));
+    assert!(two.ask(&far, 80).starts_with("web-2 "));
+    let known = over_udp(&two, server, "web.default.svc.cluster.local", A);
+    assert_eq!(known, Answer::is(0, &[&format!("A {web}")]));
     world.lab.run(&["heal", "node2"]);
     let routes = world.settles(
         "the way to node2",

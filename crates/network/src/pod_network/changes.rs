@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Links, Owner, Vxlan};
 
 /// Marks our routes among those of the administrator and of other programs.
-pub(super) const ROUTE_PROTOCOL: u8 = 77;
+pub const ROUTE_PROTOCOL: u8 = 77;
 
 /// Lines for `ip -batch` and `bridge -batch`, to be run in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

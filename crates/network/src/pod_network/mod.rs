@@ -19,7 +19,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{Changes, changes};
+pub use changes::{Changes, ROUTE_PROTOCOL, changes};
 pub use kernel::{Kernel, KernelError};
 pub use links::{Links, Mac, Route, Vxlan};
 pub use overlap::{Overlap, check_ranges};

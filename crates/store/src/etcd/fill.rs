@@ -7,7 +7,7 @@ use etcd_client::{Client, GetOptions, Txn, TxnOp};
 
 use super::keys::Keys;
 use super::requests::request;
-use super::{EtcdStore, MESSAGE_BYTES, connect};
+use super::{EtcdAddress, EtcdStore, MESSAGE_BYTES};
 use crate::{Contents, Error, Result, Revision};
 
 /// etcd refuses more than 128 operations and 1.5 MiB at once.
@@ -37,16 +37,16 @@ pub(super) async fn look(client: &Client, keys: &Keys) -> Result<Found> {
 impl EtcdStore {
     /// Makes these the contents of the store; later revisions are above theirs. Refuses a store that has any
     /// unless `replace`. No server may use it meanwhile.
-    pub async fn fill(endpoints: &[String], prefix: &str, contents: &Contents, replace: bool) -> Result<()> {
-        let client = connect(endpoints).await?;
+    pub async fn fill(address: &EtcdAddress, prefix: &str, contents: &Contents, replace: bool) -> Result<()> {
+        let client = address.connect().await?;
         let keys = Keys::new(prefix);
-        let found = look(&client, &keys).await?;
+        let found = look(&client, &keys).await.map_err(|error| address.refused(&error))?;
         let mut kv = client.kv_client().max_decoding_message_size(MESSAGE_BYTES);
         let (first, end) = keys.range("", None);
         let all = GetOptions::new().with_range(end.clone()).with_count_only();
         let counted = request("count", kv.get(first.clone(), Some(all))).await?;
         if counted.count() > 0 && !found.filling && !replace {
-            return Err(Error::NotEmpty(format!("etcd at {}", endpoints.join(", "))));
+            return Err(Error::NotEmpty(format!("etcd at {address}")));
         }
         let base = found.base.max(contents.revision);
         let begin = Txn::new().and_then([

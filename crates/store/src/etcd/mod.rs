@@ -4,6 +4,7 @@
 //! All watches of this process share one etcd watch over everything (see [`feed`]), so a thousand watchers
 //! cost etcd nothing; only those that start far back have one of their own until they have caught up.
 
+mod address;
 mod feed;
 mod fill;
 mod keys;
@@ -15,11 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse,
-};
+use etcd_client::{Client, Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 use tokio::task::AbortHandle;
 
+pub use self::address::EtcdAddress;
 use self::keys::Keys;
 use self::requests::{header_revision, request};
 use crate::watch::{Attach, Hub};
@@ -49,38 +49,23 @@ struct Shared {
 }
 
 impl EtcdStore {
-    /// Connects to the cluster at `endpoints` (URLs). All keys of this store are under `prefix`.
-    pub async fn connect(endpoints: &[String], prefix: &str, options: Options) -> Result<Arc<Self>> {
-        let client = connect(endpoints).await?;
+    /// Connects to a cluster. All keys of this store are under `prefix`.
+    pub async fn connect(address: &EtcdAddress, prefix: &str, options: Options) -> Result<Arc<Self>> {
+        let client = address.connect().await?;
         let keys = Keys::new(prefix);
-        let found = fill::look(&client, &keys).await.map_err(|error| unreachable(endpoints, &error))?;
+        let found = fill::look(&client, &keys).await.map_err(|error| address.refused(&error))?;
         if found.filling {
             return Err(Error::Open(format!(
-                "etcd at {}: filling it with another store's contents broke off; do that again",
-                endpoints.join(", ")
+                "etcd at {address}: filling it with another store's contents broke off; do that again",
             )));
         }
         let keys = keys.counting_from(found.base);
-        let revision = feed::mark(&client, &keys).await.map_err(|error| unreachable(endpoints, &error))?;
+        let revision = feed::mark(&client, &keys).await.map_err(|error| address.refused(&error))?;
         let hub = Hub::new(revision, &options);
         let shared = Arc::new(Shared { client, keys, hub, compacted: AtomicU64::new(0) });
         let feed = tokio::spawn(feed::run(shared.clone(), options, revision)).abort_handle();
         Ok(Arc::new(EtcdStore { shared, feed }))
     }
-}
-
-async fn connect(endpoints: &[String]) -> Result<Client> {
-    let options = ConnectOptions::new()
-        .with_connect_timeout(Duration::from_secs(5))
-        .with_keep_alive(Duration::from_secs(10), Duration::from_secs(5))
-        .with_keep_alive_while_idle(true)
-        .with_require_leader(true);
-    Client::connect(endpoints, Some(options)).await.map_err(|error| unreachable(endpoints, &error))
-}
-
-fn unreachable(endpoints: &[String], error: &dyn std::fmt::Display) -> Error {
-    let endpoints = endpoints.join(", ");
-    Error::Open(format!("etcd at {endpoints}: {error}; check that it runs and that the addresses are right"))
 }
 
 impl Drop for EtcdStore {

@@ -1,5 +1,6 @@
 //! One request to etcd: bounded in time, its errors in our words.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use etcd_client::ResponseHeader;
@@ -30,9 +31,26 @@ fn translate(what: &str, error: &etcd_client::Error) -> Error {
         if status.message().contains("required revision is a future revision") {
             return Error::FutureRevision { requested: 0, newest: 0 };
         }
-        return Error::Engine(format!("etcd ({what}): {}", status.message()));
     }
-    Error::Engine(format!("etcd ({what}): {error}"))
+    Error::Engine(format!("etcd ({what}): {}", causes(error)))
+}
+
+/// The error and, where the connection itself is the trouble, what was behind it: nobody else tells that.
+pub(super) fn causes(error: &etcd_client::Error) -> String {
+    let (mut text, mut source) = match error {
+        etcd_client::Error::GRpcStatus(status) => (status.message().to_owned(), status.source()),
+        etcd_client::Error::TransportError(error) => (error.to_string(), error.source()),
+        other => (other.to_string(), None),
+    };
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        // Many repeat their cause, and some what they are the cause of.
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 pub(super) fn header_revision(keys: &Keys, header: Option<&ResponseHeader>) -> Result<Revision> {

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use minik8s_store::{EtcdStore, Options};
+use minik8s_store::{EtcdAddress, EtcdStore, Options};
 use tempfile::TempDir;
 
 pub struct EtcdServer {
@@ -13,15 +13,27 @@ pub struct EtcdServer {
     client_port: u16,
     peer_port: u16,
     directory: TempDir,
+    tls: Option<Tls>,
+}
+
+/// Files of an etcd that speaks TLS only, and whom it trusts; and as whom to ask whether it is ready.
+#[derive(Clone)]
+pub struct Tls {
+    pub flags: Vec<String>,
+    pub client: EtcdAddress,
 }
 
 impl EtcdServer {
     pub async fn start() -> Self {
+        EtcdServer::start_with(None).await
+    }
+
+    pub async fn start_with(tls: Option<Tls>) -> Self {
         for _ in 0..5 {
             let (client_port, peer_port) = free_ports();
             let directory = tempfile::tempdir().expect("a directory for etcd");
-            let process = spawn(&directory, client_port, peer_port);
-            let mut server = EtcdServer { process, client_port, peer_port, directory };
+            let process = spawn(&directory, client_port, peer_port, tls.as_ref());
+            let mut server = EtcdServer { process, client_port, peer_port, directory, tls: tls.clone() };
             if server.is_ready().await {
                 return server;
             }
@@ -34,23 +46,29 @@ impl EtcdServer {
     pub async fn restart(&mut self) {
         self.stop();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        self.process = spawn(&self.directory, self.client_port, self.peer_port);
+        self.process = spawn(&self.directory, self.client_port, self.peer_port, self.tls.as_ref());
         assert!(self.is_ready().await, "etcd does not start again");
     }
 
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.client_port)
+        url(self.client_port, self.tls.is_some())
+    }
+
+    /// With what it takes to be let in.
+    pub fn address(&self) -> EtcdAddress {
+        let client = self.tls.as_ref().map(|tls| tls.client.clone()).unwrap_or_default();
+        EtcdAddress { endpoints: vec![self.endpoint()], ..client }
     }
 
     #[allow(dead_code)]
     pub async fn connect(&self, prefix: &str, options: Options) -> Arc<EtcdStore> {
-        EtcdStore::connect(&[self.endpoint()], prefix, options).await.expect("connecting to etcd")
+        EtcdStore::connect(&self.address(), prefix, options).await.expect("connecting to etcd")
     }
 
     async fn is_ready(&mut self) -> bool {
         let give_up = Instant::now() + Duration::from_secs(30);
         while Instant::now() < give_up && self.process.try_wait().expect("asking after etcd").is_none() {
-            if EtcdStore::connect(&[self.endpoint()], "/ready", Options::default()).await.is_ok() {
+            if EtcdStore::connect(&self.address(), "/ready", Options::default()).await.is_ok() {
                 return true;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -70,8 +88,12 @@ impl Drop for EtcdServer {
     }
 }
 
-fn spawn(directory: &TempDir, client_port: u16, peer_port: u16) -> Child {
-    let client = format!("http://127.0.0.1:{client_port}");
+fn url(port: u16, is_encrypted: bool) -> String {
+    format!("{}://127.0.0.1:{port}", if is_encrypted { "https" } else { "http" })
+}
+
+fn spawn(directory: &TempDir, client_port: u16, peer_port: u16, tls: Option<&Tls>) -> Child {
+    let client = url(client_port, tls.is_some());
     let peer = format!("http://127.0.0.1:{peer_port}");
     Command::new("etcd")
         .arg("--data-dir")
@@ -79,6 +101,7 @@ fn spawn(directory: &TempDir, client_port: u16, peer_port: u16) -> Child {
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
         .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
         .args(["--initial-cluster", &format!("default={peer}")])
+        .args(tls.iter().flat_map(|tls| &tls.flags))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
