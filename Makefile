@@ -26,7 +26,7 @@ setup:
 	@scripts/setup
 
 build: setup
-	cargo build --release --locked -p minik8s
+	@scripts/build
 
 up: build
 	@scripts/up $(BINARY)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tracing::info;
 
 use crate::Config;
@@ -33,6 +33,9 @@ pub enum RunError {
     Serve(#[from] ServingError),
 }
 
+/// What a machine can have under way of what its runtime shall start.
+const STARTS_PER_CPU: usize = 8;
+
 /// Runs the agent until the returned future is dropped. Pods and containerd go on without it.
 pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
     let containerd = prepare(&config).await?;
@@ -40,8 +43,10 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
     let (recorder, write_events) = Recorder::new(client.clone(), &config.node_name);
     let (services, watch_services) = Services::new(client.clone());
     let host_dns = ResolvConf::parse(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    let machine = Machine::detect(&config);
     let context = Arc::new(Context {
-        machine: Machine::detect(&config),
+        starts: Semaphore::new(STARTS_PER_CPU * machine.cpus),
+        machine,
         host_dns,
         runtime: Arc::new(cri.clone()),
         watches: ObjectWatches::new(client.clone()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::Config;
 use crate::cgroup::Hierarchy;
@@ -32,5 +33,7 @@ pub struct Context {
     pub stats: Collector,
     pub sampler: Sampler,
     pub operations: Operations,
+    /// Leave to make the runtime start something. More at once make no start faster, and each holds memory meanwhile.
+    pub starts: Semaphore,
     pub image_ages: Mutex<ImageAges>,
 }

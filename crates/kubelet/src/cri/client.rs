@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_cri::v1 as cri;
 use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
@@ -22,6 +22,9 @@ use crate::image::{ImageViews, ViewMount};
 const LARGEST_ANSWER: usize = 64 << 20;
 /// A call that takes longer than this hangs, unless somebody says otherwise.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Pods that are looked at as a whole at the same time: that is several calls with buffers of their own, and when
+/// the runtime has been away all pods are looked at.
+const LOOKS: usize = 8;
 
 #[derive(Clone)]
 pub struct Cri {
@@ -31,6 +34,7 @@ pub struct Cri {
     containerd: Channel,
     timeout: Duration,
     strict_groups: Arc<OnceCell<StrictGroups>>,
+    looks: Arc<Semaphore>,
 }
 
 impl Cri {
@@ -42,6 +46,7 @@ impl Cri {
             containerd: channel,
             timeout: CALL_TIMEOUT,
             strict_groups: Arc::default(),
+            looks: Arc::new(Semaphore::new(LOOKS)),
         }
     }
 
@@ -170,6 +175,7 @@ fn container_state(status: &cri::ContainerStatus) -> ContainerState {
 #[async_trait]
 impl Runtime for Cri {
     async fn pod(&self, uid: &str) -> Result<PodRecord, RuntimeError> {
+        let _look = self.looks.acquire().await;
         let labels = HashMap::from([(POD_UID.to_owned(), uid.to_owned())]);
         let (sandboxes, containers) = tokio::try_join!(
             self.sandboxes(cri::PodSandboxFilter { label_selector: labels.clone(), ..Default::default() }),

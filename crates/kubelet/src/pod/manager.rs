@@ -122,8 +122,7 @@ impl Manager {
     }
 
     async fn apply_or_mirror(&mut self, mut pod: core::Pod) {
-        // Nobody here reads them, and they are half of a small pod.
-        pod.metadata.managed_fields = None;
+        make_small(&mut pod);
         let Some(uid) = mirrored(&pod).cloned() else { return self.apply(pod).await };
         if self.statics.contains_key(&uid) && pod.metadata.deletion_timestamp.is_none() {
             return self.tell(&uid, Message::Mirror(Arc::new(pod))).await;
@@ -259,6 +258,21 @@ impl Manager {
             }
         }
         self.complete |= complete;
+    }
+}
+
+/// Drops what nobody here reads, and the room for three more that every list is read with.
+fn make_small(pod: &mut core::Pod) {
+    pod.metadata.managed_fields = None;
+    if let Some(spec) = &mut pod.spec {
+        spec.containers.shrink_to_fit();
+        spec.volumes.iter_mut().for_each(Vec::shrink_to_fit);
+        let projected = spec.volumes.iter_mut().flatten().filter_map(|volume| volume.projected.as_mut());
+        projected.flat_map(|projected| &mut projected.sources).for_each(Vec::shrink_to_fit);
+    }
+    if let Some(status) = &mut pod.status {
+        status.conditions.iter_mut().for_each(Vec::shrink_to_fit);
+        status.container_statuses.iter_mut().for_each(Vec::shrink_to_fit);
     }
 }
 

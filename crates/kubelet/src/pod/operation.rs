@@ -110,6 +110,7 @@ impl Operation {
         let handler = runtime_class::handler(&self.context.client, &self.blueprint).await;
         let handler = handler.map_err(|e| self.no_sandbox(e))?;
         let done = self.prepare_volumes().await?;
+        let _leave = self.context.starts.acquire().await;
         self.limit_pod()?;
         let config = self.sandbox_config(attempt);
         std::fs::create_dir_all(&config.log_directory)

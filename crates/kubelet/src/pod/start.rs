@@ -54,6 +54,7 @@ impl Operation {
             node_memory: self.context.machine.memory as i64,
             termination_message: message.to_string_lossy().into_owned(),
         });
+        let leave = self.context.starts.acquire().await;
         let log_dir = sandbox::pod_log_dir(&self.context.config, &self.blueprint).join(name);
         std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
         let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
@@ -62,6 +63,7 @@ impl Operation {
         self.event(Some(name), Severity::Normal, "Created", &format!("Created container: {name}"));
         let started = runtime.start_container(&id).await;
         started.map_err(|e| self.failed(name, "RunContainerError", e))?;
+        drop(leave);
         self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
         self.post_start(spec, &id, &placement.pod_ips).await?;
         let container = runtime.container(&id, sandbox_id).await.ok().flatten();
