@@ -167,7 +167,7 @@ impl<K: Cached> AnyCache for Cache<K> {
         let told = |error: &serde_json::Error| {
             tracing::warn!(kind = %Cache::kind(self), %error, "the list has something that is none");
         };
-        let read = |object: &Box<RawValue>| Glance::at(object.get().as_bytes())?.read();
+        let read = |object: &RawValue| Glance::at(object.get().as_bytes())?.read();
         let read = objects.iter().filter_map(|object| read(object).inspect_err(told).ok());
         self.replace(read.collect(), revision);
     }
