@@ -66,6 +66,16 @@ impl Hierarchy {
             }
         }
     }
+
+    /// The names of the groups right below one that have been there for so long.
+    pub fn children_older_than(&self, cgroup: &str, age: Duration) -> Vec<String> {
+        let entries = fs::read_dir(self.dir("memory", cgroup)).into_iter().flatten().flatten();
+        let is_old = |entry: &fs::DirEntry| {
+            let made = entry.metadata().ok().filter(fs::Metadata::is_dir).and_then(|dir| dir.modified().ok());
+            made.and_then(|made| made.elapsed().ok()).is_some_and(|since| since >= age)
+        };
+        entries.filter(is_old).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
 }
 
 /// Ends every process in a cgroup and below it. For what must be over: a container runtime that was killed, or whose
@@ -175,6 +185,17 @@ mod tests {
                 walk(root, &path, found);
             }
         }
+    }
+
+    #[test]
+    fn children_by_age() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("pod1/container")).unwrap();
+        fs::write(root.path().join("pod1/cgroup.procs"), "").unwrap();
+        let hierarchy = Hierarchy::V2(root.path().to_owned());
+        assert_eq!(hierarchy.children_older_than("/pod1", Duration::ZERO), ["container"]);
+        assert_eq!(hierarchy.children_older_than("/pod1", Duration::from_secs(3600)), [""; 0]);
+        assert_eq!(hierarchy.children_older_than("/pod2", Duration::ZERO), [""; 0]);
     }
 
     #[test]

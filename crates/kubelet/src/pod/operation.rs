@@ -1,5 +1,6 @@
 //! Carries out one action of a plan. Knows nothing of the plan's reasons and decides nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,9 @@ pub enum Started {
     Sandbox(SandboxRecord),
     Container(Box<ContainerRecord>),
 }
+
+/// A container that the record does not know yet was made since.
+const YOUNG: Duration = Duration::from_secs(10);
 
 /// One pod as an operation sees it: a snapshot.
 pub struct Operation {
@@ -117,14 +121,23 @@ impl Operation {
         Ok(Done { started: sandbox.map(Started::Sandbox), ..done })
     }
 
-    /// A container runs once: whatever is left of its former incarnations ends before the next begins.
+    /// A container runs once: whatever is left of its former incarnations ends before the next begins. Also what the
+    /// container runtime does not know any more, unless it is so young that it may be another container's start.
     async fn end_former(&self, name: &str) {
         let pod = sandbox::pod_cgroup(&self.context.config, &self.blueprint);
-        let former =
-            self.record.containers.iter().filter(|former| {
-                former.name == name && !matches!(former.state, ContainerState::Running { .. })
-            });
-        self.end_processes(former.map(|former| format!("{pod}/{}", former.id)).collect()).await;
+        let (containers, sandboxes) = (&self.record.containers, &self.record.sandboxes);
+        let is_over = |former: &&ContainerRecord| {
+            former.name == name && !matches!(former.state, ContainerState::Running { .. })
+        };
+        let over = containers.iter().filter(is_over).map(|former| former.id.clone());
+        let known: BTreeSet<&str> = containers
+            .iter()
+            .map(|known| &*known.id)
+            .chain(sandboxes.iter().map(|known| &*known.id))
+            .collect();
+        let there = self.context.cgroups.children_older_than(&pod, YOUNG);
+        let forgotten = there.into_iter().filter(|id| !known.contains(id.as_str()));
+        self.end_processes(over.chain(forgotten).map(|id| format!("{pod}/{id}")).collect()).await;
     }
 
     async fn end_processes(&self, cgroups: Vec<String>) {

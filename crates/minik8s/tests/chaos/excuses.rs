@@ -14,7 +14,7 @@ use crate::traffic::Failure;
 /// For a node's rules to follow what the API says, on a busy machine.
 const FOLLOW: Duration = Duration::from_secs(3);
 /// For the API to say that a pod is dead: the nodes' grace, and time for a busy machine.
-const LEARN: Duration = Duration::from_secs(3 + 5);
+const LEARN: Duration = Duration::from_secs(3 + 10);
 
 /// All that is known about the pods of a run.
 pub struct Evidence {
@@ -40,7 +40,9 @@ impl Evidence {
                     && life.ended.is_none_or(|ended| failure.begun <= ended)
             });
             let whose = life.map_or("nobody's".to_owned(), |life| format!("{} on {}", life.pod, life.node));
-            if !self.was_listed(address, failure.begun) {
+            // With nobody left, clients are led to those that end, in the hope that they still serve.
+            let is_last = !self.has_endpoints(failure.begun);
+            if !is_last && !self.was_listed(address, failure.begun) {
                 let spans = self.listed.iter().filter(|span| span.address == *address);
                 let spans: Vec<String> = spans.map(|span| self.shown(span.since, span.until)).collect();
                 reasons.push(format!(
@@ -51,7 +53,8 @@ impl Evidence {
                 continue;
             }
             let lives = self.lives.iter().filter(|life| life.address == *address);
-            match lives.flat_map(|life| self.deaths(life)).find(|death| self.explains(death, failure)) {
+            let explains = |death: &_| self.explains(death, failure, is_last);
+            match lives.flat_map(|life| self.deaths(life)).find(explains) {
                 Some((since, _)) => return Ok(self.learnable(since, failure.begun)),
                 None => reasons.push(format!("{}: {address} ({whose}) had no reason to die", failure.why)),
             }
@@ -109,10 +112,20 @@ impl Evidence {
         deaths
     }
 
-    fn explains(&self, (since, until): &(Instant, Option<Instant>), failure: &Failure) -> bool {
+    fn explains(
+        &self,
+        (since, until): &(Instant, Option<Instant>),
+        failure: &Failure,
+        is_last: bool,
+    ) -> bool {
         *since <= failure.ended
             && until.is_none_or(|until| failure.begun <= until)
-            && failure.begun <= self.later(*since, LEARN)
+            && (is_last || failure.begun <= self.later(*since, LEARN))
+    }
+
+    /// Whether the Service had any that was ready.
+    fn has_endpoints(&self, at: Instant) -> bool {
+        self.listed.iter().any(|span| span.since <= at && span.until.is_none_or(|until| at <= until))
     }
 
     /// How much of a time something could be learned in.
@@ -152,12 +165,15 @@ mod tests {
         Done { step, begun, ended: begun + lasts, pod: pod.map(str::to_owned) }
     }
 
-    /// Pod `a` on node2 was an endpoint until second 40, and still runs.
+    /// Pod `a` on node2 was an endpoint until second 40, and still runs; another one stays.
     fn evidence(start: Instant, done: Vec<Done>) -> Evidence {
         let until = Some(start + Duration::from_secs(40));
         Evidence {
             lives: vec![Life::new("a", "node2", "10.0.0.1", "c1", start)],
-            listed: vec![Span { address: "10.0.0.1".to_owned(), since: start, until }],
+            listed: vec![
+                Span { address: "10.0.0.1".to_owned(), since: start, until },
+                Span { address: "10.0.0.9".to_owned(), since: start, until: None },
+            ],
             done,
             blind: Vec::new(),
         }
@@ -180,7 +196,7 @@ mod tests {
         check(Fault::PodProcess(2), Some("a"), (11, 11), true);
         check(Fault::PodProcess(2), Some("a"), (9, 10), true);
         check(Fault::PodProcess(2), Some("a"), (8, 9), false);
-        check(Fault::PodProcess(2), Some("a"), (19, 19), false);
+        check(Fault::PodProcess(2), Some("a"), (24, 24), false);
         check(Fault::PodProcess(2), Some("b"), (11, 11), false);
         check(Fault::PodProcess(2), None, (11, 11), false);
         check(Fault::Crash(2), None, (11, 11), true);
@@ -203,7 +219,7 @@ mod tests {
         let excuse = |begun| evidence.excuse(&failure(start, begun, begun), &["10.0.0.1".to_owned()]);
         assert!(excuse(11).is_ok());
         assert!(excuse(9).is_err());
-        assert!(excuse(19).is_err());
+        assert!(excuse(24).is_err());
     }
 
     #[test]
@@ -225,6 +241,11 @@ mod tests {
         assert_eq!(evidence.learnable(at(41), at(42)), Duration::ZERO);
         assert_eq!(evidence.learnable(at(20), at(19)), Duration::ZERO);
         assert!(evidence.excuse(&failure(start, 39, 39), &[]).is_err(), "it was led nowhere");
+        // When nobody is left the dead are asked.
+        evidence.listed.pop();
+        check(&evidence, 60, true);
+        evidence.done.clear();
+        check(&evidence, 60, false);
         assert!(evidence.excuse(&failure(start, 39, 39), &["10.0.0.2".to_owned()]).is_err());
     }
 }

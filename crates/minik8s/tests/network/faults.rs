@@ -1,5 +1,6 @@
 //! Agents that die, servers that are away, cables that are pulled: the data path goes on, and catches up.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::dns::{A, Answer, over_udp, try_over_udp};
@@ -90,10 +91,15 @@ pub fn a_dead_agent_is_not_waited_for(world: &mut World) {
     ));
     let (client, address) = (world.pod("client-1"), world.cluster_ip("leaving"));
     world.settles("the pod", || client.ask(&address, 80), |answer| answer.starts_with("leaving "));
+    let (asks, server, name) = (world.pod("client-2"), names::server(world), "web.default.svc.cluster.local");
     world.lab.run(&["kill", "node2"]);
     world.kubectl(&["delete", "pod", "leaving", "--wait=false"]);
     let took = world.until("the pod is gone", || world.try_kubectl(&["get", "pod", "leaving"]).is_err());
+    // Its resolver is away, but nobody says so: who asks for a name asks again, and is not refused.
+    let silence = try_over_udp(&asks, server, name, A).expect_err("nobody is there");
+    assert!(matches!(silence.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{silence}");
     world.lab.run(&["start", "node2"]);
+    world.settles("names", || format!("{:?}", try_over_udp(&asks, server, name, A)), |a| a.contains("A 10."));
     world.both_ready();
     eprintln!("a pod that ends in {GRACE} s, beside a dead agent: gone after {took:?}");
     assert!(took < Duration::from_secs(GRACE + 20), "{took:?}");

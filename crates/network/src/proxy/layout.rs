@@ -105,6 +105,15 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
         ),
         chain("output", &["type nat hook output priority -100; policy accept;", "jump inside"]),
         chain(
+            "quiet",
+            &[
+                "type filter hook output priority 0; policy accept;",
+                // Names are asked of this node's resolver. While its agent is away nobody is told so: who hears nothing
+                // asks again, who is refused gives up.
+                "icmp type destination-unreachable ct status dnat ct original proto-dst 53 drop",
+            ],
+        ),
+        chain(
             "inside",
             &[
                 "ip daddr . meta l4proto . th dport vmap @services",

@@ -161,6 +161,7 @@ fn canonical(rule: &str) -> String {
         words.push(match (before, word) {
             (_, "dstnat;") => "-100;".to_owned(),
             (_, "srcnat;") => "100;".to_owned(),
+            (_, "filter;") => "0;".to_owned(),
             ("timeout", time) => seconds(time).map_or(time.to_owned(), |seconds| format!("{seconds}s")),
             // Large numbers of ours are marks, written in hexadecimal; nft prints some of them otherwise.
             (_, number) => match number.parse::<u32>() {
