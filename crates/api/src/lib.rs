@@ -32,4 +32,4 @@ pub use resource::{Definition, Resource, Subresource};
 pub use selector::{
     FieldSelector, LabelSelector, Operator, Requirement, SelectorError, validate_label_selector,
 };
-pub use strategy::{Plain, Strategy};
+pub use strategy::{Part, Plain, Strategy};

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::{Cell, Column, FieldErrors};
 
+/// A part of an object: the name of one of its fields, and of a field of that.
+pub type Part = (&'static str, &'static str);
+
 /// Objects arrive schema-checked: every known field has its declared type.
 pub trait Strategy: Send + Sync + 'static {
     /// Fills in what the user left out. Idempotent.
@@ -43,6 +46,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// All field selector names that `selectable` may give.
     fn selectable_names(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// All that `selectable` looks at for this field; None if that may be anything.
+    fn selectable_parts(&self, _field: &str) -> Option<&'static [Part]> {
+        None
     }
 
     /// Whether `selectable` gives this field. A kind defined at run time has names of its own.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use http::HeaderMap;
 use minik8s_api::FieldSelector;
 use minik8s_auth::impersonation::Impersonation;
-use minik8s_auth::node::{NodeAuthorizer, WatchedKind};
+use minik8s_auth::node::{NodeAuthorizer, WatchedKind, is_placed, is_same_to_node};
 use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
 use minik8s_auth::{Attributes, Decision, User};
-use minik8s_store::{Change, Range, Store, WatchItem};
+use minik8s_store::{Change, Entry, Range, Store, WatchItem};
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -162,7 +162,7 @@ impl Authorizer {
         while let Some(item) = watch.next().await {
             let WatchItem::Event(event) = item? else { continue };
             match &event.change {
-                Change::Put(value) => self.upsert(followed, &event.key, value),
+                Change::Put(value) => self.take_in(followed, &event.key, event.previous.as_ref(), value),
                 Change::Delete => self.remove(followed, &event.key),
             }
             if followed == Followed::Rbac {
@@ -170,6 +170,19 @@ impl Authorizer {
             }
         }
         Ok(())
+    }
+
+    /// Of a pod that is told three times before it runs, only its binding says something new here.
+    fn take_in(&self, followed: Followed, key: &str, previous: Option<&Entry>, value: &[u8]) {
+        if followed == Followed::Used(WatchedKind::Pod) {
+            if previous.is_some_and(|previous| is_same_to_node(&previous.value, value)) {
+                return;
+            }
+            if !is_placed(value) {
+                return self.remove(followed, key);
+            }
+        }
+        self.upsert(followed, key, value);
     }
 
     fn upsert(&self, followed: Followed, key: &str, value: &[u8]) {

@@ -6,13 +6,17 @@
 //! parsed on the way from the disk to the client.
 
 use bytes::Bytes;
+use minik8s_api::Part;
 use minik8s_store::{Entry, Revision};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
-use crate::lean::Lean;
+use crate::lean::{self, Lean, Split};
 
 /// A body may have 3 MiB; defaults and `managedFields` add to that. Without a bound, patch upon patch could
 /// make one object fill the store.
@@ -20,13 +24,18 @@ const MAX_OBJECT: usize = 4 * 1024 * 1024;
 
 /// The object in its stored form.
 pub fn encode(served: &Served, object: &Value) -> Result<Bytes> {
+    encode_with(served, object, None)
+}
+
+/// The object, which holds no `managedFields`, in its stored form with these.
+pub fn encode_with(served: &Served, object: &Value, managed: Option<&RawValue>) -> Result<Bytes> {
     let mut converted = None;
     if served.stored_as.is_some() {
         served.strategy.to_stored(converted.insert(object.clone()));
     }
     let object = converted.as_ref().unwrap_or(object);
     let version = served.stored_api_version();
-    let stored = Ordered { object, stored_as: Some(&version) };
+    let stored = Ordered { object, stored_as: Some(&version), managed };
     let text = serde_json::to_vec(&stored).map_err(ApiError::internal)?;
     if text.len() > MAX_OBJECT {
         return Err(ApiError::too_large(MAX_OBJECT));
@@ -40,32 +49,69 @@ pub fn decode(served: &Served, entry: &Entry) -> Result<Value> {
         .map_err(|e| ApiError::internal(format_args!("{} in the store: {}", entry.key, e.message)))
 }
 
+/// As [`decode`], with `managedFields` beside the object.
+pub fn decode_split(served: &Served, entry: &Entry) -> Result<Split> {
+    let mut split: Split = serde_json::from_slice(&entry.value)
+        .map_err(|e| ApiError::internal(format_args!("{} in the store: {e}", entry.key)))?;
+    to_served(served, &mut split.object, entry.revision);
+    Ok(split)
+}
+
 pub fn decode_value(served: &Served, value: &[u8], revision: Revision) -> Result<Value> {
     let mut object: Value = serde_json::from_slice(value).map_err(ApiError::internal)?;
-    if served.stored_as.is_some() {
-        served.strategy.from_stored(&mut object);
-    }
-    if served.defaulted_when_read {
-        served.schema().apply_defaults(&mut object);
-    }
-    object["apiVersion"] = served.api_version.as_str().into();
-    object["metadata"]["resourceVersion"] = revision.to_string().into();
+    to_served(served, &mut object, revision);
     Ok(object)
 }
 
-/// What a selector may ask about: neither `resourceVersion` nor `managedFields`.
-pub fn look(served: &Served, value: &[u8]) -> Result<Value> {
+fn to_served(served: &Served, object: &mut Value, revision: Revision) {
+    if served.stored_as.is_some() {
+        served.strategy.from_stored(object);
+    }
+    if served.defaulted_when_read {
+        served.schema().apply_defaults(object);
+    }
+    object["apiVersion"] = served.api_version.as_str().into();
+    object["metadata"]["resourceVersion"] = revision.to_string().into();
+}
+
+/// Whether a stored object is on its way out. The rest of it is passed over.
+pub fn is_terminating(entry: &Entry) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Whole {
+        #[serde(default)]
+        metadata: Metadata,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        deletion_timestamp: Option<IgnoredAny>,
+    }
+    let whole: Whole = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
+    Ok(whole.metadata.deletion_timestamp.is_some())
+}
+
+/// What a selector may ask about, and only its `parts` if they are known: neither `resourceVersion` nor
+/// `managedFields`.
+pub fn look(served: &Served, value: &[u8], parts: Option<&[Part]>) -> Result<Value> {
     if served.stored_as.is_some() || served.defaulted_when_read {
         return decode_value(served, value, 0);
     }
-    let Lean(object) = serde_json::from_slice(value).map_err(ApiError::internal)?;
-    Ok(object)
+    match parts {
+        Some(parts) => lean::read_parts(value, parts),
+        None => serde_json::from_slice(value).map(|Lean(object)| object),
+    }
+    .map_err(ApiError::internal)
+}
+
+/// Whether a stored value only lacks its `resourceVersion` to be what clients get.
+pub fn is_served_form(served: &Served, value: &[u8]) -> bool {
+    served.stored_as.is_none() && !served.defaulted_when_read && value.starts_with(served.head.as_bytes())
 }
 
 /// Appends the object as JSON, with `resourceVersion`, to `out`.
 pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
-    if served.stored_as.is_none() && !served.defaulted_when_read && value.starts_with(served.head.as_bytes())
-    {
+    if is_served_form(served, value) {
         let (head, tail) = value.split_at(served.head.len());
         let digits = Digits::of(revision);
         out.reserve(value.len() + 48);
@@ -77,18 +123,21 @@ pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut
         return Ok(());
     }
     let object = decode_value(served, value, revision)?;
-    serde_json::to_writer(out, &Ordered { object: &object, stored_as: None }).map_err(ApiError::internal)
+    serde_json::to_writer(out, &Ordered { object: &object, stored_as: None, managed: None })
+        .map_err(ApiError::internal)
 }
 
 /// The object as JSON with `kind`, `apiVersion`, `metadata` first.
 pub fn to_json(object: &Value) -> Result<Vec<u8>> {
-    serde_json::to_vec(&Ordered { object, stored_as: None }).map_err(ApiError::internal)
+    serde_json::to_vec(&Ordered { object, stored_as: None, managed: None }).map_err(ApiError::internal)
 }
 
 struct Ordered<'a> {
     object: &'a Value,
     /// For the store: in this API version and without `resourceVersion`.
     stored_as: Option<&'a str>,
+    /// `managedFields` that the object does not hold itself.
+    managed: Option<&'a RawValue>,
 }
 
 impl Serialize for Ordered<'_> {
@@ -106,7 +155,8 @@ impl Serialize for Ordered<'_> {
         }
         if let Some(metadata) = map.get("metadata") {
             let with_version = self.stored_as.is_none();
-            out.serialize_entry("metadata", &Metadata { metadata, with_version })?;
+            let managed = self.managed;
+            out.serialize_entry("metadata", &Metadata { metadata, with_version, managed })?;
         }
         for (key, value) in map {
             if key != "metadata" && !FIRST.contains(&key.as_str()) {
@@ -120,6 +170,7 @@ impl Serialize for Ordered<'_> {
 struct Metadata<'a> {
     metadata: &'a Value,
     with_version: bool,
+    managed: Option<&'a RawValue>,
 }
 
 impl Serialize for Metadata<'_> {
@@ -132,6 +183,9 @@ impl Serialize for Metadata<'_> {
             if self.with_version || key != "resourceVersion" {
                 out.serialize_entry(key, value)?;
             }
+        }
+        if let Some(managed) = self.managed {
+            out.serialize_entry("managedFields", managed)?;
         }
         out.end()
     }

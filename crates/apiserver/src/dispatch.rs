@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Body, JSON};
 use crate::api::Api;
 use crate::catalog::Served;
+use crate::codec;
 use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Form};
 use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written, refused_watch};
@@ -134,8 +135,8 @@ impl Api {
             "create" => {
                 let body = incoming.body().await?;
                 let object = self.registry.decode_body(call, &content_type, &body)?;
-                let object = self.registry.create(call, object).await?;
-                self.written(call, &accepted, Written { object, created: true })
+                let written = self.registry.create(call, object).await?;
+                self.written(call, &accepted, written)
             }
             "update" => {
                 let body = incoming.body().await?;
@@ -177,7 +178,7 @@ impl Api {
             return Ok(answer::stream(200, JSON, ListBody::new(call.served.clone(), selected)));
         }
         let metadata = selected.list_metadata();
-        let decode = |entry| crate::codec::decode(&call.served, entry);
+        let decode = |entry| codec::decode(&call.served, entry);
         let objects = selected.entries.iter().map(decode).collect::<Result<Vec<Value>>>()?;
         answer::object(200, &accepted.form.shape_list(&call.served, metadata, objects), accepted.yaml)
     }
@@ -240,7 +241,20 @@ impl Api {
         written: Written,
     ) -> Result<Response<Body>> {
         let code = if written.created { 201 } else { 200 };
-        answer::object(code, &accepted.form.shape_one(&call.served, written.object, false), accepted.yaml)
+        if accepted.form == Form::Object
+            && !accepted.yaml
+            && let Some((value, revision)) = &written.stored
+            && codec::is_served_form(&call.served, value)
+        {
+            let mut out = Vec::new();
+            codec::write_object(&call.served, value, *revision, &mut out)?;
+            return Ok(answer::bytes(code, JSON, out));
+        }
+        answer::object(
+            code,
+            &accepted.form.shape_one(&call.served, written.into_object(), false),
+            accepted.yaml,
+        )
     }
 }
 

@@ -10,10 +10,12 @@ use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
 use minik8s_auth::User;
+use tokio_util::task::AbortOnDropHandle;
 
-use crate::answer::Body;
+use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::authenticator::LocalUser;
+use crate::error::ApiError;
 
 /// A tower service that answers as this user; `kube::Client::new` takes it.
 #[derive(Clone)]
@@ -57,7 +59,11 @@ where
         request.extensions_mut().insert(LocalUser(self.user.clone()));
         // `managedFields` names writers by their program; here all are one.
         request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
-        let api = self.api.clone();
-        Box::pin(async move { Ok(api.handle(request).await) })
+        // In a task of its own: who sends many at once must not answer all of them on one core.
+        let answer = AbortOnDropHandle::new(tokio::spawn(self.api.clone().handle(request)));
+        Box::pin(async move {
+            let gone = |_| answer::error(&ApiError::unavailable("the server is going away"));
+            Ok(answer.await.unwrap_or_else(gone))
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Which objects a list or watch is about: label and field selectors, applied to stored objects.
 
-use minik8s_api::{FieldSelector, LabelSelector};
+use minik8s_api::{FieldSelector, LabelSelector, Part};
 use serde_json::Value;
 
 use crate::catalog::Served;
@@ -16,18 +16,26 @@ pub struct Selection {
     /// Set when the field selector demands one name.
     name: Option<String>,
     namespace: Option<String>,
+    /// What the field selector looks at beside metadata; None if that may be anything.
+    parts: Option<Vec<Part>>,
 }
 
 impl Selection {
     pub fn new(served: &Served, options: &ListOptions) -> Result<Self> {
-        for field in options.fields.fields() {
-            if !matches!(field, "metadata.name" | "metadata.namespace")
-                && !served.strategy.is_selectable(field)
-            {
+        let beside_metadata = |field: &&str| !matches!(*field, "metadata.name" | "metadata.namespace");
+        for field in options.fields.fields().filter(beside_metadata) {
+            if !served.strategy.is_selectable(field) {
                 return Err(ApiError::bad_request(format!("field label not supported: {field}")));
             }
         }
+        let parts: Option<Vec<&[Part]>> = options
+            .fields
+            .fields()
+            .filter(beside_metadata)
+            .map(|field| served.strategy.selectable_parts(field))
+            .collect();
         Ok(Selection {
+            parts: parts.map(|parts| parts.concat()),
             name: options.fields.exact("metadata.name").map(str::to_owned),
             namespace: options.fields.exact("metadata.namespace").map(str::to_owned),
             labels: options.labels.clone(),
@@ -56,7 +64,7 @@ impl Selection {
         if self.is_everything() {
             return Ok(true);
         }
-        Ok(self.matches(served, &codec::look(served, value)?))
+        Ok(self.matches(served, &codec::look(served, value, self.parts.as_deref())?))
     }
 
     pub fn matches(&self, served: &Served, object: &Value) -> bool {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::apply::{ApplyError, server_side};
-use crate::managed::{Entries, Manager, managed_fields, track_update};
+use crate::managed::{Entries, Manager, managed_fields, track};
 use crate::sample::*;
 use crate::typed::compare;
 use crate::{merge, strategic};
@@ -177,7 +177,7 @@ proptest! {
     #[test]
     fn applying_twice_changes_nothing((schema, [live, wish]) in objects::<2>()) {
         let mut live = live;
-        track_update(None, &mut live, &schema, &manager("creator"), now());
+        track(None, &mut live, &schema, &manager("creator"), now());
         let first = server_side(Some(&live), &wish, &schema, &manager("m"), true, now()).unwrap();
         let again = server_side(Some(&first), &wish, &schema, &manager("m"), false, now()).unwrap();
         prop_assert_eq!(again.to_string(), first.to_string());
@@ -213,15 +213,15 @@ proptest! {
     #[test]
     fn updates_are_tracked_to_the_field((schema, [old, new]) in objects::<2>()) {
         let mut old = old;
-        track_update(None, &mut old, &schema, &manager("a"), now());
+        track(None, &mut old, &schema, &manager("a"), now());
         let mut updated = new.clone();
-        track_update(Some(&old), &mut updated, &schema, &manager("b"), now());
+        track(Some(&old), &mut updated, &schema, &manager("b"), now());
         let entries = Entries::decode(managed_fields(&updated)).unwrap().0;
         for pair in entries.windows(2) {
             prop_assert!(pair[0].fields.intersection(&pair[1].fields).is_empty(), "a field has one writer");
         }
         let mut again = updated.clone();
-        track_update(Some(&updated), &mut again, &schema, &manager("c"), now());
+        track(Some(&updated), &mut again, &schema, &manager("c"), now());
         prop_assert_eq!(again, updated);
     }
 
@@ -229,7 +229,7 @@ proptest! {
     fn no_input_panics(a in wild(), b in wild(), c in wild()) {
         let schema = deployment();
         let mut tracked = b.clone();
-        track_update(Some(&a), &mut tracked, &schema, &Manager::main("m", "apps/v1", true), now());
+        track(Some(&a), &mut tracked, &schema, &Manager::main("m", "apps/v1", true), now());
         let mut wish = c;
         if let Value::Object(fields) = &mut wish {
             fields.insert("apiVersion".to_owned(), json!("apps/v1"));

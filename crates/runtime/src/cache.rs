@@ -197,6 +197,17 @@ impl<K: Cached> Cache<K> {
         self.synced.send_replace(true);
     }
 
+    /// Whether the watch has shown everything up to this revision. Nothing is told of a revision 0.
+    pub(crate) fn has_reached(&self, revision: u64) -> bool {
+        revision != 0 && revision <= self.state.read().revision
+    }
+
+    /// Whether this version of an object, or a newer one, is held already: to show it would change nothing.
+    pub(crate) fn knows(&self, key: &Key, revision: u64) -> bool {
+        let state = self.state.read();
+        revision != 0 && state.objects.get(key).is_some_and(|held| version(held.metadata()) >= revision)
+    }
+
     /// The watch shows an object.
     pub fn apply(&self, object: K) {
         let listeners = self.listeners.lock();

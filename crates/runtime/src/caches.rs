@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use crate::glance::Glance;
 use crate::reflect::reflect;
 use crate::{Cache, Cached, Key, Kind, MetaOnly, Object};
 
@@ -38,8 +39,8 @@ pub trait AnyCache: Send + Sync {
     fn metadata(&self, key: &Key) -> Option<ObjectMeta>;
     fn metadata_in(&self, namespace: &str) -> Vec<ObjectMeta>;
     fn listen_metadata(&self, listener: MetaListener);
-    /// Shows the answer to our own write; gives its metadata, or None if it is not such an object.
-    fn offer_json(&self, answer: &[u8]) -> Option<ObjectMeta>;
+    /// Shows the answer to our own write; gives the object's name, or None if it is not such an object.
+    fn offer_json(&self, answer: &[u8]) -> Option<String>;
     fn is_meta_only(&self) -> bool;
     /// A complete list at `revision`.
     fn replace_json(&self, objects: &[Box<RawValue>], revision: u64);
@@ -149,11 +150,13 @@ impl<K: Cached> AnyCache for Cache<K> {
         }));
     }
 
-    fn offer_json(&self, answer: &[u8]) -> Option<ObjectMeta> {
-        let object: K = serde_json::from_slice(answer).ok()?;
-        let meta = object.metadata().clone();
-        self.offer(object);
-        Some(meta)
+    fn offer_json(&self, answer: &[u8]) -> Option<String> {
+        let seen = Glance::at(answer).ok()?;
+        // The watch may have been faster than the answer.
+        if !self.has_reached(seen.revision()) {
+            self.offer(seen.read().ok()?);
+        }
+        Some(seen.name().to_owned()).filter(|name| !name.is_empty())
     }
 
     fn is_meta_only(&self) -> bool {
@@ -164,22 +167,25 @@ impl<K: Cached> AnyCache for Cache<K> {
         let told = |error: &serde_json::Error| {
             tracing::warn!(kind = %Cache::kind(self), %error, "the list has something that is none");
         };
-        let read =
-            objects.iter().filter_map(|object| serde_json::from_str(object.get()).inspect_err(told).ok());
+        let read = |object: &RawValue| Glance::at(object.get().as_bytes())?.read();
+        let read = objects.iter().filter_map(|object| read(object).inspect_err(told).ok());
         self.replace(read.collect(), revision);
     }
 
     fn apply_json(&self, object: &[u8]) -> serde_json::Result<String> {
-        let object: K = serde_json::from_slice(object)?;
-        let version = object.metadata().resource_version.clone().unwrap_or_default();
-        self.apply(object);
-        Ok(version)
+        let seen = Glance::at(object)?;
+        if self.knows(&seen.key(), seen.revision()) {
+            Cache::advance(self, seen.revision());
+        } else {
+            self.apply(seen.read()?);
+        }
+        Ok(seen.version().to_owned())
     }
 
     fn remove_json(&self, object: &[u8]) -> serde_json::Result<String> {
-        let object: K = serde_json::from_slice(object)?;
-        self.remove(&object);
-        Ok(object.metadata().resource_version.clone().unwrap_or_default())
+        let seen = Glance::at(object)?;
+        self.remove(&seen.read()?);
+        Ok(seen.version().to_owned())
     }
 
     fn revision(&self) -> u64 {

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ impl Executor {
         &self.recorder
     }
 
-    /// Carries out the actions in order; stops after the first batch in which one fails. Events are told
+    /// Carries out the actions in order; begins nothing new after one has failed. Events are told
     /// in any case.
     pub async fn run(&self, component: &'static str, plan: Plan) -> Result<(), Error> {
         for notice in plan.notices {
@@ -82,16 +83,23 @@ impl Executor {
         Ok(())
     }
 
-    async fn run_alike(&self, component: &'static str, mut batch: &[Action]) -> Result<(), Error> {
+    /// Each success lets one more go out beside those that follow; after a failure nothing new is begun.
+    async fn run_alike(&self, component: &'static str, batch: &[Action]) -> Result<(), Error> {
+        let mut waiting = batch.iter();
+        let mut running = FuturesUnordered::new();
         let mut width = 1;
-        while !batch.is_empty() {
-            let (now, later) = batch.split_at(width.min(batch.len()));
-            let outcomes = join_all(now.iter().map(|action| self.run_one(component, action))).await;
-            outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
-            batch = later;
-            width = (width * 2).min(WIDEST);
+        let mut outcome = Ok(());
+        loop {
+            while outcome.is_ok() && running.len() < width {
+                let Some(action) = waiting.next() else { break };
+                running.push(self.run_one(component, action));
+            }
+            match running.next().await {
+                Some(Ok(())) => width = (width + 1).min(WIDEST),
+                Some(error) => outcome = outcome.and(error),
+                None => return outcome,
+            }
         }
-        Ok(())
     }
 
     async fn run_one(&self, component: &'static str, action: &Action) -> Result<(), Error> {
@@ -252,7 +260,7 @@ impl Executor {
     /// Shows an answer to the cache and gives the object's name.
     fn show(&self, kind: &Kind, answer: &str) -> Option<String> {
         match self.caches.find(kind) {
-            Some(cache) => cache.offer_json(answer.as_bytes())?.name,
+            Some(cache) => cache.offer_json(answer.as_bytes()),
             None => serde_json::from_str::<MetaOnly>(answer).ok()?.metadata.name,
         }
     }

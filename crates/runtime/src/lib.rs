@@ -17,6 +17,7 @@ pub mod cache;
 mod caches;
 mod controller;
 mod execute;
+mod glance;
 mod key;
 mod kind;
 mod leader;

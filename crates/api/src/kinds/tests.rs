@@ -215,6 +215,27 @@ fn selectable_names_are_complete() {
 }
 
 #[test]
+fn selectable_parts_suffice() {
+    for resource in all() {
+        for mut object in samples(&resource) {
+            resource.strategy.default(&mut object);
+            let whole = resource.strategy.selectable(&object);
+            for (i, (field, expected)) in whole.iter().enumerate() {
+                let Some(parts) = resource.strategy.selectable_parts(field) else { continue };
+                let mut some = json!({});
+                for (outer, inner) in parts {
+                    if let Some(value) = object.get(outer).and_then(|outer| outer.get(inner)) {
+                        some[outer][inner] = value.clone();
+                    }
+                }
+                let found = &resource.strategy.selectable(&some)[i].1;
+                assert_eq!(found, expected, "{} {field}", resource.qualified());
+            }
+        }
+    }
+}
+
+#[test]
 fn stored_forms_lead_back() {
     for resource in all().into_iter().filter(|r| r.stored_as.is_some()) {
         for mut object in samples(&resource) {

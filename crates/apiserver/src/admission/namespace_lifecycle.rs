@@ -32,8 +32,7 @@ impl Admission for NamespaceLifecycle {
         let Some(entry) = registry.store.get(&key).await? else {
             return Err(ApiError::not_found(namespaces.resource(), &call.namespace));
         };
-        let namespace = crate::codec::decode(&namespaces, &entry)?;
-        if namespace.is_terminating() {
+        if crate::codec::is_terminating(&entry)? {
             let why = format!(
                 "unable to create new content in namespace {} because it is being terminated",
                 call.namespace

@@ -113,7 +113,7 @@ async fn settle(api: &Arc<Api>, served: &Arc<Served>, all: &[Value], definition:
             new["status"] = status::of(old, all, call.now);
             Ok(new)
         });
-        ignore_missing(changed.await)?;
+        ignore_missing(changed.await.map(drop))?;
     }
     Ok(false)
 }
@@ -141,11 +141,11 @@ async fn clean_up(api: &Arc<Api>, call: &mut Call, definition: &Value) -> Result
         new.metadata_mut().insert("finalizers".into(), Value::Array(kept));
         Ok(new)
     });
-    ignore_missing(released.await)?;
+    ignore_missing(released.await.map(drop))?;
     Ok(false)
 }
 
-fn ignore_missing(result: Result<Value>) -> Result<()> {
+fn ignore_missing(result: Result<()>) -> Result<()> {
     match result {
         Err(error) if error.code != 404 => Err(error),
         _ => Ok(()),

@@ -3,7 +3,7 @@
 use minik8s_store::{Commit, Condition, Op, Outcome};
 use serde_json::Value;
 
-use super::{Call, Registry, metadata};
+use super::{Call, Registry, Written, metadata};
 use crate::admission::{Operation, Request};
 use crate::codec;
 use crate::error::{ApiError, Result};
@@ -17,12 +17,12 @@ const PATIENT: usize = 3;
 
 impl Registry {
     /// Stores a new object that came from [`Registry::decode_body`].
-    pub async fn create(&self, call: &Call, object: Value) -> Result<Value> {
+    pub async fn create(&self, call: &Call, object: Value) -> Result<Written> {
         let generated = object.name().is_empty();
         let mut turn = None;
         for attempt in 0..RETRIES {
             match self.try_create(call, object.clone()).await? {
-                Created::Stored(object) => return Ok(*object),
+                Created::Stored(written) => return Ok(*written),
                 // A generated name that is taken is bad luck, not the user's mistake.
                 Created::NameTaken(_) if generated && attempt < 8 => {}
                 Created::NameTaken(name) => {
@@ -61,7 +61,7 @@ impl Registry {
         served.strategy.warnings(&object).into_iter().for_each(|text| call.warn(text));
         let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
         self.admission.review(self, &mut request).await?;
-        super::update::track(call, None, &mut object);
+        let managed = super::update::track_create(call, &mut object);
 
         let key = served.key(object.namespace(), object.name());
         if call.options.dry_run {
@@ -69,17 +69,18 @@ impl Registry {
             return Ok(if taken {
                 Created::NameTaken(object.name().to_owned())
             } else {
-                Created::Stored(Box::new(object))
+                Created::Stored(Box::new(Written { object, managed, stored: None, created: true }))
             });
         }
         let name = object.name().to_owned();
-        let value = codec::encode(served, &object)?;
+        let value = codec::encode_with(served, &object, managed.as_deref())?;
         also.conditions.insert(0, Condition { key: key.clone(), revision: 0 });
-        also.ops.insert(0, Op::Put { key: key.clone(), value });
+        also.ops.insert(0, Op::Put { key: key.clone(), value: value.clone() });
         match self.store.commit(also).await? {
             Outcome::Committed(revision) => {
                 object.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
-                Ok(Created::Stored(Box::new(object)))
+                let stored = Some((value, revision));
+                Ok(Created::Stored(Box::new(Written { object, managed, stored, created: true })))
             }
             Outcome::Conflict(conflict) if conflict.key == key => Ok(Created::NameTaken(name)),
             Outcome::Conflict(_) => Ok(Created::Overtaken),
@@ -88,7 +89,7 @@ impl Registry {
 }
 
 enum Created {
-    Stored(Box<Value>),
+    Stored(Box<Written>),
     NameTaken(String),
     Overtaken,
 }

@@ -87,11 +87,6 @@ pub fn carry_over(call: &Call, object: &mut Value, old: &Value) {
             metadata.insert(field.into(), value.clone());
         }
     }
-    if metadata.get("managedFields").is_none_or(Value::is_null)
-        && let Some(fields) = old_metadata.get("managedFields")
-    {
-        metadata.insert("managedFields".into(), fields.clone());
-    }
     if !is_main {
         for field in ["ownerReferences", "finalizers"] {
             match old_metadata.get(field) {

@@ -17,10 +17,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::Timestamp;
 use minik8s_auth::User;
-use minik8s_patch::managed::Manager;
-use minik8s_store::{Entry, Store};
+use minik8s_patch::managed::{self, Manager};
+use minik8s_store::{Entry, Revision, Store};
 use parking_lot::Mutex;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
@@ -118,8 +119,23 @@ impl Call {
 
 /// An object as a write left it.
 pub struct Written {
+    /// Without `managedFields`.
     pub object: Value,
+    pub managed: Option<Box<RawValue>>,
+    /// What the store holds of it, and since when; None if nothing was stored.
+    pub stored: Option<(Bytes, Revision)>,
     pub created: bool,
+}
+
+impl Written {
+    /// The whole object.
+    pub fn into_object(self) -> Value {
+        let mut object = self.object;
+        if let Some(fields) = self.managed {
+            managed::set_managed_fields(&mut object, serde_json::from_str(fields.get()).ok());
+        }
+        object
+    }
 }
 
 impl Registry {

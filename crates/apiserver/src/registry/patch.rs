@@ -5,6 +5,7 @@ use minik8s_patch::{PatchError, json, merge, strategic};
 use serde_json::Value;
 
 use super::body::{check_depth, check_identity, parse_applied};
+use super::update::Bookkeeping;
 use super::{Call, Registry, Written};
 use crate::error::{ApiError, Result};
 use crate::object::Object;
@@ -44,8 +45,12 @@ impl Registry {
         if kind == PatchKind::Strategic && call.served.is_custom() {
             return Err(ApiError::unsupported_media(STRATEGIC, &[JSON, MERGE, APPLY]));
         }
-        let object = self.change(call, |old| self.patched(call, kind, &patch, old)).await?;
-        Ok(Written { object, created: false })
+        // Operations on paths may look at anything, also to test it.
+        let bookkeeping = match patch["metadata"].get("managedFields") {
+            None if kind != PatchKind::Json => Bookkeeping::Hidden,
+            _ => Bookkeeping::Shown,
+        };
+        self.change_seeing(call, bookkeeping, |old| self.patched(call, kind, &patch, old)).await
     }
 
     fn patched(&self, call: &Call, kind: PatchKind, patch: &Value, old: &Value) -> Result<Value> {
@@ -100,9 +105,7 @@ impl Registry {
         for _ in 0..8 {
             let exists = self.store.get(&call.key()).await?.is_some();
             let result = if exists {
-                self.change(call, |old| merge(Some(old)))
-                    .await
-                    .map(|object| Written { object, created: false })
+                self.change_seeing(call, Bookkeeping::Shown, |old| merge(Some(old))).await
             } else if !call.served.verbs.contains(&"create") {
                 return Err(ApiError::method_not_allowed(&http::Method::PATCH));
             } else if !call.subresource.is_empty() {
@@ -116,7 +119,7 @@ impl Registry {
             } else {
                 let mut object = merge(None)?;
                 call.served.strategy.default(&mut object);
-                self.create(call, object).await.map(|object| Written { object, created: true })
+                self.create(call, object).await
             };
             match result {
                 Err(e) if e.reason == "AlreadyExists" => {}

@@ -1,16 +1,32 @@
 //! Changing objects: the loop that every update, patch and subresource write goes through.
 
 use minik8s_api::{FieldErrors, Path};
-use minik8s_patch::managed;
+use minik8s_patch::managed::{self, Tracked};
 use minik8s_store::{Commit, Condition, Entry, Op, Outcome};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::create::RETRIES;
 use super::{Call, Registry, Written, metadata};
 use crate::admission::{Operation, Request};
 use crate::codec;
 use crate::error::{ApiError, Result};
+use crate::lean::Split;
 use crate::object::Object;
+
+/// Whether who makes a change is shown the object's `managedFields`.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Bookkeeping {
+    Hidden,
+    Shown,
+}
+
+/// An object before a change, and its `managedFields` beside it.
+struct Before {
+    entry: Entry,
+    object: Value,
+    managed: Option<Box<RawValue>>,
+}
 
 impl Registry {
     /// PUT of a whole object: a change, or for some kinds a creation.
@@ -25,7 +41,7 @@ impl Registry {
         if call.served.created_by_put && call.subresource.is_empty() && object.resource_version().is_empty() {
             match self.put_new(call, &object).await {
                 Err(e) if e.reason == "AlreadyExists" => {}
-                done => return done.map(|object| Written { object, created: true }),
+                done => return done,
             }
         }
         if call.served.versioned_puts && object.resource_version().is_empty() {
@@ -34,12 +50,11 @@ impl Registry {
             errors.invalid(path, 0, "must be specified for an update");
             return Err(ApiError::invalid(&call.served.group, &call.served.kind, &call.name, errors));
         }
-        let object = self.change(call, |_| Ok(object.clone())).await?;
-        Ok(Written { object, created: false })
+        self.change(call, |_| Ok(object.clone())).await
     }
 
     /// What a PUT makes must be allowed to the user as if they had created it.
-    async fn put_new(&self, call: &Call, object: &Value) -> Result<Value> {
+    async fn put_new(&self, call: &Call, object: &Value) -> Result<Written> {
         if self.store.get(&call.key()).await?.is_some() {
             return Err(ApiError::already_exists(call.served.resource(), &call.name));
         }
@@ -48,12 +63,28 @@ impl Registry {
 
     /// Reads the object, lets `change` make the new one of it, and stores that if nothing else was faster;
     /// else begins again. A `resourceVersion` in the new object that is not the current one is a conflict.
-    pub async fn change(&self, call: &Call, change: impl Fn(&Value) -> Result<Value>) -> Result<Value> {
+    ///
+    /// `change` sees no `managedFields`: they are half of an object, and not to be copied about for nothing.
+    pub async fn change(&self, call: &Call, change: impl Fn(&Value) -> Result<Value>) -> Result<Written> {
+        self.change_seeing(call, Bookkeeping::Hidden, change).await
+    }
+
+    /// As [`Registry::change`], for those who look at `managedFields` or may write them.
+    pub(super) async fn change_seeing(
+        &self,
+        call: &Call,
+        bookkeeping: Bookkeeping,
+        change: impl Fn(&Value) -> Result<Value>,
+    ) -> Result<Written> {
         for _ in 0..RETRIES {
             let entry = self.entry(&call.served, &call.namespace, &call.name).await?;
-            let old = codec::decode(&call.served, &entry)?;
-            let new = change(&old)?;
-            if let Some(done) = self.try_change(call, &entry, &old, new).await? {
+            let Split { object, managed } = codec::decode_split(&call.served, &entry)?;
+            let new = match bookkeeping {
+                Bookkeeping::Hidden => change(&object)?,
+                Bookkeeping::Shown => change(&codec::decode(&call.served, &entry)?)?,
+            };
+            let before = Before { entry, object, managed };
+            if let Some(done) = self.try_change(call, before, new).await? {
                 return Ok(done);
             }
         }
@@ -61,14 +92,11 @@ impl Registry {
     }
 
     /// None: another write was faster.
-    async fn try_change(
-        &self,
-        call: &Call,
-        entry: &Entry,
-        old: &Value,
-        mut new: Value,
-    ) -> Result<Option<Value>> {
+    async fn try_change(&self, call: &Call, before: Before, mut new: Value) -> Result<Option<Written>> {
         let served = &call.served;
+        let Before { entry, object: old, managed } = before;
+        let old = &old;
+        let sent = managed::take_managed_fields(&mut new);
         let wanted = new.resource_version();
         if !wanted.is_empty() && wanted != old.resource_version() {
             return Err(ApiError::modified(served.resource(), &call.name));
@@ -98,27 +126,36 @@ impl Registry {
         }
         let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
         self.admission.review(self, &mut request).await?;
-        track(call, Some(old), &mut new);
         new.metadata_mut().insert("resourceVersion".into(), old.resource_version().into());
-        if new == *old && also.ops.is_empty() {
-            return Ok(Some(new));
+        let tracked = track(call, (old, managed.as_deref()), (&new, sent));
+        let is_same = matches!(tracked, Tracked::Unchanged) && new == *old && also.ops.is_empty();
+        let managed = match tracked {
+            Tracked::Unchanged => managed,
+            Tracked::Changed(fields) => fields,
+        };
+        let written = |object, managed, stored| Ok(Some(Written { object, managed, stored, created: false }));
+        if is_same {
+            return written(new, managed, Some((entry.value.clone(), entry.revision)));
         }
         if call.options.dry_run {
-            return Ok(Some(new));
+            return written(new, managed, None);
         }
         let key = call.key();
         also.conditions.insert(0, Condition { key: key.clone(), revision: entry.revision });
-        if is_finished(&new) {
+        let value = if is_finished(&new) {
             also.ops.insert(0, Op::Delete { key });
             let mut request = Request::new(call, Operation::Delete, &mut new, Some(old), &mut also);
             self.admission.release(self, &mut request).await?;
+            None
         } else {
-            also.ops.insert(0, Op::Put { key, value: codec::encode(served, &new)? });
-        }
+            let value = codec::encode_with(served, &new, managed.as_deref())?;
+            also.ops.insert(0, Op::Put { key, value: value.clone() });
+            Some(value)
+        };
         match self.store.commit(also).await? {
             Outcome::Committed(revision) => {
                 new.metadata_mut().insert("resourceVersion".into(), revision.to_string().into());
-                Ok(Some(new))
+                written(new, managed, value.map(|value| (value, revision)))
             }
             Outcome::Conflict(_) => Ok(None),
         }
@@ -134,13 +171,22 @@ pub(super) fn is_finished(object: &Value) -> bool {
     object.is_terminating() && object.finalizers().is_empty() && grace == 0 && !namespace_held
 }
 
-/// Records in `managedFields` who changed what; an apply has done so itself.
-pub(super) fn track(call: &Call, old: Option<&Value>, new: &mut Value) {
+/// The `managedFields` of a new object, taken out of it: who created it. An apply has written them itself.
+pub(super) fn track_create(call: &Call, object: &mut Value) -> Option<Box<RawValue>> {
+    let given = managed::take_managed_fields(object);
+    if call.applies || call.options.field_manager.is_empty() {
+        return given.and_then(|fields| to_raw_value(&fields).ok());
+    }
+    managed::track_create(object, call.served.schema(), &call.manager(), call.now)
+}
+
+/// The `managedFields` after a change: who changed what. An apply has written them itself.
+fn track(call: &Call, old: (&Value, Option<&RawValue>), new: (&Value, Option<Value>)) -> Tracked {
     if call.applies {
-        if let Some(old) = old {
-            managed::keep_times(old, new);
-        }
-    } else if !call.options.field_manager.is_empty() {
-        managed::track_update(old, new, call.served.schema(), &call.manager(), call.now);
+        managed::keep_times(old, new)
+    } else if call.options.field_manager.is_empty() {
+        Tracked::Unchanged
+    } else {
+        managed::track_update(old, new, call.served.schema(), &call.manager(), call.now)
     }
 }

@@ -54,6 +54,8 @@ where
             let written = match verb {
                 "get" => Written {
                     object: api.registry.get(&call.served, &call.namespace, &call.name).await?,
+                    managed: None,
+                    stored: None,
                     created: false,
                 },
                 "update" => {

@@ -58,15 +58,7 @@ fn only(new: &mut Value, old: &Value, take: impl Fn(&mut Value, &Value)) {
     let mut kept = old.clone();
     take(&mut kept, new);
     kept["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].clone();
-    keep_managed_fields(&mut kept, new);
     *new = kept;
-}
-
-fn keep_managed_fields(kept: &mut Value, new: &Value) {
-    let fields = &new["metadata"]["managedFields"];
-    if !fields.is_null() {
-        object_at(kept, "metadata").insert("managedFields".into(), fields.clone());
-    }
 }
 
 /// Resources and resize policies of containers that exist, matched by name.

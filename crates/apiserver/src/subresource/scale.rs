@@ -32,7 +32,7 @@ where
             let wanted = crate::registry::parse_any(call, &content_type, &body)?;
             super::check_typed::<Scale>(&wanted)?;
             let change = |old: &Value| paths.apply(call, old, &wanted);
-            api.registry.change(call, change).await?
+            api.registry.change(call, change).await?.object
         }
         _ => {
             let kind = PatchKind::of(&content_type)?;
@@ -52,7 +52,7 @@ where
                 super::check_typed::<Scale>(&scale)?;
                 paths.apply(call, old, &scale)
             };
-            api.registry.change(call, change).await?
+            api.registry.change(call, change).await?.object
         }
     };
     if call.served.is_custom() && at(&object, &paths.spec_replicas).is_none() {

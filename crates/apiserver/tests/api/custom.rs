@@ -150,10 +150,21 @@ async fn discovery_knows_it_at_once() {
     assert!(admin.get("/openapi/v3").await.text().contains("apis/example.com/v1"));
     let document = admin.get("/openapi/v3/apis/example.com/v1").await.ok();
     assert!(document["components"]["schemas"].to_string().contains("Widget"));
-    let made = admin.get(&format!("{DEFINITIONS}/widgets.example.com")).await.ok();
-    let established =
-        made["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Established").unwrap();
-    assert_eq!(established["status"], "True");
+    // Served first, and then told so in the status.
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    let is_established = |made: &Value| {
+        let mut conditions = made["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|c| c["type"] == "Established" && c["status"] == "True")
+    };
+    let mut made = admin.get(&path).await.ok();
+    for _ in 0..500 {
+        if is_established(&made) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        made = admin.get(&path).await.ok();
+    }
+    assert!(is_established(&made), "{made}");
     assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
 }
 

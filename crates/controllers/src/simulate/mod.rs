@@ -5,6 +5,7 @@
 //! annotations how long it runs and how it ends ([`RUN_SECONDS`], [`EXIT_CODE`]).
 
 mod nodes;
+mod pod;
 mod pods;
 
 use kube::Client;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
 use serde_json::{Value, json};
 
 use super::LABEL;
+use super::pod::LeanPod;
 use crate::hash::fnv1a;
-use crate::pods;
 
 /// A pod with this annotation ends after so many seconds.
 pub const RUN_SECONDS: &str = "minik8s.io/run-seconds";
@@ -20,37 +20,37 @@ pub struct SimulatedPods;
 
 impl Controller for SimulatedPods {
     type Key = Key;
-    type Observed = Arc<Pod>;
+    type Observed = Arc<LeanPod>;
 
     fn name(&self) -> &'static str {
         "simulated-kubelet"
     }
 
     fn watch(&self, watches: &Watches<Key>) {
-        watches.own::<Pod>();
+        watches.own::<LeanPod>();
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Node>(move |old, new| {
             // Pods may have been seen before their node.
             let Some((caches, node)) = caches.upgrade().zip(new.filter(|_| old.is_none())) else {
                 return Vec::new();
             };
-            let pods = caches.of::<Pod>().list();
-            let here = pods.iter().filter(|pod| pods::node_name(pod) == node.metadata.name.as_deref());
+            let pods = caches.of::<LeanPod>().list();
+            let here = pods.iter().filter(|pod| pod.node_name() == node.metadata.name.as_deref());
             here.map(|pod| key_of(&**pod)).collect()
         });
     }
 
-    fn observe(&self, caches: &Caches, key: &Key) -> Option<Arc<Pod>> {
-        let pod = caches.of::<Pod>().get(key)?;
-        let node = caches.of::<Node>().get(&Key::new("", pods::node_name(&pod)?))?;
+    fn observe(&self, caches: &Caches, key: &Key) -> Option<Arc<LeanPod>> {
+        let pod = caches.of::<LeanPod>().get(key)?;
+        let node = caches.of::<Node>().get(&Key::new("", pod.node_name()?))?;
         let labels = node.metadata.labels.as_ref()?;
         labels.contains_key(LABEL).then_some(pod)
     }
 
-    fn plan(&self, pod: &Arc<Pod>, now: Timestamp) -> Plan {
+    fn plan(&self, pod: &Arc<LeanPod>, now: Timestamp) -> Plan {
         let mut plan = Plan::default();
-        if pods::is_terminating(pod) {
-            if !pods::is_finished(pod) && pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
+        if pod.metadata.deletion_timestamp.is_some() {
+            if !pod.is_finished() && pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
                 plan.act(Action::patch_status(&**pod, ended(pod, 143, now)));
             }
             if pod.metadata.deletion_grace_period_seconds != Some(0) {
@@ -58,14 +58,14 @@ impl Controller for SimulatedPods {
             }
             return plan;
         }
-        if pods::is_finished(pod) {
+        if pod.is_finished() {
             return plan;
         }
-        if pods::phase(pod) != "Running" {
+        if !pod.is_running() {
             plan.act(Action::patch_status(&**pod, running(pod, now)));
             return plan;
         }
-        let started = pod.status.as_ref().and_then(|s| s.start_time.as_ref()).map_or(now, |t| t.0);
+        let started = pod.status.start_time.as_ref().map_or(now, |t| t.0);
         let annotations = pod.metadata.annotations.as_ref();
         let number = |key: &str| annotations.and_then(|a| a.get(key)).and_then(|v| v.parse::<i64>().ok());
         if let Some(seconds) = number(RUN_SECONDS) {
@@ -89,16 +89,15 @@ fn time(now: Timestamp) -> String {
 }
 
 /// Of 16 million addresses one that hardly any other pod has.
-fn address(pod: &Pod) -> String {
-    let [_, a, b, c] = fnv1a(pod.metadata.uid.as_deref().unwrap_or("").as_bytes()).to_be_bytes();
+fn address(pod: &LeanPod) -> String {
+    let [_, a, b, c] = fnv1a(pod.uid().as_bytes()).to_be_bytes();
     format!("10.{a}.{b}.{c}")
 }
 
-fn conditions(pod: &Pod, ready: &str, reason: Option<&str>, now: Timestamp) -> Vec<Value> {
-    let known = pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+fn conditions(pod: &LeanPod, ready: &str, reason: Option<&str>, now: Timestamp) -> Vec<Value> {
+    let known = pod.status.conditions.iter().flatten();
     let ours = ["Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers"];
-    let mut all: Vec<Value> =
-        known.iter().filter(|c| !ours.contains(&c.type_.as_str())).map(|c| json!(c)).collect();
+    let mut all: Vec<Value> = known.filter(|c| !ours.contains(&c.type_.as_str())).map(|c| json!(c)).collect();
     for kind in ours {
         let is = if kind == "Initialized" { "True" } else { ready };
         all.push(json!({"type": kind, "status": is, "reason": reason, "lastTransitionTime": time(now)}));
@@ -106,14 +105,13 @@ fn conditions(pod: &Pod, ready: &str, reason: Option<&str>, now: Timestamp) -> V
     all
 }
 
-fn containers(pod: &Pod, state: &Value, ready: bool) -> Vec<Value> {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let status = containers.map(|container| {
+fn containers(pod: &LeanPod, state: &Value, ready: bool) -> Vec<Value> {
+    let status = pod.spec.containers.iter().map(|container| {
         json!({
             "name": container.name,
             "image": container.image.clone().unwrap_or_default(),
             "imageID": "",
-            "containerID": format!("simulated://{}", pod.metadata.uid.as_deref().unwrap_or("")),
+            "containerID": format!("simulated://{}", pod.uid()),
             "ready": ready,
             "started": ready,
             "restartCount": 0,
@@ -123,7 +121,7 @@ fn containers(pod: &Pod, state: &Value, ready: bool) -> Vec<Value> {
     status.collect()
 }
 
-fn running(pod: &Pod, now: Timestamp) -> Value {
+fn running(pod: &LeanPod, now: Timestamp) -> Value {
     let address = address(pod);
     json!({
         "phase": "Running",
@@ -136,7 +134,7 @@ fn running(pod: &Pod, now: Timestamp) -> Value {
     })
 }
 
-fn ended(pod: &Pod, code: i64, now: Timestamp) -> Value {
+fn ended(pod: &LeanPod, code: i64, now: Timestamp) -> Value {
     let (phase, reason) = if code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
     let state = json!({"terminated": {"exitCode": code, "reason": reason, "finishedAt": time(now)}});
     json!({

@@ -156,7 +156,7 @@ impl Apply<'_> {
     fn entries(&self) -> Result<Entries, ApplyError> {
         let Some(live) = self.live else { return Ok(Entries::default()) };
         let mut entries = Entries::decode(managed::managed_fields(live)).map_err(ApplyError::Stored)?;
-        entries.0.iter_mut().for_each(|entry| typed::reconcile(Some(self.schema), &mut entry.fields));
+        entries.reconcile(self.schema);
         if entries.0.is_empty() {
             let before = Manager { name: BEFORE_FIRST_APPLY.to_owned(), ..self.manager.clone() };
             entries.0.extend(managed::creator(live, self.schema, &before, self.now));

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::managed::track_update;
+use crate::managed::track;
 use crate::sample;
 
 fn at(second: i64) -> Timestamp {
@@ -39,7 +39,7 @@ fn conflict(live: &Value, config: &Value, name: &str) -> String {
 fn updated(live: &Value, name: &str, change: impl Fn(&mut Value)) -> Value {
     let mut new = live.clone();
     change(&mut new);
-    track_update(Some(live), &mut new, &sample::deployment(), &manager(name), at(1));
+    track(Some(live), &mut new, &sample::deployment(), &manager(name), at(1));
     new
 }
 
@@ -142,7 +142,7 @@ fn conflicts_are_grouped_and_worded_like_upstream() {
     let mut scaled = first.clone();
     scaled["spec"]["replicas"] = json!(7);
     let scaler = Manager::subresource("hpa", "apps/v1", "scale");
-    track_update(Some(&first), &mut scaled, &sample::deployment(), &scaler, at(1));
+    track(Some(&first), &mut scaled, &sample::deployment(), &scaler, at(1));
     assert_eq!(
         conflict(&scaled, &config(json!({"replicas": 8})), "me"),
         "Apply failed with 1 conflict: conflict with \"hpa\" with subresource \"scale\" using apps/v1: .spec.replicas"
@@ -318,7 +318,7 @@ fn client_side_apply_hands_over() {
     live["metadata"]["uid"] = json!("1");
     live["metadata"]["annotations"] =
         json!({"kubectl.kubernetes.io/last-applied-configuration": last.to_string(), "other": "x"});
-    track_update(None, &mut live, &sample::deployment(), &manager("kubectl-client-side-apply"), at(0));
+    track(None, &mut live, &sample::deployment(), &manager("kubectl-client-side-apply"), at(0));
     let wish = config(json!({"replicas": 5, "paused": true}));
     assert!(matches!(apply(Some(&live), &wish, "someone", false), Err(ApplyError::Conflict(_))));
 

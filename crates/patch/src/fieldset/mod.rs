@@ -119,19 +119,21 @@ impl FieldSet {
         })
     }
 
-    /// Takes out the members of `other`.
-    pub fn subtract(&mut self, other: &FieldSet) {
-        let mut emptied = false;
+    /// Takes out the members of `other`; whether there were any.
+    pub fn subtract(&mut self, other: &FieldSet) -> bool {
+        let (mut taken, mut emptied) = (false, false);
         for theirs in &other.nodes {
             let Ok(index) = self.find(&theirs.element) else { continue };
             let own = &mut self.nodes[index];
+            taken |= own.member && theirs.member;
             own.member &= !theirs.member;
-            own.children.subtract(&theirs.children);
+            taken |= own.children.subtract(&theirs.children);
             emptied |= own.is_empty();
         }
         if emptied {
             self.nodes.retain(|node| !node.is_empty());
         }
+        taken
     }
 
     pub(crate) fn get(&self, element: &PathElement) -> Option<&Node> {

@@ -38,13 +38,16 @@ fn bad_documents_are_refused() {
         [json!([]), json!({"f:a": 1}), json!({"noprefix": {}}), json!({"k:[]": {}}), json!({"i:x": {}})]
     {
         assert!(FieldSet::from_fields_v1(&bad).is_err(), "{bad}");
+        assert!(serde_json::from_str::<FieldSet>(&bad.to_string()).is_err(), "{bad}");
     }
     let mut deep = json!({});
     for _ in 0..200 {
         deep = json!({"f:a": deep});
     }
     assert_eq!(FieldSet::from_fields_v1(&deep), Err(FieldsV1Error::TooDeep));
-    assert!(set(json!({"z:unknown": {"anything": 1}})).is_empty(), "later kinds of element are skipped");
+    let later = json!({"z:unknown": {"anything": 1}});
+    assert!(serde_json::from_str::<FieldSet>(&later.to_string()).unwrap().is_empty());
+    assert!(set(later).is_empty(), "later kinds of element are skipped");
 }
 
 #[test]
@@ -89,6 +92,9 @@ proptest! {
         let read = FieldSet::from_fields_v1(&printed).unwrap();
         prop_assert_eq!(&read, &set);
         prop_assert_eq!(read.to_fields_v1().to_string(), printed.to_string());
+        let text = serde_json::to_string(&set).unwrap();
+        prop_assert_eq!(&text, &printed.to_string());
+        prop_assert_eq!(serde_json::from_str::<FieldSet>(&text).unwrap(), set);
     }
 
     #[test]

@@ -3,8 +3,12 @@
 //! `{"f:spec": {"f:replicas": {}, "f:ports": {".": {}, "k:{\"port\":80}": {}}}}`: an empty object is a
 //! member; a node with children is a member too when it holds `"."`.
 
-use std::fmt::Write;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::{FieldSet, Node, PathElement};
@@ -35,27 +39,114 @@ impl FieldSet {
     }
 }
 
+/// FieldsV1 as text, without a `Value` on the way.
+impl<'de> Deserialize<'de> for FieldSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Below(0).deserialize(deserializer).map(|(set, _)| set)
+    }
+}
+
+impl Serialize for FieldSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Printed { set: self, member: false }.serialize(serializer)
+    }
+}
+
+/// The contents of a node at this depth: its children, and whether it is itself a member.
+struct Below(usize);
+
+impl<'de> DeserializeSeed<'de> for Below {
+    type Value = (FieldSet, bool);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Below {
+    type Value = (FieldSet, bool);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field set")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let mut found = Found::at(self.0).map_err(A::Error::custom)?;
+        while let Some(text) = fields.next_key::<Cow<'de, str>>()? {
+            match found.element(&text).map_err(A::Error::custom)? {
+                Some(element) => {
+                    let (children, member) = fields.next_value_seed(Below(self.0 + 1))?;
+                    found.set.push_owned(element, member, children);
+                }
+                None => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found.finish())
+    }
+}
+
+/// What is read of one level.
+struct Found {
+    set: FieldSet,
+    member: bool,
+}
+
+impl Found {
+    fn at(depth: usize) -> Result<Self, FieldsV1Error> {
+        match depth > MAX_DEPTH {
+            true => Err(FieldsV1Error::TooDeep),
+            false => Ok(Found { set: FieldSet::default(), member: false }),
+        }
+    }
+
+    /// The element whose contents come next, if they are to be read.
+    fn element(&mut self, text: &str) -> Result<Option<PathElement>, FieldsV1Error> {
+        if text == "." {
+            self.member = true;
+            return Ok(None);
+        }
+        read_element(text)
+    }
+
+    fn finish(mut self) -> (FieldSet, bool) {
+        self.set.sort();
+        join_duplicates(&mut self.set);
+        let member = self.member || self.set.is_empty();
+        (self.set, member)
+    }
+}
+
+/// A node's contents, as they are printed.
+struct Printed<'a> {
+    set: &'a FieldSet,
+    member: bool,
+}
+
+impl Serialize for Printed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(Some(self.set.nodes.len() + usize::from(self.member)))?;
+        if self.member {
+            fields.serialize_entry(".", &Map::new())?;
+        }
+        for Node { element, member, children } in &self.set.nodes {
+            let below = Printed { set: children, member: *member && !children.is_empty() };
+            fields.serialize_entry(&print_element(element), &below)?;
+        }
+        fields.end()
+    }
+}
+
 /// The children, and whether the node itself is a member.
 fn read(fields: &Value, depth: usize) -> Result<(FieldSet, bool), FieldsV1Error> {
     let Value::Object(fields) = fields else { return Err(FieldsV1Error::NotAnObject) };
-    if depth > MAX_DEPTH {
-        return Err(FieldsV1Error::TooDeep);
-    }
-    let mut set = FieldSet::default();
-    let mut member = false;
+    let mut found = Found::at(depth)?;
     for (text, below) in fields {
-        if text == "." {
-            member = true;
-            continue;
+        if let Some(element) = found.element(text)? {
+            let (children, member) = read(below, depth + 1)?;
+            found.set.push_owned(element, member, children);
         }
-        let Some(element) = read_element(text)? else { continue };
-        let (children, member) = read(below, depth + 1)?;
-        set.push_owned(element, member, children);
     }
-    set.sort();
-    join_duplicates(&mut set);
-    let member = member || set.is_empty();
-    Ok((set, member))
+    Ok(found.finish())
 }
 
 /// `None` for a kind of element that a later version may have invented: upstream skips those too.

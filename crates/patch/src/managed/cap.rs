@@ -3,6 +3,7 @@
 //! Every program that ever updated an object would leave an entry. Past ten updaters the oldest become
 //! one, `ancient-changes`, per version of the kind.
 
+use super::entry::Source;
 use super::{Entries, Entry, Operation};
 
 const MAX_UPDATERS: usize = 10;
@@ -28,6 +29,7 @@ impl Entries {
                     old.subresource = None;
                     old.fields = old.fields.union(&entry.fields);
                     old.time = entry.time;
+                    old.source = Source::default();
                     excess -= 1;
                 }
                 None if excess > 0 => oldest.push(entry),

@@ -1,10 +1,13 @@
 //! All entries of an object.
 
+use minik8s_schema::Schema;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
+use super::entry::Source;
 use super::{Entry, EntryError};
 use crate::fieldset::FieldSet;
-use crate::typed::Comparison;
+use crate::typed::{Comparison, reconcile};
 
 /// More than any object gathers; keeps a hostile list from costing the square of its length.
 const MAX_ENTRIES: usize = 5_000;
@@ -30,14 +33,40 @@ impl Entries {
         Ok(entries)
     }
 
-    /// The list in upstream's order, or nothing when nobody owns anything.
-    pub fn encode(mut self) -> Option<Value> {
-        self.0.retain(|entry| !entry.fields.is_empty());
-        if self.0.is_empty() {
+    /// Reads `managedFields` as the store holds them: entries that stay as they are will be written as they are.
+    /// None if they cannot be read.
+    pub fn read(fields: &RawValue) -> Option<Entries> {
+        let list: Option<Vec<&RawValue>> = serde_json::from_str(fields.get()).ok()?;
+        let list = list.unwrap_or_default();
+        if list.len() > MAX_ENTRIES {
             return None;
         }
+        let mut entries = Entries::default();
+        for text in list {
+            entries.add(Entry::read(text)?);
+        }
+        Some(entries)
+    }
+
+    /// The list in upstream's order, or nothing when nobody owns anything.
+    pub fn encode(mut self) -> Option<Value> {
+        self.prepare().then(|| Value::Array(self.0.into_iter().map(Entry::encode).collect()))
+    }
+
+    /// As [`Entries::encode`], for the store.
+    pub fn write(mut self) -> Option<Box<RawValue>> {
+        if !self.prepare() {
+            return None;
+        }
+        // Texts, times and sets of them can always be written.
+        to_raw_value(&self.0).ok()
+    }
+
+    /// Brings them into order; whether there are any.
+    fn prepare(&mut self) -> bool {
+        self.0.retain(|entry| !entry.fields.is_empty());
         self.0.sort_by(|a, b| a.order().cmp(&b.order()));
-        Some(Value::Array(self.0.iter().map(Entry::encode).collect()))
+        !self.0.is_empty()
     }
 
     /// Adds an entry; a manager that is there already owns both sets from the later time on.
@@ -47,6 +76,7 @@ impl Entries {
                 own.fields = own.fields.union(&entry.fields);
                 own.time = own.time.max(entry.time);
                 own.api_version = entry.api_version;
+                own.source = Source::default();
             }
             None => self.0.push(entry),
         }
@@ -63,10 +93,23 @@ impl Entries {
         self.0.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
     }
 
+    /// Adapts what was recorded to the schema of today.
+    pub fn reconcile(&mut self, schema: &Schema) {
+        for entry in &mut self.0 {
+            if reconcile(Some(schema), &mut entry.fields) {
+                entry.source = Source::default();
+            }
+        }
+    }
+
     /// Takes from everyone what a change touched.
     pub fn lose(&mut self, change: &Comparison) {
         for set in change.sets() {
-            self.0.iter_mut().for_each(|entry| entry.fields.subtract(set));
+            for entry in &mut self.0 {
+                if entry.fields.subtract(set) {
+                    entry.source = Source::default();
+                }
+            }
         }
         self.0.retain(|entry| !entry.fields.is_empty());
     }

@@ -1,6 +1,10 @@
 //! One entry of `managedFields`.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::fieldset::{FieldSet, FieldsV1Error};
@@ -15,6 +19,56 @@ pub struct Entry {
     /// When the entry last changed, to the second.
     pub time: Option<Timestamp>,
     pub fields: FieldSet,
+    pub(super) source: Source,
+}
+
+/// What an entry was read from, as long as nothing about it has changed: it need not be written anew then.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Source(pub Option<Box<RawValue>>);
+
+/// Says nothing about an entry that its other fields do not.
+impl PartialEq for Source {
+    fn eq(&self, _: &Source) -> bool {
+        true
+    }
+}
+
+/// An entry as text, in the order in which it is written.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Text<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    manager: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    operation: Cow<'a, str>,
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    time: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    fields_type: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fields_v1: Option<Cow<'a, FieldSet>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    subresource: Option<Cow<'a, str>>,
+}
+
+impl Serialize for Entry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Source(Some(unchanged)) = &self.source {
+            return unchanged.serialize(serializer);
+        }
+        let text = Text {
+            manager: Some(Cow::Borrowed(&*self.manager)).filter(|manager| !manager.is_empty()),
+            operation: self.operation.name().into(),
+            api_version: Cow::Borrowed(&self.api_version),
+            time: self.time_text().map(Cow::Owned),
+            fields_type: "FieldsV1".into(),
+            fields_v1: Some(Cow::Borrowed(&self.fields)),
+            subresource: self.subresource.as_deref().map(Cow::Borrowed),
+        };
+        text.serialize(serializer)
+    }
 }
 
 /// How the manager came to own its fields.
@@ -87,26 +141,58 @@ impl Entry {
             subresource: text(entry, "subresource", index)?.filter(|s| !s.is_empty()).map(str::to_owned),
             time,
             fields,
+            source: Source::default(),
         })
     }
 
-    pub fn encode(&self) -> Value {
+    /// Reads an entry as the store holds it.
+    pub(super) fn read(text: &RawValue) -> Option<Entry> {
+        let read: Text<'_> = serde_json::from_str(text.get()).ok()?;
+        let operation = match &*read.operation {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        if read.api_version.is_empty() || read.fields_type != "FieldsV1" {
+            return None;
+        }
+        let time = match read.time {
+            Some(time) => Some(time.parse().ok()?),
+            None => None,
+        };
+        Some(Entry {
+            manager: read.manager.unwrap_or_default().into_owned(),
+            operation,
+            api_version: read.api_version.into_owned(),
+            subresource: read.subresource.filter(|s| !s.is_empty()).map(Cow::into_owned),
+            time,
+            fields: read.fields_v1.map(Cow::into_owned).unwrap_or_default(),
+            source: Source(Some(text.to_owned())),
+        })
+    }
+
+    pub fn encode(self) -> Value {
+        let time = self.time_text();
         let mut entry = Map::with_capacity(7);
         let mut put = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
         if !self.manager.is_empty() {
-            put("manager", Value::String(self.manager.clone()));
+            put("manager", Value::String(self.manager));
         }
         put("operation", Value::String(self.operation.name().to_owned()));
-        put("apiVersion", Value::String(self.api_version.clone()));
-        if let Some(time) = self.time {
-            put("time", Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+        put("apiVersion", Value::String(self.api_version));
+        if let Some(time) = time {
+            put("time", Value::String(time));
         }
         put("fieldsType", Value::String("FieldsV1".to_owned()));
         put("fieldsV1", self.fields.to_fields_v1());
-        if let Some(subresource) = &self.subresource {
-            put("subresource", Value::String(subresource.clone()));
+        if let Some(subresource) = self.subresource {
+            put("subresource", Value::String(subresource));
         }
         Value::Object(entry)
+    }
+
+    fn time_text(&self) -> Option<String> {
+        self.time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 
     /// Whether both are the same manager. An applier is one manager in all versions of a kind, an updater

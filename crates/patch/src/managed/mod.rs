@@ -1,7 +1,7 @@
 //! `metadata.managedFields`: which manager owns which field.
 //!
 //! Server-side apply writes it for appliers ([`crate::apply`]); every other write goes through
-//! [`track_update`], which gives the writer what it changed and takes it from everyone else. An entry that
+//! [`track_create`] or [`track_update`], which gives the writer what it changed and takes it from everyone else. An entry that
 //! was written in another version of the kind is kept as it is: its paths are not converted.
 
 mod cap;
@@ -16,7 +16,7 @@ mod tests;
 
 pub use entry::{Entry, EntryError, Operation};
 pub use times::keep_times;
-pub use update::track_update;
+pub use update::{Tracked, track_create, track_update};
 
 pub(crate) use entries::Entries;
 pub(crate) use untracked::strip_untracked;
@@ -89,7 +89,8 @@ pub(crate) fn managed_fields(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
 }
 
-pub(crate) fn take_managed_fields(object: &mut Value) -> Option<Value> {
+/// Takes `metadata.managedFields` out of an object.
+pub fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.shift_remove("managedFields")
 }
 
@@ -107,10 +108,34 @@ pub(crate) fn clone_unmanaged(object: &Value) -> Value {
 }
 
 /// Writes `metadata.managedFields`; `None` leaves it out. An object without metadata stays as it is.
-pub(crate) fn set_managed_fields(object: &mut Value, fields: Option<Value>) {
+pub fn set_managed_fields(object: &mut Value, fields: Option<Value>) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     match fields {
         Some(fields) => drop(metadata.insert("managedFields".to_owned(), fields)),
         None => drop(metadata.shift_remove("managedFields")),
     }
+}
+
+/// Tracks a create (`old` is `None`) or a change of whole objects.
+#[cfg(test)]
+pub(crate) fn track(
+    old: Option<&Value>,
+    new: &mut Value,
+    schema: &minik8s_schema::Schema,
+    manager: &Manager,
+    now: jiff::Timestamp,
+) {
+    let sent = take_managed_fields(new);
+    let parse = |fields: Option<Box<serde_json::value::RawValue>>| fields.as_deref().and_then(update::parsed);
+    let fields = match old {
+        None => parse(track_create(new, schema, manager, now)),
+        Some(old) => {
+            let stored = managed_fields(old).map(|fields| serde_json::value::to_raw_value(fields).unwrap());
+            match track_update((old, stored.as_deref()), (new, sent), schema, manager, now) {
+                Tracked::Unchanged => parse(stored),
+                Tracked::Changed(fields) => parse(fields),
+            }
+        }
+    };
+    set_managed_fields(new, fields);
 }

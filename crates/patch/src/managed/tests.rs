@@ -18,12 +18,12 @@ fn controller() -> Manager {
 }
 
 fn create(mut object: Value, manager: &Manager) -> Value {
-    track_update(None, &mut object, &sample::deployment(), manager, at(0));
+    track(None, &mut object, &sample::deployment(), manager, at(0));
     object
 }
 
 fn update(old: &Value, mut new: Value, manager: &Manager, second: i64) -> Value {
-    track_update(Some(old), &mut new, &sample::deployment(), manager, at(second));
+    track(Some(old), &mut new, &sample::deployment(), manager, at(second));
     new
 }
 
@@ -249,17 +249,44 @@ fn elements_that_share_an_identity_are_owned_together() {
 }
 
 #[test]
+fn entries_that_stay_are_not_written_anew() {
+    let mut created = create(deployment(), &kubectl());
+    // Not as we would write it.
+    created["metadata"]["managedFields"][0]["time"] = json!("2023-11-14T22:13:20.5Z");
+    let mut new = created.clone();
+    new["status"] = json!({"readyReplicas": 1});
+    let updated = update(&created, new, &controller(), 5);
+    let fields = managed_fields(&updated).unwrap();
+    assert_eq!(fields[0], managed_fields(&created).unwrap()[0]);
+    assert_eq!(fields[1]["manager"], "kube-controller-manager");
+    let mut new = updated.clone();
+    new["spec"]["replicas"] = json!(7);
+    let updated = update(&updated, new, &Manager::main("b", "apps/v1", true), 6);
+    assert_eq!(managed_fields(&updated).unwrap()[0]["time"], "2023-11-14T22:13:20Z");
+}
+
+#[test]
 fn times_are_kept_when_nothing_else_changed() {
     let created = create(deployment(), &kubectl());
+    let stored = serde_json::value::to_raw_value(managed_fields(&created).unwrap()).unwrap();
     let mut later = created.clone();
     later["metadata"]["managedFields"][0]["time"] = json!("2024-01-01T00:00:00Z");
     later["metadata"]["resourceVersion"] = json!("9");
-    keep_times(&created, &mut later);
-    assert_eq!(managed_fields(&later), managed_fields(&created));
-    later["metadata"]["managedFields"][0]["time"] = json!("2024-01-01T00:00:00Z");
+    let applied = take_managed_fields(&mut later);
+    let check = |later: &Value, applied: &Option<Value>, changed: bool| match keep_times(
+        (&created, Some(&stored)),
+        (later, applied.clone()),
+    ) {
+        Tracked::Unchanged => assert!(!changed),
+        Tracked::Changed(fields) => {
+            assert!(changed);
+            assert_eq!(fields.as_deref().and_then(update::parsed), *applied);
+        }
+    };
+    check(&later, &applied, false);
     later["spec"]["replicas"] = json!(2);
-    keep_times(&created, &mut later);
-    assert_ne!(managed_fields(&later), managed_fields(&created));
+    check(&later, &applied, true);
+    check(&later, &None, true);
 }
 
 #[test]

@@ -1,20 +1,28 @@
 //! Writes that change nothing.
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-/// Reverts the times in `new`'s managedFields when nothing but them differs from `old`, so that the two
-/// are equal and need not be stored. Call it last, after defaulting and admission: only then is it known
-/// whether an apply changed anything. `metadata.resourceVersion` is not compared.
-pub fn keep_times(old: &Value, new: &mut Value) {
-    let (Some(old_fields), Some(new_fields)) = (super::managed_fields(old), super::managed_fields(new))
-    else {
-        return;
+use super::Tracked;
+use super::update::parsed;
+
+/// The managedFields of an object that an apply made of `old`, which had `stored`: those where nothing but times
+/// differs, so that the two are equal and need not be stored. Call it last, after defaulting and admission: only
+/// then is it known whether an apply changed anything. `metadata.resourceVersion` is not compared.
+pub fn keep_times(
+    (old, stored): (&Value, Option<&RawValue>),
+    (new, applied): (&Value, Option<Value>),
+) -> Tracked {
+    let same = match (&stored.and_then(parsed), &applied) {
+        (Some(stored), Some(applied)) => {
+            stored == applied || (equal_but_times(stored, applied) && equal_but_managed(old, new))
+        }
+        (stored, applied) => stored == applied,
     };
-    if old_fields == new_fields || !equal_but_times(old_fields, new_fields) || !equal_but_managed(old, new) {
-        return;
+    match same {
+        true => Tracked::Unchanged,
+        false => Tracked::Changed(applied.and_then(|applied| to_raw_value(&applied).ok())),
     }
-    let kept = old_fields.clone();
-    super::set_managed_fields(new, Some(kept));
 }
 
 /// Entries may come in another order, since a new time moves an entry.

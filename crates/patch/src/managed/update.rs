@@ -2,58 +2,83 @@
 
 use jiff::Timestamp;
 use minik8s_schema::Schema;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{Entries, Entry, Manager, Operation, managed_fields, strip_untracked};
+use super::entry::Source;
+use super::{Entries, Entry, Manager, Operation, strip_untracked};
 use crate::fieldset::FieldSet;
-use crate::typed::{Comparison, Containers, compare, fields_of, reconcile};
+use crate::typed::{Comparison, Containers, compare, fields_of};
 
-/// Writes `new`'s managedFields for a create (`old` is `None`), update or patch.
+/// The managedFields of a new object. Call it with the defaulted object: who creates an object owns its defaults.
+pub fn track_create(
+    object: &Value,
+    schema: &Schema,
+    manager: &Manager,
+    now: Timestamp,
+) -> Option<Box<RawValue>> {
+    Entries(creator(object, schema, manager, now).into_iter().collect()).write()
+}
+
+/// The managedFields that an object has after a write.
+pub enum Tracked {
+    /// What they were.
+    Unchanged,
+    Changed(Option<Box<RawValue>>),
+}
+
+/// The managedFields after an update or patch that made `new` of `old`, neither of which need hold them: `stored`
+/// are those of `old`, `sent` those that the client wants.
 ///
 /// The manager gets the fields that it added or changed; everyone else loses those and the removed ones.
 /// Whatever the client sent as managedFields counts only as upstream has it: `[]` and `[{}]` clear the
 /// list, a list that can be read replaces the old one, anything else leaves the old one. An existing
 /// object without managedFields stays without, until the first apply. A write that changes nothing leaves
 /// `managedFields` exactly as they were.
-///
-/// Call it with the defaulted object: who creates an object owns its defaults.
 pub fn track_update(
-    old: Option<&Value>,
-    new: &mut Value,
+    (old, stored): (&Value, Option<&RawValue>),
+    (new, sent): (&Value, Option<Value>),
     schema: &Schema,
     manager: &Manager,
     now: Timestamp,
-) {
-    let sent = super::take_managed_fields(new);
-    let Some(old) = old else {
-        let mut entries = Entries::default();
-        entries.0.extend(creator(new, schema, manager, now));
-        super::set_managed_fields(new, entries.encode());
-        return;
-    };
-
-    let stored = managed_fields(old);
+) -> Tracked {
     let mut change = compare(schema, old, new);
     for set in change.sets_mut() {
         strip_untracked(set);
         manager.strip_resets(set);
     }
-    if change.is_empty() && (sent.is_none() || sent.as_ref() == stored) {
-        super::set_managed_fields(new, sent.or_else(|| stored.cloned()));
-        return;
+    let mut entries = match replacement(sent, stored, manager) {
+        Some(entries) => entries,
+        None if change.is_empty() => return Tracked::Unchanged,
+        None => stored.and_then(Entries::read).unwrap_or_default(),
+    };
+    if !entries.0.is_empty() {
+        entries.reconcile(schema);
+        entries.lose(&change);
+        let Comparison { changed, .. } = change;
+        if !changed.is_empty() {
+            entries.add(manager.entry(Operation::Update, changed, now));
+        }
+        entries.cap();
     }
-    let mut entries = previous(stored, sent.as_ref(), manager);
-    if entries.0.is_empty() {
-        return;
+    let fields = entries.write();
+    // What the client sent may yet come to the same.
+    match fields.as_deref().map(RawValue::get) == stored.map(RawValue::get) {
+        true => Tracked::Unchanged,
+        false => Tracked::Changed(fields),
     }
-    entries.0.iter_mut().for_each(|entry| reconcile(Some(schema), &mut entry.fields));
-    entries.lose(&change);
-    let Comparison { changed, .. } = change;
-    if !changed.is_empty() {
-        entries.add(manager.entry(Operation::Update, changed, now));
+}
+
+/// The entries that the client put in place of the stored ones, if it did.
+fn replacement(sent: Option<Value>, stored: Option<&RawValue>, manager: &Manager) -> Option<Entries> {
+    // A subresource cannot change managedFields by hand.
+    if manager.subresource.is_some() || sent.is_none() || sent == stored.and_then(parsed) {
+        return None;
     }
-    entries.cap();
-    super::set_managed_fields(new, entries.encode());
+    match sent {
+        Some(Value::Array(list)) if is_reset_request(&list) => Some(Entries::default()),
+        sent => Entries::decode(sent.as_ref()).ok().filter(|entries| !entries.0.is_empty()),
+    }
 }
 
 /// The entry of whoever created an object, if there is anything to own.
@@ -64,18 +89,8 @@ pub(crate) fn creator(object: &Value, schema: &Schema, manager: &Manager, now: T
     (!fields.is_empty()).then(|| manager.entry(Operation::Update, fields, now))
 }
 
-/// The entries to start from: what the client sent, or what is stored.
-fn previous(stored: Option<&Value>, sent: Option<&Value>, manager: &Manager) -> Entries {
-    let stored = || Entries::decode(stored).unwrap_or_default();
-    match sent {
-        // A subresource cannot change managedFields by hand.
-        _ if manager.subresource.is_some() => stored(),
-        Some(Value::Array(list)) if is_reset_request(list) => Entries::default(),
-        sent => match Entries::decode(sent) {
-            Ok(entries) if !entries.0.is_empty() => entries,
-            _ => stored(),
-        },
-    }
+pub(super) fn parsed(fields: &RawValue) -> Option<Value> {
+    serde_json::from_str(fields.get()).ok()
 }
 
 fn is_reset_request(list: &[Value]) -> bool {
@@ -96,6 +111,7 @@ impl Manager {
             // Upstream's times have no fractions, and neither would they survive being read again.
             time: Some(Timestamp::from_second(now.as_second()).unwrap_or(now)),
             fields,
+            source: Source::default(),
         }
     }
 }

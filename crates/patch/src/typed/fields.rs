@@ -65,8 +65,9 @@ pub(super) fn is_field(
 }
 
 /// Adapts what was recorded to a schema that has since made a place atomic: the owner of fields inside
-/// of it owns it as a whole.
-pub(crate) fn reconcile(schema: Option<&Schema>, set: &mut FieldSet) {
+/// of it owns it as a whole. Whether anything had to be adapted.
+pub(crate) fn reconcile(schema: Option<&Schema>, set: &mut FieldSet) -> bool {
+    let mut adapted = false;
     set.retain(|Node { element, member, children }| {
         if children.is_empty() {
             return true;
@@ -78,11 +79,13 @@ pub(crate) fn reconcile(schema: Option<&Schema>, set: &mut FieldSet) {
         if below.is_some_and(became_atomic) {
             *children = FieldSet::default();
             *member = true;
+            adapted = true;
         } else {
-            reconcile(below, children);
+            adapted |= reconcile(below, children);
         }
         true
     });
+    adapted
 }
 
 fn became_atomic(schema: &Schema) -> bool {

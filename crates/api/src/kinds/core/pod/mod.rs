@@ -13,7 +13,7 @@ use crate::kinds::at::At;
 use crate::kinds::pod_spec::validation::{self, Place};
 use crate::kinds::pod_spec::{defaults, qos, warnings};
 use crate::kinds::table;
-use crate::{Cell, Column, FieldErrors, Resource, Strategy};
+use crate::{Cell, Column, FieldErrors, Part, Resource, Strategy};
 
 const CONNECT: &[&str] = &["create", "get"];
 const CONNECT_ANY: &[&str] = &["create", "delete", "get", "patch", "update"];
@@ -115,6 +115,21 @@ impl Strategy for Pods {
             "status.podIP",
             "status.nominatedNodeName",
         ]
+    }
+
+    /// Nodes watch their pods by name: every one of them looks at every change.
+    fn selectable_parts(&self, field: &str) -> Option<&'static [Part]> {
+        Some(match field {
+            "spec.nodeName" => &[("spec", "nodeName")],
+            "spec.restartPolicy" => &[("spec", "restartPolicy")],
+            "spec.schedulerName" => &[("spec", "schedulerName")],
+            "spec.serviceAccountName" => &[("spec", "serviceAccountName")],
+            "spec.hostNetwork" => &[("spec", "hostNetwork")],
+            "status.phase" => &[("status", "phase")],
+            "status.podIP" => &[("status", "podIP"), ("status", "podIPs")],
+            "status.nominatedNodeName" => &[("status", "nominatedNodeName")],
+            _ => return None,
+        })
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
