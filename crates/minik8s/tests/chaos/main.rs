@@ -128,11 +128,7 @@ async fn chaos() {
         &paths,
         &Evidence { lives: pods.by.0, listed: slices.by.spans, done, blind },
     );
-    let solo = solo.end();
-    summary.row("processes of StatefulSet pods, one after the other", solo.processes.to_string());
-    summary.check("StatefulSet pods that ran twice at once", solo.doubles);
-    let enough = solo.processes >= 2;
-    summary.check("none of them seen", if enough { vec![] } else { vec![solo.processes.to_string()] });
+    check_solo(&mut summary, solo.end());
     check_leaks(&mut summary, &lab).await;
     if let Ok(directory) = std::env::var("CHAOS_LOGS") {
         lab.keep_logs(std::path::Path::new(&directory));
@@ -202,6 +198,13 @@ fn check_traffic(summary: &mut Summary, report: &traffic::Report, paths: &Paths,
     summary.check("failed for no such reason", other);
     let enough = report.answered > 100;
     summary.check("too few requests", if enough { vec![] } else { vec![report.answered.to_string()] });
+}
+
+fn check_solo(summary: &mut Summary, seen: solo::Sightings) {
+    summary.row("processes of StatefulSet pods, one after the other", seen.processes.to_string());
+    summary.check("StatefulSet pods that ran twice at once", seen.doubles);
+    let enough = seen.processes >= 2;
+    summary.check("none of them seen", if enough { vec![] } else { vec![seen.processes.to_string()] });
 }
 
 async fn check_leaks(summary: &mut Summary, lab: &Lab) {
