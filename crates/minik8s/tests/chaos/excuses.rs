@@ -13,8 +13,10 @@ use crate::traffic::Failure;
 
 /// For a node's rules to follow what the API says, on a busy machine.
 const FOLLOW: Duration = Duration::from_secs(3);
-/// For the API to say that a pod is dead: the nodes' grace, and time for a busy machine.
-const LEARN: Duration = Duration::from_secs(3 + 10);
+/// A node that says nothing for so long is called NotReady.
+const GRACE: Duration = Duration::from_secs(3);
+/// For the API to say that a pod is dead, or back: the nodes' grace, and time for a busy machine.
+const LEARN: Duration = Duration::from_secs(GRACE.as_secs() + 10);
 
 /// All that is known about the pods of a run.
 pub struct Evidence {
@@ -30,7 +32,8 @@ impl Evidence {
     /// which nobody could know), or why there is no excuse. `led_to` are the addresses to which its packets went.
     pub fn excuse(&self, failure: &Failure, led_to: &[String]) -> Result<Duration, String> {
         if led_to.is_empty() {
-            return Err(format!("{}: led to no pod", failure.why));
+            let absent = self.nobody_left(failure);
+            return absent.map_err(|reason| format!("{}: led to no pod: {reason}", failure.why));
         }
         let mut reasons = Vec::new();
         for address in led_to {
@@ -60,6 +63,42 @@ impl Evidence {
             }
         }
         Err(reasons.join("; "))
+    }
+
+    /// A request may be refused if the Service had no endpoint, and each of its pods was dead, or on a node that was
+    /// away and could not be written down as back again, or new. How long the last of them had been so.
+    fn nobody_left(&self, failure: &Failure) -> Result<Duration, String> {
+        let at = failure.begun;
+        if self.has_endpoints(at) {
+            return Err("there were endpoints".to_owned());
+        }
+        let alive =
+            self.lives.iter().filter(|life| life.since <= at && life.ended.is_none_or(|end| at <= end));
+        let mut last = Duration::MAX;
+        for life in alive {
+            let mut absences = self.deaths(life);
+            absences.extend(self.silences(life));
+            absences.push((life.since, Some(life.since)));
+            let absence = absences.into_iter().filter(|(since, until)| {
+                *since <= at && until.is_none_or(|until| at <= self.later(until, LEARN))
+            });
+            let since = absence.map(|(since, _)| since).max();
+            let since = since.ok_or_else(|| format!("{} on {} was well", life.pod, life.node))?;
+            last = last.min(self.learnable(since, at));
+        }
+        Ok(last)
+    }
+
+    /// When its node's agent was dead for longer than its grace: the pod serves on, but no Service leads to it.
+    fn silences(&self, life: &Life) -> Vec<(Instant, Option<Instant>)> {
+        let is_here = |fault: Fault| match fault {
+            Fault::Minik8s(node) => life.node == format!("node{node}"),
+            Fault::All => true,
+            _ => false,
+        };
+        let silent =
+            self.done.iter().filter(|done| is_here(done.step.fault) && done.ended - done.begun >= GRACE);
+        silent.map(|done| (done.begun, Some(done.ended))).collect()
     }
 
     /// From when until when, and what was done to the cluster shortly before.
@@ -220,6 +259,35 @@ mod tests {
         assert!(excuse(11).is_ok());
         assert!(excuse(9).is_err());
         assert!(excuse(24).is_err());
+    }
+
+    #[test]
+    fn with_no_pod_left_a_service_refuses() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut evidence = evidence(start, vec![done(Fault::Minik8s(2), at(30), 4, None)]);
+        let check = |evidence: &Evidence, begun, expected: bool| {
+            let found = evidence.excuse(&failure(start, begun, begun), &[]);
+            assert_eq!(found.is_ok(), expected, "{begun}: {found:?}");
+        };
+        check(&evidence, 35, false);
+        evidence.listed[0].until = Some(at(33));
+        check(&evidence, 29, false);
+        check(&evidence, 35, true);
+        check(&evidence, 46, true);
+        check(&evidence, 48, false);
+        // The disk was full, so nobody could write down that it is back.
+        evidence.blind = vec![(at(40), at(45))];
+        check(&evidence, 48, true);
+        // Another pod, that nothing had happened to.
+        evidence.lives.push(Life::new("b", "node1", "10.0.0.2", "c2", start));
+        check(&evidence, 48, false);
+        evidence.lives[1].evicted = Some(at(44));
+        evidence.done.push(done(Fault::FullDisk, at(40), 5, None));
+        check(&evidence, 48, true);
+        // Too short to be noticed.
+        evidence.done[0].ended = at(32);
+        check(&evidence, 48, false);
     }
 
     #[test]

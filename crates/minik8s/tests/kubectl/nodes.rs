@@ -3,7 +3,7 @@
 use crate::chapter;
 use crate::harness::Kubectl;
 
-chapter![taints_and_cordons];
+chapter![taints_and_cordons, a_node_file];
 
 fn taints_and_cordons(k: &Kubectl) {
     let node = k.unique("node");
@@ -26,5 +26,21 @@ fn taints_and_cordons(k: &Kubectl) {
     k.run(&format!("get node {node} -o wide")).says("192.0.2.7");
     k.run(&format!("describe node {node}")).says("Unschedulable:      false").says("8Gi");
     k.run(&format!("drain {node} --ignore-daemonsets")).says("drained");
+    k.run(&format!("delete node {node}")).says("deleted");
+}
+
+/// The file that `minik8s agent --node-config` takes.
+fn a_node_file(k: &Kubectl) {
+    let node = k.unique("node");
+    let file = format!(
+        "apiVersion: v1\nkind: Node\nmetadata: {{name: {node}, labels: {{zone: b}}}}\n\
+         spec: {{taints: [{{key: gpu, value: 'yes', effect: NoSchedule}}]}}\n\
+         status: {{capacity: {{cpu: '3', example.com/gpu: '2'}}}}\n"
+    );
+    k.run_with(&file, "apply -f -").says(&format!("node/{node} created"));
+    let told = k.run(&format!("describe node {node}"));
+    told.says("zone=b").says("gpu=yes:NoSchedule").says("example.com/gpu");
+    k.run_with(&file.replace("zone: b", "zone: c"), "apply -f -").says("configured");
+    k.run(&format!("get node {node} -o jsonpath='{{.metadata.labels.zone}}'")).says("c");
     k.run(&format!("delete node {node}")).says("deleted");
 }

@@ -24,7 +24,8 @@ pub fn killed_agents(world: &mut World) {
         (client.clone(), socket(&web, 80)),
         (world.pod("client-1"), socket(&web, 80)),
         (outside, at_node),
-    ]);
+    ])
+    .by_name(client.clone(), names::server(world), "web.default.svc.cluster.local");
     for node in ["node2", "node1"] {
         let seen = load.count();
         world.lab.run(&["kill", node]);
