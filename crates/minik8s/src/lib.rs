@@ -54,7 +54,10 @@ pub fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let filter = EnvFilter::try_from_env("MINIK8S_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // On a full disk a log cannot be written, nor can a complaint about that: trying would end the program.
+    log.log_internal_errors(false).init();
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

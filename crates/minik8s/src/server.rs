@@ -1,5 +1,6 @@
 //! `minik8s server`: the control plane and, unless told otherwise, a node beside it.
 
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,8 +76,9 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     if !flags.no_agent {
         run_node(&flags, settings, &server, &pki, &stop)?;
     }
-    eprintln!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", shown.display());
-    eprintln!("To add a machine, run there: {join}");
+    let ready = format!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", shown.display());
+    // Not `eprintln!`, which panics where nothing can be written: the log may be on a full disk.
+    let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, run there: {join}");
     wait_for_signal().await?;
     tracing::info!("stopping");
     stop.cancel();
