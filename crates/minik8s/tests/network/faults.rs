@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::dns::{A, Answer, over_udp, try_over_udp};
 use crate::load::Load;
+use crate::lookups::Lookups;
 use crate::names;
 use crate::place::socket;
 use crate::world::{UDP, WEB, World, pod};
@@ -24,8 +25,8 @@ pub fn killed_agents(world: &mut World) {
         (client.clone(), socket(&web, 80)),
         (world.pod("client-1"), socket(&web, 80)),
         (outside, at_node),
-    ])
-    .by_name(client.clone(), names::server(world), "web.default.svc.cluster.local");
+    ]);
+    let by_name = Lookups::start(client.clone(), names::server(world), "web.default.svc.cluster.local");
     for node in ["node2", "node1"] {
         let seen = load.count();
         world.lab.run(&["kill", node]);
@@ -39,6 +40,8 @@ pub fn killed_agents(world: &mut World) {
     let (requests, failed) = load.end();
     eprintln!("both agents killed and started: {} of {requests} requests failed", failed.len());
     assert!(failed.is_empty(), "{} of {requests}: {failed:#?}", failed.len());
+    let (requests, failed) = by_name.end();
+    assert!(requests > 100 && failed.is_empty(), "by name, {} of {requests}: {failed:#?}", failed.len());
     assert_eq!(rules(world, "node2"), before, "chains were made anew");
     assert_eq!(others(), theirs);
     world.lab.run(&["exec", "node2", "nft", "delete", "table", "ip", "somebody"]);

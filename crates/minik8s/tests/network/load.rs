@@ -5,11 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use crate::dns::{A, try_over_udp};
-use crate::place::{Place, get, socket};
-
-/// How often a C library asks for a name before it gives up.
-const ATTEMPTS: usize = 2;
+use crate::place::{Place, get};
 
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -26,22 +22,6 @@ impl Load {
             std::thread::spawn(move || place.inside(|| work(&place.name, to, &stop, &count)))
         });
         Load { workers: workers.collect(), stop, count }
-    }
-
-    /// Also somebody who looks the name up before each request.
-    pub fn by_name(mut self, place: Place, server: SocketAddrV4, name: &'static str) -> Load {
-        let (stop, count) = (self.stop.clone(), self.count.clone());
-        self.workers.push(std::thread::spawn(move || {
-            let mut failed = Vec::new();
-            while !stop.load(Ordering::Relaxed) {
-                if let Err(why) = ask_by_name(&place, server, name) {
-                    failed.push(format!("{} → {name}: {why}", place.name));
-                }
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            failed
-        }));
-        self
     }
 
     pub fn count(&self) -> u64 {
@@ -67,18 +47,4 @@ fn work(name: &str, to: SocketAddrV4, stop: &AtomicBool, count: &AtomicU64) -> V
         count.fetch_add(1, Ordering::Relaxed);
     }
     failed
-}
-
-fn ask_by_name(place: &Place, server: SocketAddrV4, name: &str) -> Result<(), String> {
-    let mut answer = try_over_udp(place, server, name, A);
-    for _ in 1..ATTEMPTS {
-        answer = answer.or_else(|_| try_over_udp(place, server, name, A));
-    }
-    let answer = answer.map_err(|error| format!("no answer: {error}"))?;
-    let address = answer.records.iter().find_map(|record| record.strip_prefix("A "));
-    let address = address.ok_or_else(|| format!("{answer:?}"))?;
-    match place.inside(|| get(socket(address, 80), "any", "/")) {
-        Ok((200, body)) if !body.is_empty() => Ok(()),
-        other => Err(format!("{address}: {other:?}")),
-    }
 }

@@ -15,6 +15,7 @@ mod forwarding;
 #[path = "../lab/lab.rs"]
 mod lab;
 mod load;
+mod lookups;
 mod names;
 mod peers;
 mod place;
