@@ -118,6 +118,12 @@ impl Registry {
                 ));
             } else {
                 let mut object = merge(None)?;
+                // Nobody owns what he may not change; some kinds may begin with it all the same.
+                if call.served.strategy.keeps_status_on_create()
+                    && let Some(status) = applied.get("status")
+                {
+                    object["status"] = status.clone();
+                }
                 call.served.strategy.default(&mut object);
                 self.create(call, object).await
             };

@@ -271,7 +271,7 @@ mod tests {
             assert_eq!(found.is_ok(), expected, "{begun}: {found:?}");
         };
         check(&evidence, 35, false);
-        evidence.listed[0].until = Some(at(33));
+        evidence.listed.iter_mut().for_each(|span| span.until = Some(at(33)));
         check(&evidence, 29, false);
         check(&evidence, 35, true);
         check(&evidence, 46, true);

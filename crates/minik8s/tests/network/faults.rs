@@ -41,7 +41,7 @@ pub fn killed_agents(world: &mut World) {
     eprintln!("both agents killed and started: {} of {requests} requests failed", failed.len());
     assert!(failed.is_empty(), "{} of {requests}: {failed:#?}", failed.len());
     let (requests, failed) = by_name.end();
-    assert!(requests > 100 && failed.is_empty(), "by name, {} of {requests}: {failed:#?}", failed.len());
+    assert!(requests > 1 && failed.is_empty(), "by name, {} of {requests}: {failed:#?}", failed.len());
     assert_eq!(rules(world, "node2"), before, "chains were made anew");
     assert_eq!(others(), theirs);
     world.lab.run(&["exec", "node2", "nft", "delete", "table", "ip", "somebody"]);
