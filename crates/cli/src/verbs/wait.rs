@@ -144,7 +144,10 @@ async fn targets(session: &Session, verb: &Wait, until: &Until, deadline: Instan
                 // What does not exist is an error, unless that is what one waits for.
                 match until {
                     Until::Created => targets.push(target),
-                    Until::Deleted if session.client().await?.find(target.path()).await?.is_none() => {}
+                    Until::Deleted => {
+                        let found = session.client().await?.find(target.path()).await?;
+                        targets.extend(found.map(|object| Target::new(target.kind.clone(), object)));
+                    }
                     _ => targets.push(select::fetch(session, target).await?),
                 }
             }
