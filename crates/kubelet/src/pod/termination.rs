@@ -11,8 +11,9 @@ const LONGEST: u64 = 4096;
 const LONGEST_FROM_LOG: u64 = 2048;
 const MOST_LOG_LINES: usize = 80;
 
-/// Fills in the messages of containers that ended.
-pub fn read_messages(record: &mut PodRecord, blueprint: &Blueprint) {
+/// Fills in the messages of containers that ended. Their files go with the pod's directory as soon as all have
+/// ended; from then on the message is what was `known`, or told.
+pub fn read_messages(record: &mut PodRecord, known: &PodRecord, blueprint: &Blueprint) {
     for container in &mut record.containers {
         let ContainerState::Exited { code, message, .. } = &mut container.state else { continue };
         if container.termination_message.is_empty() {
@@ -23,10 +24,33 @@ pub fn read_messages(record: &mut PodRecord, blueprint: &Blueprint) {
         let text = match left.trim().is_empty() {
             false => left,
             true if falls_back && *code != 0 => log_lines(&tail(Path::new(&container.log_path), LONGEST * 2)),
-            true => continue,
+            true => {
+                match known_message(known, &container.id).or_else(|| told_message(blueprint, &container.id)) {
+                    Some(text) => text,
+                    None => continue,
+                }
+            }
         };
         *message = text;
     }
+}
+
+fn known_message(known: &PodRecord, id: &str) -> Option<String> {
+    let container = known.containers.iter().find(|container| container.id == id)?;
+    match &container.state {
+        ContainerState::Exited { message, .. } if !message.is_empty() => Some(message.clone()),
+        _ => None,
+    }
+}
+
+/// What the API object says of that very container.
+fn told_message(blueprint: &Blueprint, id: &str) -> Option<String> {
+    let status = blueprint.pod.status.as_ref()?;
+    let lists = [&status.container_statuses, &status.init_container_statuses];
+    let states = lists.into_iter().flatten().flatten().filter_map(|container| container.state.as_ref());
+    let mut ends = states.filter_map(|state| state.terminated.as_ref());
+    let is_it = |told: &str| told.rsplit_once("://").is_some_and(|(_, told)| told == id);
+    ends.find(|end| end.container_id.as_deref().is_some_and(is_it))?.message.clone()
 }
 
 fn from_log(spec: &ContainerSpec) -> bool {
@@ -67,6 +91,57 @@ mod tests {
         assert_eq!(log_lines(""), "");
         let long = format!("t stdout F {}é\n", "x".repeat(4000));
         assert!(log_lines(&long).len() <= LONGEST_FROM_LOG as usize + 1);
+    }
+
+    #[test]
+    fn a_message_outlives_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("message");
+        let record = || {
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            let (reason, message) = (String::new(), String::new());
+            let state = ContainerState::Exited { started: None, finished: at, code: 0, reason, message };
+            let container = crate::cri::ContainerRecord {
+                id: "c".into(),
+                sandbox_id: "s".into(),
+                name: "main".into(),
+                attempt: 0,
+                state,
+                image: String::new(),
+                image_id: String::new(),
+                hash: String::new(),
+                restart_delay: std::time::Duration::ZERO,
+                resources: String::new(),
+                log_path: String::new(),
+                termination_message: file.to_str().unwrap().to_owned(),
+            };
+            PodRecord { containers: vec![container], ..PodRecord::default() }
+        };
+        let pod = |status: serde_json::Value| {
+            let pod =
+                serde_json::json!({"metadata": {"name": "p"}, "spec": {"containers": []}, "status": status});
+            Blueprint::new(std::sync::Arc::new(serde_json::from_value(pod).unwrap()))
+        };
+        let read = |known: &PodRecord, status| {
+            let mut seen = record();
+            read_messages(&mut seen, known, &pod(status));
+            let message = known_message(&seen, "c");
+            (seen, message)
+        };
+        std::fs::write(&file, "DONE").unwrap();
+        let (known, message) = read(&PodRecord::default(), serde_json::json!({}));
+        assert_eq!(message.as_deref(), Some("DONE"));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(read(&known, serde_json::json!({})).1.as_deref(), Some("DONE"));
+        assert_eq!(read(&record(), serde_json::json!({})).1, None);
+        let told = |id: &str| {
+            let end = serde_json::json!({"exitCode": 0, "containerID": id, "message": "DONE"});
+            let main = serde_json::json!({"name": "main", "image": "i", "imageID": "", "ready": false,
+                "restartCount": 0, "state": {"terminated": end}});
+            serde_json::json!({"containerStatuses": [main]})
+        };
+        assert_eq!(read(&record(), told("containerd://c")).1.as_deref(), Some("DONE"));
+        assert_eq!(read(&record(), told("containerd://other")).1, None);
     }
 
     #[test]

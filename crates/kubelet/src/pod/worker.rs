@@ -433,7 +433,7 @@ impl Worker {
     async fn refresh(&mut self) -> bool {
         match self.context.runtime.pod(&self.blueprint.uid).await {
             Ok(mut record) => {
-                read_messages(&mut record, &self.blueprint);
+                read_messages(&mut record, &self.record, &self.blueprint);
                 self.record = record;
                 true
             }
