@@ -1,17 +1,19 @@
 //! May they? RBAC and the node authorizer, kept current by watching the store.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use minik8s_api::FieldSelector;
 use minik8s_auth::impersonation::Impersonation;
-use minik8s_auth::node::{NodeAuthorizer, WatchedKind, is_placed, is_same_to_node};
+use minik8s_auth::node::{NodeAuthorizer, WatchedKind};
 use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
 use minik8s_auth::{Attributes, Decision, User};
-use minik8s_store::{Change, Entry, Range, Store, WatchItem};
-use parking_lot::{RwLock, RwLockReadGuard};
+use minik8s_store::{Change, Range, Store, WatchItem};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -23,11 +25,16 @@ use crate::request::{Query, RequestInfo};
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the index of pods may lag behind what a node has already seen.
 const CATCH_UP: Duration = Duration::from_millis(300);
+/// Pods that may wait to be taken in: to read so many takes less than a tenth of a second.
+const WAITING_PODS: usize = 4096;
 
 #[derive(Default)]
 pub struct Authorizer {
     policy: RwLock<Policy>,
     nodes: RwLock<NodeAuthorizer>,
+    /// The newest state of pods that `nodes` has not taken in yet, None for deleted ones. Only nodes ask about them,
+    /// and a pod is told three times before it runs: whoever asks brings the index up to date.
+    waiting_pods: Mutex<HashMap<Arc<str>, Option<Bytes>>>,
     ready: AtomicBool,
     changed: Notify,
     /// Told whenever the index of who uses what has changed.
@@ -50,6 +57,9 @@ impl Authorizer {
     }
 
     pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+        if user.node_name().is_some() {
+            self.take_in_pods();
+        }
         let of_node = self.nodes.read().allows(user, wanted);
         if of_node.is_allowed() {
             return of_node;
@@ -146,12 +156,21 @@ impl Authorizer {
 
     async fn reload(&self, store: &dyn Store, followed: Followed) -> Result<u64> {
         let page = store.range(Range { prefix: followed.prefix(), ..Range::default() }).await?;
-        if followed == Followed::Rbac {
-            // A whole new policy: what was deleted while nobody watched must not live on.
-            *self.policy.write() = Policy::default();
-        }
-        for entry in &page.entries {
-            self.upsert(followed, &entry.key, &entry.value);
+        // Begun anew: what was deleted while nobody watched must not live on.
+        match followed {
+            Followed::Rbac => {
+                let mut policy = Policy::default();
+                page.entries.iter().for_each(|entry| upsert_rule(&mut policy, &entry.key, &entry.value));
+                *self.policy.write() = policy;
+            }
+            Followed::Used(kind) => {
+                if kind == WatchedKind::Pod {
+                    self.waiting_pods.lock().clear();
+                }
+                let mut nodes = self.nodes.write();
+                nodes.graph.clear(kind);
+                page.entries.iter().for_each(|entry| upsert_used(&mut nodes, kind, &entry.key, &entry.value));
+            }
         }
         Ok(page.revision)
     }
@@ -161,61 +180,79 @@ impl Authorizer {
         let mut watch = store.watch(&followed.prefix(), revision).await?;
         while let Some(item) = watch.next().await {
             let WatchItem::Event(event) = item? else { continue };
-            match &event.change {
-                Change::Put(value) => self.take_in(followed, &event.key, event.previous.as_ref(), value),
-                Change::Delete => self.remove(followed, &event.key),
-            }
-            if followed == Followed::Rbac {
-                self.changed.notify_one();
+            let value = match &event.change {
+                Change::Put(value) => Some(value),
+                Change::Delete => None,
+            };
+            match followed {
+                Followed::Rbac => {
+                    change_rule(&mut self.policy.write(), &event.key, value);
+                    self.changed.notify_one();
+                }
+                Followed::Used(WatchedKind::Pod) => self.put_aside(&event.key, value),
+                Followed::Used(kind) => {
+                    change_used(&mut self.nodes.write(), kind, &event.key, value);
+                    self.used.notify_waiters();
+                }
             }
         }
         Ok(())
     }
 
-    /// Of a pod that is told three times before it runs, only its binding says something new here.
-    fn take_in(&self, followed: Followed, key: &str, previous: Option<&Entry>, value: &[u8]) {
-        if followed == Followed::Used(WatchedKind::Pod) {
-            if previous.is_some_and(|previous| is_same_to_node(&previous.value, value)) {
-                return;
-            }
-            if !is_placed(value) {
-                return self.remove(followed, key);
-            }
+    fn put_aside(&self, key: &Arc<str>, value: Option<&Bytes>) {
+        let mut waiting = self.waiting_pods.lock();
+        waiting.insert(key.clone(), value.cloned());
+        let is_full = waiting.len() >= WAITING_PODS;
+        drop(waiting);
+        if is_full {
+            self.take_in_pods();
         }
-        self.upsert(followed, key, value);
+        self.used.notify_waiters();
     }
 
-    fn upsert(&self, followed: Followed, key: &str, value: &[u8]) {
-        let done = match followed {
-            Followed::Rbac => match parse_rbac_key(key) {
-                Some((kind, _, _)) => {
-                    serde_json::from_slice(value).and_then(|rule| self.policy.write().upsert(kind, &rule))
-                }
-                None => Ok(()),
-            },
-            Followed::Used(kind) => serde_json::from_slice(value).map(|Lean(object)| {
-                self.nodes.write().graph.upsert(kind, &object);
-                self.used.notify_waiters();
-            }),
-        };
-        if let Err(error) = done {
-            tracing::error!(key, %error, "an object cannot be read and grants nothing");
+    /// Held back by the lock, others who ask meanwhile see all of it too.
+    fn take_in_pods(&self) {
+        let mut waiting = self.waiting_pods.lock();
+        if waiting.is_empty() {
+            return;
+        }
+        let mut nodes = self.nodes.write();
+        for (key, value) in waiting.drain() {
+            change_used(&mut nodes, WatchedKind::Pod, &key, value.as_ref());
         }
     }
+}
 
-    fn remove(&self, followed: Followed, key: &str) {
-        match followed {
-            Followed::Rbac => {
-                if let Some((kind, namespace, name)) = parse_rbac_key(key) {
-                    self.policy.write().remove(kind, namespace, name);
-                }
-            }
-            Followed::Used(kind) => {
-                let place = key.strip_prefix(&followed.prefix()).unwrap_or_default();
-                let (namespace, name) = place.split_once('/').unwrap_or(("", place));
-                self.nodes.write().graph.remove(kind, namespace, name);
-            }
+fn change_rule(policy: &mut Policy, key: &str, value: Option<&Bytes>) {
+    match (value, parse_rbac_key(key)) {
+        (Some(value), _) => upsert_rule(policy, key, value),
+        (None, Some((kind, namespace, name))) => policy.remove(kind, namespace, name),
+        (None, None) => {}
+    }
+}
+
+fn upsert_rule(policy: &mut Policy, key: &str, value: &[u8]) {
+    let Some((kind, _, _)) = parse_rbac_key(key) else { return };
+    if let Err(error) = serde_json::from_slice(value).and_then(|rule| policy.upsert(kind, &rule)) {
+        tracing::error!(key, %error, "a rule cannot be read and grants nothing");
+    }
+}
+
+fn change_used(nodes: &mut NodeAuthorizer, kind: WatchedKind, key: &str, value: Option<&Bytes>) {
+    match value {
+        Some(value) => upsert_used(nodes, kind, key, value),
+        None => {
+            let place = key.strip_prefix(&Followed::Used(kind).prefix()).unwrap_or_default();
+            let (namespace, name) = place.split_once('/').unwrap_or(("", place));
+            nodes.graph.remove(kind, namespace, name);
         }
+    }
+}
+
+fn upsert_used(nodes: &mut NodeAuthorizer, kind: WatchedKind, key: &str, value: &[u8]) {
+    match serde_json::from_slice(value) {
+        Ok(Lean(object)) => nodes.graph.upsert(kind, &object),
+        Err(error) => tracing::error!(key, %error, "an object cannot be read and relates to no node"),
     }
 }
 

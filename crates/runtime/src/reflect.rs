@@ -97,12 +97,37 @@ async fn list(client: &Client, cache: &dyn AnyCache) -> Result<Step, kube::Error
 }
 
 /// One line of a watch.
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq)]
 struct Event<'a> {
-    #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
+    ty: Cow<'a, str>,
+    object: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    fn read(line: &'a [u8]) -> serde_json::Result<Self> {
+        if let Some(event) = Event::split(line) {
+            return Ok(event);
+        }
+        #[derive(Deserialize)]
+        struct Line<'a> {
+            #[serde(borrow)]
+            r#type: Cow<'a, str>,
+            #[serde(borrow)]
+            object: &'a RawValue,
+        }
+        let Line { r#type, object } = serde_json::from_slice(line)?;
+        Ok(Event { ty: r#type, object: object.get().as_bytes() })
+    }
+
+    /// As API servers write their lines, it needs no search for the object's end. Whoever reads the object
+    /// sees whether it is one.
+    fn split(line: &'a [u8]) -> Option<Self> {
+        let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}\n")?;
+        let end = rest.iter().position(|byte| *byte == b'"')?;
+        let object = rest[end..].strip_prefix(br#"","object":"#)?;
+        let ty = std::str::from_utf8(&rest[..end]).ok().filter(|ty| !ty.contains('\\'))?;
+        Some(Event { ty: ty.into(), object })
+    }
 }
 
 async fn watch(
@@ -135,7 +160,7 @@ async fn watch(
             }
         }
         // A line cut short by a broken connection comes again.
-        let Ok(event) = serde_json::from_slice::<Event<'_>>(&line) else { return Ok(Step::Watch(version)) };
+        let Ok(event) = Event::read(&line) else { return Ok(Step::Watch(version)) };
         if !show(cache, &event, &mut version) {
             return Ok(Step::List);
         }
@@ -144,8 +169,8 @@ async fn watch(
 
 /// False if the history we ask for is gone, or the server gave us up: everything must be looked at again.
 fn show(cache: &dyn AnyCache, event: &Event<'_>, version: &mut String) -> bool {
-    let object = event.object.get().as_bytes();
-    let seen = match &*event.r#type {
+    let object = event.object;
+    let seen = match &*event.ty {
         "ADDED" | "MODIFIED" => cache.apply_json(object),
         "DELETED" => cache.remove_json(object),
         "BOOKMARK" => serde_json::from_slice::<MetaOnly>(object).map(|mark| {
@@ -154,7 +179,8 @@ fn show(cache: &dyn AnyCache, event: &Event<'_>, version: &mut String) -> bool {
             seen
         }),
         _ => {
-            tracing::debug!(kind = %cache.kind(), status = event.object.get(), "watch ended, listing again");
+            let status = String::from_utf8_lossy(object);
+            tracing::debug!(kind = %cache.kind(), %status, "watch ended, listing again");
             return false;
         }
     };
@@ -180,4 +206,24 @@ fn request(
         builder = builder.header(http::header::ACCEPT, accept);
     }
     builder.body(Vec::new()).map_err(kube::Error::HttpError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_watch() {
+        let event =
+            |ty: &'static str, object: &'static str| Event { ty: ty.into(), object: object.as_bytes() };
+        let check = |line: &str, expected| assert_eq!(Event::read(line.as_bytes()).ok(), expected, "{line}");
+        check("{\"type\":\"ADDED\",\"object\":{\"a\":{}}}\n", Some(event("ADDED", r#"{"a":{}}"#)));
+        // In any order, with any spaces, without an end.
+        check("{\"object\": {\"a\":{}}, \"type\": \"ADDED\"}\n", Some(event("ADDED", r#"{"a":{}}"#)));
+        check("{\"type\":\"ADDED\",\"object\":{}}", Some(event("ADDED", "{}")));
+        check("{\"type\":\"\\u0041\",\"object\":{}}\n", Some(event("A", "{}")));
+        check("{\"type\":\"ADDED\",\"object\":{", None);
+        check("{\"type\":\"ADDED\"}\n", None);
+        check("\n", None);
+    }
 }

@@ -18,7 +18,7 @@ impl Path {
     }
 
     pub fn field(&self, name: &str) -> Self {
-        if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Path(name.to_owned()) } else { Path([&self.0, ".", name].concat()) }
     }
 
     pub fn index(&self, index: usize) -> Self {
@@ -26,7 +26,7 @@ impl Path {
     }
 
     pub fn key(&self, key: &str) -> Self {
-        Path(format!("{}[{key}]", self.0))
+        Path([&self.0, "[", key, "]"].concat())
     }
 
     pub fn as_str(&self) -> &str {

@@ -1,5 +1,6 @@
 //! Changing objects: the loop that every update, patch and subresource write goes through.
 
+use bytes::Bytes;
 use minik8s_api::{FieldErrors, Path};
 use minik8s_patch::managed::{self, Tracked};
 use minik8s_store::{Commit, Condition, Entry, Op, Outcome};
@@ -88,7 +89,26 @@ impl Registry {
                 return Ok(done);
             }
         }
-        Err(ApiError::conflict(call.served.resource(), &call.name, "it changes too often; try again"))
+        Err(restless(call))
+    }
+
+    /// Lets `edit` change the stored text of an object, for what the server itself writes there: it is nobody's
+    /// field, and no rule about what users may write applies.
+    pub async fn edit(&self, call: &Call, edit: impl Fn(&Entry) -> Result<Bytes>) -> Result<()> {
+        for _ in 0..RETRIES {
+            let entry = self.entry(&call.served, &call.namespace, &call.name).await?;
+            let value = edit(&entry)?;
+            if call.options.dry_run {
+                return Ok(());
+            }
+            let key = call.key();
+            let conditions = vec![Condition { key: key.clone(), revision: entry.revision }];
+            let commit = Commit { conditions, ops: vec![Op::Put { key, value }] };
+            if let Outcome::Committed(_) = self.store.commit(commit).await? {
+                return Ok(());
+            }
+        }
+        Err(restless(call))
     }
 
     /// None: another write was faster.
@@ -113,10 +133,7 @@ impl Registry {
         metadata::carry_over(call, &mut new, old);
         served.strategy.default(&mut new);
         served.strategy.prepare_update(&mut new, old);
-        // Where a pod runs is the scheduler's word, not a change of what its author asked for.
-        if call.subresource != "binding" {
-            metadata::count_generation(served, &mut new, old);
-        }
+        metadata::count_generation(served, &mut new, old);
         let mut also = Commit::default();
         let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
         self.admission.admit(self, &mut request).await?;
@@ -160,6 +177,10 @@ impl Registry {
             Outcome::Conflict(_) => Ok(None),
         }
     }
+}
+
+fn restless(call: &Call) -> ApiError {
+    ApiError::conflict(call.served.resource(), &call.name, "it changes too often; try again")
 }
 
 /// A terminating object that nothing holds any more.

@@ -88,6 +88,23 @@ impl NodeGraph {
         }
     }
 
+    /// Forgets all objects of a kind.
+    pub fn clear(&mut self, kind: WatchedKind) {
+        match kind {
+            WatchedKind::Pod => {
+                self.pods.clear();
+                self.uses.clear();
+            }
+            WatchedKind::PersistentVolume => {
+                self.volumes.clear();
+                self.volumes_of_secret.clear();
+            }
+            WatchedKind::VolumeAttachment => self.attachments.clear(),
+            WatchedKind::ResourceSlice => self.slices.clear(),
+            WatchedKind::Ingress => self.certificates.clear(),
+        }
+    }
+
     pub fn relates(&self, node: &str, kind: Kind, namespace: &str, name: &str) -> bool {
         let key = || (namespace.to_owned(), name.to_owned());
         match kind {

@@ -8,12 +8,10 @@
 
 mod graph;
 mod references;
-mod relevant;
 #[cfg(test)]
 mod tests;
 
 pub use graph::{NodeGraph, WatchedKind};
-pub use relevant::{is_placed, is_same_to_node};
 
 use self::graph::Kind;
 use crate::rbac::{Rule, bootstrap};

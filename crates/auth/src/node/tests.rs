@@ -227,6 +227,25 @@ fn rights_end_with_the_pod() {
 }
 
 #[test]
+fn a_kind_can_be_forgotten() {
+    let mut authorizer = authorizer();
+    authorizer.graph.clear(WatchedKind::Pod);
+    assert!(!authorizer.allows(&node("a"), &wanted("get /secrets ns/env")).is_allowed());
+    authorizer.graph.upsert(WatchedKind::Pod, &pod("a"));
+    assert!(authorizer.allows(&node("a"), &wanted("get /secrets ns/env")).is_allowed());
+    for kind in [
+        WatchedKind::Pod,
+        WatchedKind::PersistentVolume,
+        WatchedKind::VolumeAttachment,
+        WatchedKind::ResourceSlice,
+        WatchedKind::Ingress,
+    ] {
+        authorizer.graph.clear(kind);
+    }
+    assert!(authorizer.graph.is_empty(), "nothing is left behind: {:?}", authorizer.graph);
+}
+
+#[test]
 fn mirror_pods_grant_nothing() {
     let mut authorizer = NodeAuthorizer::default();
     let mut mirror = pod("a");

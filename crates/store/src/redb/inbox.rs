@@ -1,5 +1,7 @@
 //! What waits for the writer. Callers put requests in and sleep until they are answered; the writer takes
 //! all there is at once, which is what makes a group: while the disk is busy with one, the next gathers.
+//! Before a caller calls the writer it lets those go first who are ready to run: on a busy machine they have
+//! something for the same group, on an idle one there are none.
 
 use std::time::Instant;
 
@@ -21,6 +23,8 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct State {
     requests: Vec<Request>,
+    /// The writer is wanted; then there is something for it.
+    called: bool,
     closed: bool,
 }
 
@@ -32,7 +36,7 @@ pub(super) enum Request {
 /// What the writer is to do next.
 pub(super) enum Work {
     Group(Vec<Request>),
-    /// Nothing came until the deadline.
+    /// Nobody called until the deadline.
     Idle,
     Closed,
 }
@@ -41,12 +45,15 @@ impl Inbox {
     pub(super) async fn commit(&self, commit: Commit) -> Result<Outcome> {
         let (reply, answer) = oneshot::channel();
         self.put(Request::Commit(commit, reply))?;
+        tokio::task::yield_now().await;
+        self.call();
         answer.await.map_err(|_| Error::Closed)?
     }
 
     pub(super) async fn compact(&self, revision: Revision) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.put(Request::Compact(revision, reply))?;
+        self.call();
         answer.await.map_err(|_| Error::Closed)?
     }
 
@@ -60,6 +67,7 @@ impl Inbox {
     pub(super) fn abandon(&self) {
         let mut state = self.state.lock();
         state.closed = true;
+        state.called = false;
         state.requests.clear();
     }
 
@@ -67,7 +75,7 @@ impl Inbox {
     pub(super) fn take(&self, deadline: Option<Instant>) -> Work {
         let mut state = self.state.lock();
         loop {
-            if !state.requests.is_empty() {
+            if state.called || (state.closed && !state.requests.is_empty()) {
                 return Work::Group(state.take_group());
             }
             if state.closed {
@@ -76,8 +84,9 @@ impl Inbox {
             match deadline {
                 None => self.filled.wait(&mut state),
                 Some(deadline) => {
-                    if self.filled.wait_until(&mut state, deadline).timed_out() && state.requests.is_empty() {
-                        return if state.closed { Work::Closed } else { Work::Idle };
+                    let is_late = self.filled.wait_until(&mut state, deadline).timed_out();
+                    if is_late && !state.called && !state.closed {
+                        return Work::Idle;
                     }
                 }
             }
@@ -90,9 +99,17 @@ impl Inbox {
             return Err(Error::Closed);
         }
         state.requests.push(request);
-        drop(state);
-        self.filled.notify_one();
         Ok(())
+    }
+
+    fn call(&self) {
+        let mut state = self.state.lock();
+        // One who called earlier may have called for this one too.
+        if !state.called && !state.requests.is_empty() {
+            state.called = true;
+            drop(state);
+            self.filled.notify_one();
+        }
     }
 }
 
@@ -106,6 +123,7 @@ impl State {
         // A request that is too large for any group is one of its own.
         let length = fitting.count().max(1);
         let rest = self.requests.split_off(length);
+        self.called = !rest.is_empty();
         std::mem::replace(&mut self.requests, rest)
     }
 }
@@ -126,5 +144,43 @@ impl Request {
             Request::Commit(_, reply) => reply.is_closed(),
             Request::Compact(_, reply) => reply.is_closed(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_are_ready_go_together() {
+        let inbox = Arc::new(Inbox::default());
+        let writer = std::thread::spawn({
+            let inbox = inbox.clone();
+            move || {
+                let mut groups = Vec::new();
+                while let Work::Group(group) = inbox.take(None) {
+                    groups.push(group.len());
+                    for request in group {
+                        let Request::Commit(_, reply) = request else { panic!("nobody compacts") };
+                        let _ = reply.send(Ok(Outcome::Committed(1)));
+                    }
+                }
+                groups
+            }
+        });
+        for _ in 0..2 {
+            let commits = (0..5).map(|_| {
+                let inbox = inbox.clone();
+                tokio::spawn(async move { inbox.commit(Commit::default()).await })
+            });
+            for committed in futures::future::join_all(commits).await {
+                assert_eq!(committed.unwrap().unwrap(), Outcome::Committed(1));
+            }
+        }
+        inbox.close();
+        assert_eq!(writer.join().unwrap(), [5, 5]);
+        assert!(matches!(inbox.commit(Commit::default()).await, Err(Error::Closed)));
     }
 }
