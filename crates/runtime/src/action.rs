@@ -1,6 +1,6 @@
 //! One write to the API, as a value that planners make, tests print and the executor carries out.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{Key, Kind, Object, Regarding};
 
@@ -129,7 +129,7 @@ impl Action {
     }
 
     pub fn patch_status<K: Object>(object: &K, status: Value) -> Self {
-        let patch = json!({ "status": status });
+        let patch = Value::from_iter([("status", status)]);
         Action::Patch { target: Target::of(object), subresource: Some("status"), patch }
     }
 

@@ -23,7 +23,7 @@ impl Admission for Priority {
             let defaults = all.into_iter().filter(|class| class["globalDefault"] == true);
             defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))
         } else {
-            match registry.get(&classes, "", &wanted).await {
+            match registry.look(&classes, "", &wanted).await {
                 Ok(class) => Some(class),
                 Err(e) if e.code == 404 => {
                     let why = format!("no PriorityClass with name {wanted} was found");

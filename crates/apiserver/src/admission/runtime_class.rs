@@ -23,7 +23,7 @@ impl Admission for RuntimeClasses {
             None => Value::Null,
             Some(name) => {
                 let classes = registry.built_in("node.k8s.io", "v1", "runtimeclasses")?;
-                match registry.get(&classes, "", name).await {
+                match registry.look(&classes, "", name).await {
                     Ok(class) => class,
                     Err(e) if e.code == 404 => {
                         let why = format!("pod rejected: RuntimeClass \"{name}\" not found");

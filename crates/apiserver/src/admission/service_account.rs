@@ -28,7 +28,7 @@ impl Admission for ServiceAccounts {
         let given = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default();
         let name = if given.is_empty() { "default".to_owned() } else { given.to_owned() };
         let accounts = registry.built_in("", "v1", "serviceaccounts")?;
-        let account = match registry.get(&accounts, &request.call.namespace, &name).await {
+        let account = match registry.look(&accounts, &request.call.namespace, &name).await {
             Ok(account) => account,
             Err(e) if e.code == 404 => {
                 let account =

@@ -148,6 +148,12 @@ impl Registry {
         codec::decode(served, &self.entry(served, namespace, name).await?)
     }
 
+    /// As [`Registry::get`], for internal use: without `managedFields`.
+    pub async fn look(&self, served: &Served, namespace: &str, name: &str) -> Result<Value> {
+        let entry = self.entry(served, namespace, name).await?;
+        codec::decode_split(served, &entry).map(|split| split.object)
+    }
+
     /// The object's JSON, not parsed where the stored form is the served one.
     pub async fn get_json(&self, served: &Served, namespace: &str, name: &str) -> Result<Bytes> {
         let entry = self.entry(served, namespace, name).await?;
@@ -156,11 +162,12 @@ impl Registry {
         Ok(out.into())
     }
 
-    /// All objects of a resource, for internal use; an empty namespace is all of them.
+    /// All objects of a resource, for internal use: without `managedFields`. An empty namespace is all of them.
     pub async fn all(&self, served: &Served, namespace: &str) -> Result<Vec<Value>> {
         let range = minik8s_store::Range { prefix: served.keys_in(namespace), ..Default::default() };
         let page = self.store.range(range).await?;
-        page.entries.iter().map(|entry| codec::decode(served, entry)).collect()
+        let decode = |entry| codec::decode_split(served, entry).map(|split| split.object);
+        page.entries.iter().map(decode).collect()
     }
 
     /// A built-in resource that code refers to by name.

@@ -51,6 +51,11 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
+    /// Where its paths begin.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &PathElement> {
+        self.nodes.iter().map(|node| &node.element)
+    }
+
     pub fn contains(&self, path: &FieldPath) -> bool {
         let Some((last, way)) = path.0.split_last() else { return false };
         let mut set = self;

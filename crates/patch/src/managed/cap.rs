@@ -6,7 +6,7 @@
 use super::entry::Source;
 use super::{Entries, Entry, Operation};
 
-const MAX_UPDATERS: usize = 10;
+pub(super) const MAX_UPDATERS: usize = 10;
 const BUCKET: &str = "ancient-changes";
 
 impl Entries {

@@ -4,6 +4,7 @@ use minik8s_schema::Schema;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::cap::MAX_UPDATERS;
 use super::entry::Source;
 use super::{Entry, EntryError};
 use crate::fieldset::FieldSet;
@@ -48,6 +49,33 @@ impl Entries {
         Some(entries)
     }
 
+    /// As [`Entries::read`], for a change by the manager of `writer`: the fields of those who own nothing where the
+    /// change is are passed over.
+    pub fn read_for(fields: &RawValue, change: &Comparison, writer: &Entry) -> Option<Entries> {
+        let Some(root) = change.root() else { return Entries::read(fields) };
+        let mark = format!("\"f:{root}\"");
+        let list: Vec<&RawValue> = serde_json::from_str(fields.get()).ok()?;
+        // More than that may have to be joined.
+        if list.len() >= MAX_UPDATERS {
+            return Entries::read(fields);
+        }
+        let read = |text: &&RawValue| match text.get().contains(&mark) {
+            false if text.get().contains("\"f:") => Entry::read_head(text),
+            _ => Entry::read(text),
+        };
+        let entries = list.iter().map(read).collect::<Option<Vec<Entry>>>()?;
+        let is_one_of_two = |(i, entry): (usize, &Entry)| {
+            entry.is_unread()
+                && entries.iter().enumerate().any(|(j, other)| i != j && entry.same_manager(other))
+        };
+        let must_read =
+            |(i, entry)| is_one_of_two((i, entry)) || (entry.is_unread() && entry.same_manager(writer));
+        if entries.iter().enumerate().any(must_read) {
+            return Entries::read(fields);
+        }
+        Some(Entries(entries))
+    }
+
     /// The list in upstream's order, or nothing when nobody owns anything.
     pub fn encode(mut self) -> Option<Value> {
         self.prepare().then(|| Value::Array(self.0.into_iter().map(Entry::encode).collect()))
@@ -64,7 +92,7 @@ impl Entries {
 
     /// Brings them into order; whether there are any.
     fn prepare(&mut self) -> bool {
-        self.0.retain(|entry| !entry.fields.is_empty());
+        self.0.retain(|entry| !entry.is_empty());
         self.0.sort_by(|a, b| a.order().cmp(&b.order()));
         !self.0.is_empty()
     }
@@ -111,6 +139,6 @@ impl Entries {
                 }
             }
         }
-        self.0.retain(|entry| !entry.fields.is_empty());
+        self.0.retain(|entry| !entry.is_empty());
     }
 }

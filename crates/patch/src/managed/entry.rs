@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -24,7 +25,13 @@ pub struct Entry {
 
 /// What an entry was read from, as long as nothing about it has changed: it need not be written anew then.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Source(pub Option<Box<RawValue>>);
+pub(super) enum Source {
+    #[default]
+    None,
+    Text(Box<RawValue>),
+    /// The fields were passed over; there are some.
+    Unread(Box<RawValue>),
+}
 
 /// Says nothing about an entry that its other fields do not.
 impl PartialEq for Source {
@@ -36,7 +43,7 @@ impl PartialEq for Source {
 /// An entry as text, in the order in which it is written.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Text<'a> {
+struct Text<'a, F> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     manager: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -47,15 +54,15 @@ struct Text<'a> {
     time: Option<Cow<'a, str>>,
     #[serde(borrow)]
     fields_type: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fields_v1: Option<Cow<'a, FieldSet>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields_v1: Option<F>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     subresource: Option<Cow<'a, str>>,
 }
 
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Source(Some(unchanged)) = &self.source {
+        if let Source::Text(unchanged) | Source::Unread(unchanged) = &self.source {
             return unchanged.serialize(serializer);
         }
         let text = Text {
@@ -64,7 +71,7 @@ impl Serialize for Entry {
             api_version: Cow::Borrowed(&self.api_version),
             time: self.time_text().map(Cow::Owned),
             fields_type: "FieldsV1".into(),
-            fields_v1: Some(Cow::Borrowed(&self.fields)),
+            fields_v1: Some(&self.fields),
             subresource: self.subresource.as_deref().map(Cow::Borrowed),
         };
         text.serialize(serializer)
@@ -147,7 +154,18 @@ impl Entry {
 
     /// Reads an entry as the store holds it.
     pub(super) fn read(text: &RawValue) -> Option<Entry> {
-        let read: Text<'_> = serde_json::from_str(text.get()).ok()?;
+        let (fields, entry) = Entry::read_as(text)?;
+        Some(Entry { fields: fields.unwrap_or_default(), source: Source::Text(text.to_owned()), ..entry })
+    }
+
+    /// Reads all but the fields, which must be some.
+    pub(super) fn read_head(text: &RawValue) -> Option<Entry> {
+        let (_, entry) = Entry::read_as::<IgnoredAny>(text)?;
+        Some(Entry { source: Source::Unread(text.to_owned()), ..entry })
+    }
+
+    fn read_as<'a, F: Deserialize<'a>>(text: &'a RawValue) -> Option<(Option<F>, Entry)> {
+        let read: Text<'_, F> = serde_json::from_str(text.get()).ok()?;
         let operation = match &*read.operation {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
@@ -160,15 +178,25 @@ impl Entry {
             Some(time) => Some(time.parse().ok()?),
             None => None,
         };
-        Some(Entry {
+        let entry = Entry {
             manager: read.manager.unwrap_or_default().into_owned(),
             operation,
             api_version: read.api_version.into_owned(),
             subresource: read.subresource.filter(|s| !s.is_empty()).map(Cow::into_owned),
             time,
-            fields: read.fields_v1.map(Cow::into_owned).unwrap_or_default(),
-            source: Source(Some(text.to_owned())),
-        })
+            fields: FieldSet::default(),
+            source: Source::None,
+        };
+        Some((read.fields_v1, entry))
+    }
+
+    /// Whether it owns nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty() && !self.is_unread()
+    }
+
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.source, Source::Unread(_))
     }
 
     pub fn encode(self) -> Value {

@@ -266,6 +266,32 @@ fn entries_that_stay_are_not_written_anew() {
 }
 
 #[test]
+fn who_owns_nothing_where_a_change_is_keeps_all() {
+    let create_as = |name: &str| {
+        let object = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1}});
+        create(object, &Manager::main(name, "apps/v1", true))
+    };
+    let label = |object: &Value, by: &str| {
+        let mut new = object.clone();
+        new["metadata"]["labels"] = json!({"a": "b"});
+        owners(&update(object, new, &Manager::main(by, "apps/v1", true), 5))
+    };
+    assert_eq!(
+        label(&create_as("a"), "a"),
+        ["a Update 5: .metadata.labels .metadata.labels.a .spec.replicas"]
+    );
+    assert_eq!(
+        label(&create_as("a"), "b"),
+        ["a Update 0: .spec.replicas", "b Update 5: .metadata.labels .metadata.labels.a"]
+    );
+    // Two entries of one manager, as nobody writes them, become one.
+    let mut twice = create_as("a");
+    let entry = managed_fields(&twice).unwrap()[0].clone();
+    twice["metadata"]["managedFields"] = json!([entry, entry]);
+    assert_eq!(label(&twice, "b").len(), 2);
+}
+
+#[test]
 fn times_are_kept_when_nothing_else_changed() {
     let created = create(deployment(), &kubectl());
     let stored = serde_json::value::to_raw_value(managed_fields(&created).unwrap()).unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::entry::Source;
 use super::{Entries, Entry, Manager, Operation, strip_untracked};
 use crate::fieldset::FieldSet;
-use crate::typed::{Comparison, Containers, compare, fields_of};
+use crate::typed::{Containers, compare, fields_of};
 
 /// The managedFields of a new object. Call it with the defaulted object: who creates an object owns its defaults.
 pub fn track_create(
@@ -47,17 +47,18 @@ pub fn track_update(
         strip_untracked(set);
         manager.strip_resets(set);
     }
+    let mut writer = manager.entry(Operation::Update, FieldSet::default(), now);
     let mut entries = match replacement(sent, stored, manager) {
         Some(entries) => entries,
         None if change.is_empty() => return Tracked::Unchanged,
-        None => stored.and_then(Entries::read).unwrap_or_default(),
+        None => stored.and_then(|stored| Entries::read_for(stored, &change, &writer)).unwrap_or_default(),
     };
     if !entries.0.is_empty() {
         entries.reconcile(schema);
         entries.lose(&change);
-        let Comparison { changed, .. } = change;
-        if !changed.is_empty() {
-            entries.add(manager.entry(Operation::Update, changed, now));
+        writer.fields = change.changed;
+        if !writer.is_empty() {
+            entries.add(writer);
         }
         entries.cap();
     }

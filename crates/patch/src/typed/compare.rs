@@ -26,6 +26,16 @@ impl Comparison {
         self.sets().into_iter().all(FieldSet::is_empty)
     }
 
+    /// The field of the object that all of it is in, if it is one.
+    pub fn root(&self) -> Option<&str> {
+        let mut roots = self.sets().into_iter().flat_map(FieldSet::roots);
+        let first = roots.next()?;
+        match first {
+            PathElement::Field(name) if roots.all(|other| other == first) => Some(name),
+            _ => None,
+        }
+    }
+
     pub fn sets(&self) -> [&FieldSet; 3] {
         [&self.changed, &self.removed, &self.replaced]
     }
