@@ -1,0 +1,262 @@
+//! Kubernetes Events: written in the background, counted instead of repeated, never in the way of work.
+//!
+//! Equal events raise a count; each object (and each container of a pod) has a small budget (25 at once, then one every five minutes), so
+//! that a loop that fails for hours, or a ReplicaSet of thousands, cannot flood the store. Events may be
+//! lost; nothing may depend on them. There is one recorder per process, whoever reports.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, Node, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::{Key, Kind, Object};
+
+const WAITING: usize = 1024;
+const BURST: f64 = 25.0;
+const REFILL: Duration = Duration::from_secs(300);
+/// Above this many remembered events or objects the memory starts anew.
+const REMEMBERED: usize = 4096;
+const LONGEST_MESSAGE: usize = 1024;
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Regarding {
+    pub kind: Kind,
+    pub key: Key,
+    pub uid: String,
+    pub resource_version: String,
+    /// Such as `spec.containers{main}`.
+    pub field_path: Option<String>,
+}
+
+impl Regarding {
+    pub fn of<K: Object>(object: &K) -> Self {
+        Regarding {
+            kind: Kind::of::<K>(),
+            key: crate::key_of(object),
+            uid: object.meta().uid.clone().unwrap_or_default(),
+            resource_version: object.meta().resource_version.clone().unwrap_or_default(),
+            field_path: None,
+        }
+    }
+
+    /// A node of which no more is known than its name, as kubelets do.
+    pub fn node(name: &str) -> Self {
+        let (kind, key, uid) = (Kind::of::<Node>(), Key::new("", name), name.to_owned());
+        Regarding { kind, key, uid, resource_version: String::new(), field_path: None }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    fn name(self) -> &'static str {
+        match self {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        }
+    }
+}
+
+/// An event to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRecord {
+    pub regarding: Regarding,
+    pub severity: EventType,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl EventRecord {
+    pub fn normal<K: Object>(about: &K, reason: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        EventRecord { regarding: Regarding::of(about), severity: EventType::Normal, reason, message }
+    }
+
+    pub fn warning<K: Object>(about: &K, reason: &'static str, message: impl Into<String>) -> Self {
+        EventRecord { severity: EventType::Warning, ..EventRecord::normal(about, reason, message) }
+    }
+}
+
+/// A handle that puts events on their way.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    sender: mpsc::Sender<Report>,
+    /// The node that reports, on agents.
+    host: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Report {
+    component: &'static str,
+    host: Option<Arc<str>>,
+    regarding: Regarding,
+    severity: EventType,
+    reason: String,
+    message: String,
+}
+
+impl Recorder {
+    /// Starts the task that writes events; it ends when the last handle is dropped.
+    pub fn start(client: Client) -> Self {
+        let (sender, mut waiting) = mpsc::channel(WAITING);
+        tokio::spawn(async move {
+            let mut memory = Memory::default();
+            while let Some(report) = waiting.recv().await {
+                write(&client, &mut memory, report).await;
+            }
+        });
+        Recorder { sender, host: None }
+    }
+
+    /// That of an agent.
+    pub fn start_on(client: Client, node: &str) -> Self {
+        Recorder { host: Some(node.into()), ..Recorder::start(client) }
+    }
+
+    pub fn record(&self, component: &'static str, record: EventRecord) {
+        let EventRecord { regarding, severity, reason, message } = record;
+        self.report(component, regarding, severity, reason, &message);
+    }
+
+    /// Never waits: when too many are on their way, the event is dropped.
+    pub fn report(
+        &self,
+        component: &'static str,
+        regarding: Regarding,
+        severity: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        let (host, reason) = (self.host.clone(), reason.to_owned());
+        let message = message.chars().take(LONGEST_MESSAGE).collect();
+        let _ = self.sender.try_send(Report { component, host, regarding, severity, reason, message });
+    }
+}
+
+type Identity = (&'static str, String, Key, Option<String>, EventType, String, String);
+
+/// The UID and key of an object, and the part of it.
+type Budgeted = (String, Key, Option<String>);
+
+#[derive(Default)]
+struct Memory {
+    written: HashMap<Identity, (String, i32)>,
+    budgets: BTreeMap<Budgeted, (f64, Option<Instant>)>,
+}
+
+impl Memory {
+    fn may_write(&mut self, about: Budgeted, now: Instant) -> bool {
+        if self.budgets.len() > REMEMBERED {
+            self.budgets.clear();
+        }
+        let (budget, last) = self.budgets.entry(about).or_insert((BURST, None));
+        let passed = last.map_or(Duration::ZERO, |last| now - last);
+        *last = Some(now);
+        *budget = (*budget + passed.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
+        if *budget < 1.0 {
+            return false;
+        }
+        *budget -= 1.0;
+        true
+    }
+}
+
+async fn write(client: &Client, memory: &mut Memory, report: Report) {
+    let about = &report.regarding;
+    let budgeted = (about.uid.clone(), about.key.clone(), about.field_path.clone());
+    if !memory.may_write(budgeted, Instant::now()) {
+        return;
+    }
+    let key = &about.key;
+    let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let identity: Identity = (
+        report.component,
+        about.uid.clone(),
+        key.clone(),
+        about.field_path.clone(),
+        report.severity,
+        report.reason.clone(),
+        report.message.clone(),
+    );
+    let now = Timestamp::now();
+    if let Some((name, count)) = memory.written.get_mut(&identity) {
+        let patch = json!({"count": *count + 1, "lastTimestamp": Time(now)});
+        if events.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
+            *count += 1;
+            return;
+        }
+    }
+    let name = format!("{}.{:x}", key.name, now.as_nanosecond());
+    let event = event(&report, namespace, &name, now);
+    match events.create(&PostParams::default(), &event).await {
+        Ok(_) => {
+            if memory.written.len() > REMEMBERED {
+                memory.written.clear();
+            }
+            memory.written.insert(identity, (name, 1));
+        }
+        Err(error) => tracing::debug!(%error, reason = report.reason, about = %key, "event not written"),
+    }
+}
+
+fn event(report: &Report, namespace: &str, name: &str, now: Timestamp) -> Event {
+    let about = &report.regarding;
+    let (component, host) = (report.component.to_owned(), report.host.as_ref().map(ToString::to_string));
+    Event {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some(about.kind.api_version()),
+            kind: Some(about.kind.kind.to_string()),
+            name: Some(about.key.name.clone()),
+            namespace: Some(about.key.namespace.clone()).filter(|n| !n.is_empty()),
+            uid: Some(about.uid.clone()),
+            resource_version: Some(about.resource_version.clone()).filter(|v| !v.is_empty()),
+            field_path: about.field_path.clone(),
+        },
+        type_: Some(report.severity.name().to_owned()),
+        reason: Some(report.reason.clone()),
+        message: Some(report.message.clone()),
+        count: Some(1),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        source: Some(EventSource { component: Some(component.clone()), host: host.clone() }),
+        reporting_component: Some(component),
+        reporting_instance: host,
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_object_has_a_budget() {
+        let mut memory = Memory::default();
+        let about = || ("uid".to_owned(), Key::new("a", "b"), None);
+        let allowed = (0..100).filter(|_| memory.may_write(about(), Instant::now())).count();
+        assert_eq!(allowed, 25);
+        assert!(memory.may_write(("other".to_owned(), Key::new("a", "c"), None), Instant::now()));
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert!(memory.may_write(about(), Instant::now()));
+        assert!(!memory.may_write(about(), Instant::now()));
+    }
+}
