@@ -1,35 +1,42 @@
-//! The kinds: names, schemas, defaults, validation and table columns of everything the API serves.
+//! What a kind is: a [`Resource`] with its [`Strategy`] for defaults, validation and columns, and what kinds are written
+//! with ([`At`], [`fill`], [`table`]).
 //!
-//! A kind is a file or folder below `kinds/` and one line in [`kinds::all`]. Routes, discovery, OpenAPI,
-//! tables and storage keys derive from its [`Resource`]. A CustomResourceDefinition builds the same
-//! [`Resource`] at run time. This crate does no IO, reads no clock and knows nothing of HTTP.
+//! Routes, discovery, OpenAPI, tables and storage keys derive from a [`Resource`]. A CustomResourceDefinition builds the
+//! same one at run time. The built-in kinds themselves are in `minik8s-kinds`. This crate does no IO, reads no clock and
+//! knows of HTTP only the shape of what a feature answers itself ([`Handler`]).
 
+mod at;
+mod audit;
+mod backing;
 mod column;
-mod cron_schedule;
-mod format;
-mod json_path;
-pub mod kinds;
-mod metadata;
-mod names;
+mod extension;
+pub mod fill;
+mod handler;
+mod label_selector;
+pub mod metadata;
 pub mod openapi;
-mod quantity;
-pub mod quota;
+mod records;
 mod resource;
-pub mod routing;
-mod selector;
+mod session;
 mod strategy;
+pub mod table;
 
-pub use column::{Cell, Column, age, human_duration};
-pub use cron_schedule::{CronError, CronSchedule, time_zone};
-pub use json_path::{JsonPath, JsonPathError};
-pub use kinds::minik8s::dns::types as dns;
-pub use kinds::minik8s::scaling_decision::types as scaling_decision;
+pub use at::At;
+pub use audit::AuditSettings;
+pub use backing::{Backing, Computed, Objects, ReadError, ResourceRef, Scope};
+pub use column::{Cell, Column, age};
+pub use extension::Extension;
+pub use handler::{Access, Body, Handler, HandlerRequest, Requester, Route, respond};
+pub use label_selector::validate_label_selector;
 pub use metadata::{validate_metadata, validate_metadata_update};
-pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
-pub use names::NameRule;
-pub use quantity::{Format as QuantityFormat, Quantity, QuantityError};
-pub use resource::{Definition, Resource, Subresource};
-pub use selector::{
-    FieldSelector, LabelSelector, Operator, Requirement, SelectorError, validate_label_selector,
+pub(crate) use minik8s_meta::format;
+pub use minik8s_meta::{
+    CronError, CronSchedule, FieldSelector, JsonPath, JsonPathError, LabelSelector, NameRule, Operator,
+    Quantity, QuantityError, QuantityFormat, Requirement, SelectorError, dns, human_duration, quota, routing,
+    scaling_decision, time_zone,
 };
-pub use strategy::{Part, Plain, Strategy};
+pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
+pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Records, RecordsError};
+pub use resource::{Definition, Resource, Subresource};
+pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};
+pub use strategy::{FieldPath, Part, Plain, Strategy};

@@ -5,13 +5,13 @@
 
 use serde_json::Value;
 
-use crate::{Definition, FieldErrors, Path, Resource, format};
+use crate::{Backing, Definition, FieldErrors, Path, Resource, format};
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// Names, labels, annotations, finalizers and owners. Reviews, which are answered and never kept, need none.
 pub fn validate_metadata(resource: &Resource, object: &Value, errors: &mut FieldErrors) {
-    if resource.verbs == ["create"] {
+    if matches!(resource.backing, Backing::Review) {
         return;
     }
     let path = Path::new("metadata");
@@ -51,7 +51,7 @@ pub fn validate_metadata_update(_resource: &Resource, object: &Value, old: &Valu
 }
 
 /// Keys and values of labels, wherever an object has some.
-pub(crate) fn validate_labels(labels: &Value, path: &Path, errors: &mut FieldErrors) {
+pub fn validate_labels(labels: &Value, path: &Path, errors: &mut FieldErrors) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         for problem in format::qualified_name(key) {
             errors.invalid(path.clone(), key.as_str(), problem);
@@ -63,7 +63,7 @@ pub(crate) fn validate_labels(labels: &Value, path: &Path, errors: &mut FieldErr
 }
 
 /// Keys and size of annotations, wherever an object has some.
-pub(crate) fn validate_annotations(annotations: &Value, path: &Path, errors: &mut FieldErrors) {
+pub fn validate_annotations(annotations: &Value, path: &Path, errors: &mut FieldErrors) {
     let mut size = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         size += key.len() + value.as_str().map_or(0, str::len);
@@ -77,7 +77,7 @@ pub(crate) fn validate_annotations(annotations: &Value, path: &Path, errors: &mu
 }
 
 /// A finalizer of a built-in kind is one of Kubernetes' own or has the domain of its owner in front.
-pub(crate) fn validate_finalizer(name: &Value, path: &Path, errors: &mut FieldErrors) {
+pub fn validate_finalizer(name: &Value, path: &Path, errors: &mut FieldErrors) {
     const STANDARD: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
     let text = name.as_str().unwrap_or_default();
     if validate_finalizer_form(text, path, errors) && !text.contains('/') && !STANDARD.contains(&text) {
@@ -201,12 +201,22 @@ fn validate_owners(owners: &Value, path: &Path, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::authentication::v1::TokenReview;
+    use k8s_openapi::api::core::v1 as core;
+    use k8s_openapi::api::rbac::v1::ClusterRole;
     use serde_json::json;
 
     use super::*;
+    use crate::{NameRule, Plain};
 
     fn resource(plural: &str) -> Resource {
-        crate::kinds::all().into_iter().find(|r| r.plural == plural).unwrap()
+        match plural {
+            "configmaps" => Resource::of::<core::ConfigMap>(Plain),
+            "nodes" => Resource::of::<core::Node>(Plain),
+            "clusterroles" => Resource::of::<ClusterRole>(Plain).named(NameRule::PathSegment),
+            "tokenreviews" => Resource::of::<TokenReview>(Plain).review(),
+            other => panic!("no resource {other}"),
+        }
     }
 
     #[track_caller]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
-use crate::{NameRule, Strategy};
+use crate::{Backing, Computed, Handler, NameRule, Strategy};
 
 /// Everything the server must know of a resource.
 #[derive(Clone)]
@@ -31,6 +31,9 @@ pub struct Resource {
     /// Group and version in which objects are stored, where that is not this resource's own
     /// (autoscaling/v1 is stored as v2, events.k8s.io as core).
     pub stored_as: Option<(String, String)>,
+    pub backing: Backing,
+    /// Who answers the subresources that the feature of this kind answers itself, by name.
+    pub handlers: Vec<(&'static str, Arc<dyn Handler>)>,
     pub definition: Definition,
     pub strategy: Arc<dyn Strategy>,
 }
@@ -87,6 +90,8 @@ impl Resource {
             created_by_put: false,
             versioned_puts: false,
             stored_as: None,
+            backing: Backing::Stored,
+            handlers: Vec::new(),
             definition: Definition::BuiltIn(|generator| generator.subschema_for::<T>()),
             strategy: Arc::new(strategy),
         }
@@ -150,9 +155,36 @@ impl Resource {
         self
     }
 
+    /// A subresource that the feature of this kind answers itself; `kind` is what discovery says of its body.
+    pub fn handled(
+        self,
+        name: &'static str,
+        kind: &'static str,
+        verbs: &'static [&'static str],
+        handler: impl Handler + 'static,
+    ) -> Self {
+        let mut resource = self.with(name, kind, verbs);
+        resource.handlers.push((name, Arc::new(handler)));
+        resource
+    }
+
+    pub fn handler(&self, subresource: &str) -> Option<&Arc<dyn Handler>> {
+        self.handlers.iter().find(|(name, _)| *name == subresource).map(|(_, handler)| handler)
+    }
+
     pub fn only(mut self, verbs: &[&'static str]) -> Self {
         self.verbs = verbs.to_vec();
         self
+    }
+
+    /// A question: created, answered and forgotten.
+    pub fn review(self) -> Self {
+        Resource { backing: Backing::Review, ..self.only(&["create"]) }
+    }
+
+    /// Its objects are made when they are read.
+    pub fn computed(self, computed: impl Computed + 'static) -> Self {
+        Resource { backing: Backing::Computed(Arc::new(computed)), ..self.only(&["get", "list"]) }
     }
 
     pub fn stored_as(mut self, group: &str, version: &str) -> Self {

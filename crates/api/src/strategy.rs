@@ -8,6 +8,9 @@ use crate::{Cell, Column, FieldErrors};
 /// A part of an object: the name of one of its fields, and of a field of that.
 pub type Part = (&'static str, &'static str);
 
+/// The way to a field from the object's root, through every element of the lists on it.
+pub type FieldPath = &'static [&'static str];
+
 /// Objects arrive schema-checked: every known field has its declared type.
 pub trait Strategy: Send + Sync + 'static {
     /// Fills in what the user left out. Idempotent.
@@ -68,9 +71,20 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// All that `row` looks at; None if that may be anything. Tables of thousands of objects are made of no more
+    /// than these fields.
+    fn row_paths(&self) -> Option<&'static [FieldPath]> {
+        None
+    }
+
     /// How long the object stays after a delete (pods), given what the request asks for.
     fn grace_seconds(&self, _object: &Value, _requested: Option<i64>) -> i64 {
         0
+    }
+
+    /// Whether objects have [`crate::Records`] beside them, which go with them.
+    fn keeps_records(&self) -> bool {
+        false
     }
 
     /// From the served form to the stored one, where a kind has two API versions.

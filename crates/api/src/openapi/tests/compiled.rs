@@ -176,6 +176,31 @@ fn custom_kinds() {
 }
 
 #[test]
+fn embedded_metadata_is_that_of_all_objects() {
+    let template = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+        "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 4}}},
+        "spec": {"type": "object", "properties": {"a": {"type": "string"}}}}});
+    let schema = json!({"type": "object", "properties": {
+        "one": template.clone(), "many": {"type": "array", "items": template.clone()},
+        "named": {"type": "object", "additionalProperties": template}}});
+    let resource = Resource { definition: crate::Definition::Custom(Arc::new(schema)), ..cron_tab() };
+    let schema = schema_of(&resource);
+    let inner = json!({"apiVersion": "v1", "kind": "A", "spec": {"a": ""},
+        "metadata": {"name": "long-one", "namespace": "default", "labels": {"a": "b"}, "unknownMeta": 1}});
+    let mut object = json!({"one": inner.clone(), "many": [inner.clone()], "named": {"k": inner.clone()}});
+    let unknown: Vec<String> = schema.prune(&mut object).iter().map(|u| u.path.to_string()).collect();
+    assert_eq!(
+        unknown,
+        ["one.metadata.unknownMeta", "many[0].metadata.unknownMeta", "named[k].metadata.unknownMeta"]
+    );
+    assert_eq!(object["one"]["metadata"]["namespace"], "default");
+    let mut errors = FieldErrors::default();
+    schema.validate(&object, &Path::root(), &mut errors);
+    let errors: Vec<String> = errors.iter().map(|e| e.path.to_string()).collect();
+    assert_eq!(errors, ["one.metadata.name", "many[0].metadata.name", "named[k].metadata.name"]);
+}
+
+#[test]
 fn a_custom_schema_that_cannot_be_compiled_takes_everything() {
     let resource = Resource {
         definition: crate::Definition::Custom(Arc::new(json!({"properties": {"a": 5}}))),

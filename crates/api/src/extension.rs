@@ -1,0 +1,40 @@
+//! What a feature adds to the API server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{AuditSettings, BrowserSessions, Resource, Route};
+
+/// What a feature adds to the API server: a value, so that the server knows no feature by name.
+#[derive(Clone, Default)]
+pub struct Extension {
+    /// Kinds of its own, stored or computed.
+    pub kinds: Vec<Resource>,
+    /// Paths that are no objects.
+    pub routes: Vec<Route>,
+    /// Sessions of browsers, if there are any.
+    pub sessions: Option<Arc<dyn BrowserSessions>>,
+    /// Who did what is told, where this says so.
+    pub audit: Option<AuditSettings>,
+}
+
+impl Extension {
+    /// All of several features together.
+    pub fn merge(parts: impl IntoIterator<Item = Extension>) -> Self {
+        parts.into_iter().fold(Extension::default(), |mut all, part| {
+            all.kinds.extend(part.kinds);
+            all.routes.extend(part.routes);
+            all.sessions = part.sessions.or(all.sessions);
+            all.audit = part.audit.or(all.audit);
+            all
+        })
+    }
+}
+
+impl fmt::Debug for Extension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<String> = self.kinds.iter().map(Resource::qualified).collect();
+        let routes: Vec<&str> = self.routes.iter().map(|route| route.path).collect();
+        f.debug_struct("Extension").field("kinds", &kinds).field("routes", &routes).finish()
+    }
+}

@@ -1,9 +1,0 @@
-//! SelfSubjectReview: who am I?.
-
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-
-use crate::{Plain, Resource};
-
-pub(in crate::kinds) fn resource() -> Resource {
-    Resource::of::<SelfSubjectReview>(Plain).only(&["create"])
-}

@@ -1,4 +1,0 @@
-//! minik8s.io: the kinds of our own.
-
-pub mod dns;
-pub mod scaling_decision;

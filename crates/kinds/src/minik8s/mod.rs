@@ -1,0 +1,3 @@
+//! minik8s.io: the kinds of our own.
+
+pub mod dns;
