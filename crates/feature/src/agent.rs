@@ -1,0 +1,118 @@
+//! What a feature of a node's agent is: a part beside the kubelet that can be left out.
+//!
+//! The kubelet asks features for what pods need of them through [`PodHooks`], and knows none of them by name.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use ipnet::Ipv4Net;
+use minik8s_informer::{ApiAccess, Kind};
+use minik8s_meta::mesh::MeshStep;
+use minik8s_runtime::{Supervisor, TaskError};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+/// A part of a node's agent that can be left out.
+pub trait AgentFeature: Send + Sync {
+    /// As `--disable-feature` names it.
+    fn name(&self) -> &'static str;
+
+    /// The kinds that the node must know of while no server answers.
+    fn checkpointed(&self) -> Vec<Kind> {
+        Vec::new()
+    }
+
+    /// Starts its tasks and says what pods may ask of it. Called once; features that stand before it in the list have run.
+    fn run<'a>(&'a self, parts: &'a mut AgentParts) -> BoxFuture<'a, ()>;
+
+    /// What it counts, in Prometheus' text format.
+    fn metrics(&self) -> String {
+        String::new()
+    }
+
+    /// Takes away what a stopped node has left on its machine outside its data dir; does nothing where there is nothing.
+    fn teardown<'a>(&'a self, _place: &'a NodePlace) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Where a node keeps its things.
+#[derive(Debug, Clone)]
+pub struct NodePlace {
+    pub data_dir: PathBuf,
+    /// Tells what this node has in the kernel from what others on the machine have.
+    pub instance: String,
+}
+
+/// The node that features are a part of.
+#[derive(Debug, Clone)]
+pub struct NodeInfo {
+    pub name: String,
+    /// The address under which others know the node.
+    pub address: IpAddr,
+    /// An address of the node that its pods reach.
+    pub node_ip: Ipv4Addr,
+    pub place: NodePlace,
+    /// What pods have on this machine, by UID.
+    pub pods_dir: PathBuf,
+    /// The interface that this node's pods are behind.
+    pub bridge: String,
+    /// Ports of the node that nobody may take.
+    pub own_ports: BTreeSet<u16>,
+    pub cluster_cidr: Ipv4Net,
+    pub dns_address: Ipv4Addr,
+    pub domain: String,
+}
+
+/// Whom to tell that it is done, or why not.
+type Done = oneshot::Sender<Result<(), String>>;
+
+/// The interface on the node, and what the pod behind it may send from: its hardware address and its addresses.
+type PodPort = (String, String, Vec<Ipv4Addr>);
+/// Namespace and name of a pod that is about to start, and a port to be guarded.
+type PortRequest = (Option<(String, String)>, PodPort, Done);
+
+/// What the kubelet asks features for. `None`: nobody has to be asked.
+#[derive(Debug, Default)]
+pub struct PodHooks {
+    /// A pod (by its UID) is about to end.
+    pub drains: Option<mpsc::Sender<(String, oneshot::Sender<()>)>>,
+    /// An interface of a pod, with the addresses that the pod may send from, is to be guarded.
+    pub port_guards: Option<mpsc::Sender<PortRequest>>,
+    /// Something about a pod with a proxy of the mesh.
+    pub mesh: Option<mpsc::Sender<(MeshStep, Done)>>,
+    /// The largest packet of pods.
+    pub pod_mtu: Option<u32>,
+    /// Runtimes that functions of the cluster use.
+    pub function_runtimes: Option<watch::Receiver<Arc<BTreeSet<String>>>>,
+}
+
+/// The agent that features add their tasks to.
+pub struct AgentParts {
+    pub access: ApiAccess,
+    pub node: NodeInfo,
+    pub hooks: PodHooks,
+    /// Names that lead to this node itself.
+    pub hosts: Option<watch::Receiver<Arc<BTreeSet<String>>>>,
+    pub stop: CancellationToken,
+    pub tasks: Supervisor,
+}
+
+impl AgentParts {
+    pub fn new(access: ApiAccess, node: NodeInfo, stop: CancellationToken) -> Self {
+        let tasks = Supervisor::new(stop.clone());
+        AgentParts { access, node, hooks: PodHooks::default(), hosts: None, stop, tasks }
+    }
+
+    /// Runs what `start` makes, and again whenever that ends: an object that it cannot bear must not take the pods' agent
+    /// with it.
+    pub fn task<F>(&mut self, name: &str, start: impl FnMut() -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), TaskError>> + Send + 'static,
+    {
+        self.tasks.restart(name, start);
+    }
+}
