@@ -38,6 +38,13 @@ impl fmt::Display for Mismatch {
     }
 }
 
+impl Mismatch {
+    /// A boolean or number where text belongs: in YAML, text that lacks its quotes.
+    pub fn is_unquoted_text(&self) -> bool {
+        self.expected == "string" && (self.found.starts_with("bool ") || self.found.starts_with("number "))
+    }
+}
+
 impl Schema {
     /// Reports wrong types and unknown fields; drops unknown fields and nulls.
     pub fn check(&self, value: &mut Value) -> Findings {

@@ -25,7 +25,7 @@ mod validate;
 pub use check::{Findings, Mismatch};
 pub use compile::CompileError;
 pub use field::{FieldError, FieldErrorKind, FieldErrors, Path};
-pub use parse::{DuplicateField, parse_json};
+pub use parse::{DuplicateField, YamlError, parse_json, parse_yaml};
 pub use pattern::Pattern;
 pub use rules::{Bound, Rules};
 pub use structural::structural_errors;

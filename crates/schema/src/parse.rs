@@ -1,14 +1,20 @@
-//! JSON text to a [`Value`], noting what `serde_json` alone would hide: keys given twice.
+//! JSON and YAML text to a [`Value`], noting what the parsers alone would hide: keys given twice.
 //!
 //! The last value of a repeated key wins, as in upstream; whether that is worth a warning or an error is
-//! for the caller to say. Nesting is bounded by `serde_json` (128 levels), so no body can exhaust the stack.
+//! for the caller to say. Nesting is bounded by the parsers (128 levels of JSON, 64 of YAML), so no body can
+//! exhaust the stack; what YAML's aliases multiply is bounded in bytes, so none can exhaust the memory.
+
+mod yaml;
 
 use std::cell::RefCell;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
+
+pub use yaml::{YamlError, parse_yaml};
 
 use crate::Path;
 use crate::trail::Trail;
@@ -20,31 +26,71 @@ const MAX_REPORTED: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateField {
     pub path: Path,
+    pub key: String,
+    /// Of the later key; known of YAML only.
+    pub line: Option<u64>,
 }
 
+/// Upstream's words, which differ between its parsers.
 impl fmt::Display for DuplicateField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "duplicate field \"{}\"", self.path)
+        match self.line {
+            Some(line) => write!(f, "line {line}: key {:?} already set in map", self.key),
+            None => write!(f, "duplicate field \"{}\"", self.path),
+        }
     }
 }
 
 /// The value and every key that stands twice in its object.
 pub fn parse_json(bytes: &[u8]) -> Result<(Value, Vec<DuplicateField>), serde_json::Error> {
-    let duplicates = RefCell::new(Vec::new());
-    let root = Path::root();
+    let notes = Notes::default();
     let mut input = serde_json::Deserializer::from_slice(bytes);
-    let value = Node { trail: &Trail::Base(&root), duplicates: &duplicates }.deserialize(&mut input)?;
+    let value = notes.read::<String, _>(&mut input)?;
     input.end()?;
-    Ok((value, duplicates.into_inner()))
+    Ok((value, notes.duplicates.into_inner()))
+}
+
+/// A key as a parser gives it.
+trait Key: DeserializeOwned {
+    /// The key, and the line where it stands.
+    fn placed(self) -> (String, Option<u64>);
+}
+
+impl Key for String {
+    fn placed(self) -> (String, Option<u64>) {
+        (self, None)
+    }
+}
+
+/// What is noted about a text while it is read.
+#[derive(Default)]
+struct Notes {
+    duplicates: RefCell<Vec<DuplicateField>>,
+}
+
+impl Notes {
+    fn read<'de, K: Key, D: Deserializer<'de>>(&self, input: D) -> Result<Value, D::Error> {
+        let root = Path::root();
+        Node::<K> { trail: &Trail::Base(&root), notes: self, keys: PhantomData }.deserialize(input)
+    }
+
+    fn duplicate(&self, parent: &Trail<'_>, key: &str, line: Option<u64>) {
+        let mut duplicates = self.duplicates.borrow_mut();
+        if duplicates.len() < MAX_REPORTED {
+            let path = Trail::Field(parent, key).path();
+            duplicates.push(DuplicateField { path, key: key.to_owned(), line });
+        }
+    }
 }
 
 /// Reads the value at one place.
-struct Node<'a> {
+struct Node<'a, K> {
     trail: &'a Trail<'a>,
-    duplicates: &'a RefCell<Vec<DuplicateField>>,
+    notes: &'a Notes,
+    keys: PhantomData<K>,
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de, K: Key> DeserializeSeed<'de> for Node<'_, K> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
@@ -52,7 +98,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de, K: Key> Visitor<'de> for Node<'_, K> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +117,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(Value::from(value))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
@@ -83,6 +129,14 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(Value::String(value))
     }
 
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, input: D) -> Result<Value, D::Error> {
+        self.deserialize(input)
+    }
+
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
@@ -91,7 +145,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut list = Vec::new();
         loop {
             let trail = Trail::Index(self.trail, list.len());
-            match input.next_element_seed(Node { trail: &trail, duplicates: self.duplicates })? {
+            match input.next_element_seed(Node::<K> {
+                trail: &trail,
+                notes: self.notes,
+                keys: PhantomData,
+            })? {
                 Some(element) => list.push(element),
                 None => return Ok(Value::Array(list)),
             }
@@ -100,20 +158,18 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut input: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(key) = input.next_key::<String>()? {
+        while let Some(key) = input.next_key::<K>()? {
+            let (key, line) = key.placed();
             let trail = Trail::Field(self.trail, &key);
-            let value = input.next_value_seed(Node { trail: &trail, duplicates: self.duplicates })?;
+            let value =
+                input.next_value_seed(Node::<K> { trail: &trail, notes: self.notes, keys: PhantomData })?;
             match map.entry(key) {
                 Entry::Vacant(place) => {
                     place.insert(value);
                 }
                 Entry::Occupied(mut place) => {
-                    let path = Trail::Field(self.trail, place.key()).path();
+                    self.notes.duplicate(self.trail, place.key(), line);
                     place.insert(value);
-                    let mut duplicates = self.duplicates.borrow_mut();
-                    if duplicates.len() < MAX_REPORTED {
-                        duplicates.push(DuplicateField { path });
-                    }
                 }
             }
         }

@@ -7,6 +7,7 @@
 //!
 //! It never validates and never fills in defaults; the server does both with the result.
 
+mod configuration;
 mod conflict;
 mod last_applied;
 
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use minik8s_schema::Schema;
 use serde_json::{Map, Value};
 
+pub use configuration::merge_configuration;
 pub use conflict::{Conflict, Conflicts};
 
 use crate::depth;
@@ -45,6 +47,12 @@ pub enum ApplyError {
     /// A list of the configuration has elements that cannot be told apart.
     #[error("{path}: {reason}")]
     List { path: FieldPath, reason: String },
+    /// Fields of the configuration that the schema does not have.
+    #[error("{}", undeclared_text(.0))]
+    Undeclared(Vec<FieldPath>),
+    /// Values that can only be replaced whole, where the rest of them would be lost unseen.
+    #[error("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", paths_text(.0))]
+    Atomic(Vec<FieldPath>),
     /// The live object's managedFields cannot be read.
     #[error("failed to decode managed fields: {0}")]
     Stored(EntryError),
@@ -55,7 +63,7 @@ impl ApplyError {
     pub fn status(&self) -> u16 {
         match self {
             ApplyError::Conflict(_) => 409,
-            ApplyError::Stored(_) => 500,
+            ApplyError::Stored(_) | ApplyError::Undeclared(_) => 500,
             _ => 400,
         }
     }
@@ -84,6 +92,26 @@ pub fn server_side(
             }
         }
         done => done,
+    }
+}
+
+/// Refuses a configuration with fields that its kind does not have. It stands alone because the server drops
+/// unknown fields before it applies a configuration.
+pub fn check_declared(applied: &Value, schema: &Schema) -> Result<(), ApplyError> {
+    let found = typed::undeclared(schema, applied);
+    if found.is_empty() { Ok(()) } else { Err(ApplyError::Undeclared(found)) }
+}
+
+fn paths_text(paths: &[FieldPath]) -> String {
+    paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn undeclared_text(paths: &[FieldPath]) -> String {
+    let texts: Vec<String> =
+        paths.iter().map(|path| format!("{path}: field not declared in schema")).collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("errors:\n  {}", many.join("\n  ")),
     }
 }
 

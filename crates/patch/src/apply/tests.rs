@@ -407,3 +407,47 @@ fn a_value_of_another_type_overrules_the_owners_inside() {
     assert!(conflict(&first, &other, "b").ends_with("\"a\": .spec.extra.x"));
     assert_eq!(apply(Some(&first), &other, "b", true).unwrap()["spec"]["extra"], "text");
 }
+
+#[test]
+fn apply_undeclared_field_is_named_with_its_path() {
+    let schema = Schema::compile(
+        &json!({"type": "object", "properties": {
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+            "free": {"type": "object"},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "spec": {"type": "object", "properties": {
+                "foo": {"type": "string"},
+                "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
+                    "items": {"type": "object", "properties": {"port": {"type": "integer"}}}},
+                "args": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            }},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                "inner": {"type": "object", "properties": {"a": {"type": "string"}}},
+                "object": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+                    "metadata": {"type": "object", "properties": {"name": {"type": "string"}}}}},
+            }},
+        }}),
+        &mut |_| None,
+    )
+    .unwrap();
+    let check = |applied: Value, expected: &str| {
+        let text = check_declared(&applied, &schema).map_err(|e| e.to_string()).err().unwrap_or_default();
+        assert_eq!(text, expected, "{applied}");
+    };
+    check(json!({"metadata": {"name": "x"}, "spec": {"foo": "a"}, "labels": {"any": "thing"}}), "");
+    check(json!({"unknownField": 1}), ".unknownField: field not declared in schema");
+    check(json!({"metadata": {"unknownMeta": 1}}), ".metadata.unknownMeta: field not declared in schema");
+    check(
+        json!({"spec": {"ports": [{"port": 80, "x": 1}], "args": [{}, {"b": 1}]}, "x": null}),
+        "errors:\n  .spec.ports[port=80].x: field not declared in schema\n  \
+         .spec.args[1].b: field not declared in schema\n  .x: field not declared in schema",
+    );
+    // Upstream takes an object without fields for free-form, and what is open for open all the way down.
+    check(json!({"free": {"x": {"y": 1}}, "open": {"x": 1, "inner": {"b": 1}, "object": {"z": 1}}}), "");
+    check(
+        json!({"open": {"object": {"metadata": {"unknownSubMeta": 1}}}}),
+        ".open.object.metadata.unknownSubMeta: field not declared in schema",
+    );
+    let many: serde_json::Map<String, Value> = (0..1000).map(|i| (format!("f{i}"), json!(1))).collect();
+    assert!(check_declared(&Value::Object(many), &schema).unwrap_err().to_string().len() < 10_000);
+}

@@ -9,6 +9,7 @@
 //! Only [`keys::check`] refuses such lists, for configurations that clients apply.
 
 mod compare;
+mod declared;
 mod fields;
 pub(crate) mod keys;
 mod merge;
@@ -16,6 +17,7 @@ mod nulls;
 mod prune;
 
 pub(crate) use compare::{Comparison, compare};
+pub(crate) use declared::undeclared;
 pub(crate) use fields::{Containers, fields_of, reconcile};
 pub(crate) use merge::merge;
 pub(crate) use nulls::{contains_null, drop_nulls};
@@ -49,7 +51,7 @@ fn shape<'v>(schema: Option<&Schema>, value: &'v Value, depth: usize) -> Shape<'
     }
 }
 
-fn is_atomic_list(schema: Option<&Schema>) -> bool {
+pub(crate) fn is_atomic_list(schema: Option<&Schema>) -> bool {
     schema.is_none_or(|schema| schema.list == ListType::Atomic)
 }
 
@@ -62,6 +64,10 @@ fn child<'s>(schema: Option<&'s Schema>, name: &str) -> (Option<&'s Schema>, boo
     }
 }
 
-fn items(schema: Option<&Schema>) -> Option<&Schema> {
+pub(crate) fn child_schema<'s>(schema: Option<&'s Schema>, name: &str) -> Option<&'s Schema> {
+    child(schema, name).0
+}
+
+pub(crate) fn items(schema: Option<&Schema>) -> Option<&Schema> {
     schema.and_then(|schema| schema.items.as_deref())
 }

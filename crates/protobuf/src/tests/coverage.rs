@@ -61,7 +61,7 @@ const WITHOUT_TABLE: &[&str] =
 #[test]
 fn every_field_of_every_kind_has_its_number() {
     let mut walk = Walk::default();
-    for resource in minik8s_api::kinds::all() {
+    for resource in minik8s_kinds::all() {
         let found = Table::get().kind(&resource.api_version(), &resource.kind);
         assert_eq!(found.is_none(), WITHOUT_TABLE.contains(&resource.kind.as_str()), "{}", resource.kind);
         if let Some(message) = found {
