@@ -50,6 +50,11 @@ pub trait Store: Send + Sync + 'static {
     /// do this by themselves with age and size, see [`Options`].
     async fn compact(&self, revision: Revision) -> Result<()>;
 
+    /// Waits until nothing can be written any more, whatever is tried: closed, or broken for good.
+    async fn ended(&self) {
+        std::future::pending().await
+    }
+
     /// Asks for a [`WatchItem::Progress`] on `watch` as soon as it has delivered everything up to the
     /// newest revision, which is returned. The item may tell a later revision.
     async fn request_progress(&self, watch: &Watch) -> Result<Revision> {

@@ -11,7 +11,7 @@ use etcd_client::{Client, EventType, WatchOptions, WatchResponse, WatchStream};
 
 use super::keys::Keys;
 use super::requests::{header_revision, request};
-use super::{MESSAGE_BYTES, PATIENCE, Shared};
+use super::{MESSAGE_BYTES, Shared, TIMEOUT};
 use crate::retention::Retention;
 use crate::{Change, Error, Event, Options, Result, Revision};
 
@@ -29,7 +29,7 @@ pub(super) async fn mark(client: &Client, keys: &Keys) -> Result<Revision> {
 /// Makes sure that the feed gets to `revision`, even if that was made outside of this store. A store that is
 /// gone by then is left alone.
 pub(super) async fn nudge(shared: Weak<Shared>, revision: Revision) {
-    tokio::time::sleep(PATIENCE).await;
+    tokio::time::sleep(TIMEOUT).await;
     let Some(shared) = shared.upgrade() else { return };
     if shared.hub.window().end() >= revision {
         return;

@@ -33,7 +33,7 @@ const PART: usize = 1000;
 /// Whatever etcd sends is taken; what it sends is bounded by [`PART`] and its own limits on requests.
 const MESSAGE_BYTES: usize = usize::MAX;
 /// How long a promised revision may stay out of sight before the feed is nudged.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct EtcdStore {
     shared: Arc<Shared>,
@@ -155,7 +155,7 @@ impl Store for EtcdStore {
 
     async fn compact(&self, revision: Revision) -> Result<()> {
         // Not before our own feed has it: etcd would cut the feed off.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.shared.hub.window().end() < revision && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

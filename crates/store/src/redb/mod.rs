@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use self::disk::Disk;
 use self::inbox::Inbox;
@@ -48,6 +48,8 @@ struct Shared {
     disk: Disk,
     inbox: Inbox,
     disk_readers: Semaphore,
+    /// The writer is gone.
+    ended: watch::Sender<bool>,
 }
 
 impl RedbStore {
@@ -83,6 +85,7 @@ impl RedbStore {
             disk,
             inbox: Inbox::default(),
             disk_readers: Semaphore::new(DISK_READERS),
+            ended: watch::Sender::new(false),
         });
         let writer = writer::spawn(shared.clone(), options, loaded.history_bytes)?;
         Ok(Arc::new(RedbStore { shared, writer: Mutex::new(Some(writer)) }))
@@ -152,6 +155,11 @@ impl Store for RedbStore {
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.shared.check(revision)?;
         self.shared.inbox.compact(revision).await
+    }
+
+    async fn ended(&self) {
+        // It fails only when the sender is gone, which is here.
+        let _ = self.shared.ended.subscribe().wait_for(|ended| *ended).await;
     }
 }
 

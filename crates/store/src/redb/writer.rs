@@ -28,20 +28,7 @@ const PURGE_FACTOR: usize = 2;
 const PURGE_ROWS_QUIET: usize = 1024;
 
 pub(super) fn spawn(shared: Arc<Shared>, options: Options, history_bytes: u64) -> Result<JoinHandle<()>> {
-    let now = Instant::now();
-    let (compacted, revision) = {
-        let newest = shared.newest.read();
-        (newest.compacted(), newest.revision())
-    };
-    let writer = Writer {
-        retention: Retention::new(&options, now, compacted, revision, history_bytes),
-        progress: options.progress,
-        told: now,
-        compact_to: compacted,
-        to_compact: true,
-        quiet: QUIET,
-        shared,
-    };
+    let writer = Writer::new(shared, &options, history_bytes);
     let thread = std::thread::Builder::new().name("store-writer".into());
     thread.spawn(move || writer.run()).map_err(|error| Error::Open(format!("starting its writer: {error}")))
 }
@@ -68,6 +55,23 @@ struct Group {
 }
 
 impl Writer {
+    fn new(shared: Arc<Shared>, options: &Options, history_bytes: u64) -> Writer {
+        let now = Instant::now();
+        let (compacted, revision) = {
+            let newest = shared.newest.read();
+            (newest.compacted(), newest.revision())
+        };
+        Writer {
+            retention: Retention::new(options, now, compacted, revision, history_bytes),
+            progress: options.progress,
+            told: now,
+            compact_to: compacted,
+            to_compact: true,
+            quiet: QUIET,
+            shared,
+        }
+    }
+
     fn run(mut self) {
         loop {
             match self.shared.inbox.take(self.next_housekeeping()) {
@@ -193,5 +197,29 @@ impl Drop for Writer {
         self.shared.inbox.abandon();
         self.shared.hub.close();
         self.shared.disk.close();
+        self.shared.ended.send_replace(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RedbStore;
+    use super::*;
+    use crate::{Commit, Store};
+
+    #[tokio::test]
+    async fn store_ends_with_its_writer() {
+        let scratch = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(scratch.path().join("store"), Options::default()).unwrap();
+        let ended = async |limit| tokio::time::timeout(limit, store.ended()).await.is_ok();
+        assert!(!ended(Duration::from_millis(50)).await, "nothing is wrong");
+        let writer = Writer::new(store.shared.clone(), &Options::default(), 0);
+        let panicked = std::thread::spawn(move || {
+            let _writer = writer;
+            std::panic::resume_unwind(Box::new("a fault in the writer"));
+        });
+        assert!(panicked.join().is_err());
+        assert!(ended(Duration::from_secs(10)).await);
+        assert!(store.commit(Commit::default()).await.is_err(), "nobody waits for it");
     }
 }
