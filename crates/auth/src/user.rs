@@ -116,6 +116,11 @@ impl CertificateUser {
         Ok(CertificateUser { user, from, until })
     }
 
+    /// When the certificate ends.
+    pub fn until(&self) -> Timestamp {
+        timestamp(self.until)
+    }
+
     /// The dates are checked for each request because a connection, or a resumed session, can outlive the
     /// certificate.
     pub fn at(&self, now: Timestamp) -> Result<&User, CertificateUserError> {

@@ -14,6 +14,7 @@
 use std::path::{Path, PathBuf};
 
 use minik8s_auth::pki::{Identity, file};
+use minik8s_datadir::{RemovalError, remove_tree};
 use rcgen::KeyPair;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -114,7 +115,8 @@ impl Credentials {
     }
 
     /// The machine is no node any more.
-    pub fn remove(self) -> std::io::Result<()> {
-        std::fs::remove_dir_all(self.directory)
+    pub fn remove(self) -> Result<(), RemovalError> {
+        let (parent, name) = (self.directory.parent(), self.directory.file_name());
+        remove_tree(parent.unwrap_or(Path::new("/")), name.unwrap_or_default())
     }
 }

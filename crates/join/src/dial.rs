@@ -26,7 +26,7 @@ use crate::ServerAddress;
 /// A name that every API server has.
 pub const SERVER_NAME: &str = "kubernetes";
 /// For one server; a machine that is switched off does not answer at all.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 #[derive(Clone)]
 pub struct Dialer {
@@ -57,7 +57,7 @@ impl Dialer {
         let servers = self.servers.lock().clone();
         let mut refusals = Vec::new();
         for (index, server) in servers.iter().enumerate() {
-            match tokio::time::timeout(PATIENCE, self.connect(server)).await {
+            match tokio::time::timeout(TIMEOUT, self.connect(server)).await {
                 Ok(Ok(stream)) => {
                     if index > 0 {
                         tracing::info!(%server, "another server answers");

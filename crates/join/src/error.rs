@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use minik8s_auth::pki::PkiError;
+use minik8s_datadir::RemovalError;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub enum JoinError {
-    #[error("this machine is in no cluster yet: give it --server https://HOST:6443 and --token TOKEN")]
+    #[error("this machine is in no cluster yet: give it --server https://HOST:6443 and --token @FILE")]
     NothingKnown,
     #[error(
         "this data dir belongs to node {known}, not {asked}; use another --data-dir, or leave first (minik8s agent --leave)"
@@ -37,6 +38,8 @@ pub enum JoinError {
     Key(#[source] rcgen::Error),
     #[error("credentials cannot be kept")]
     Files(#[from] PkiError),
+    #[error("credentials cannot be forgotten")]
+    Forget(#[from] RemovalError),
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
     #[error("the server refuses the request")]

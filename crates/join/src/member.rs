@@ -113,9 +113,7 @@ pub fn known_servers(directory: &Path) -> Vec<ServerAddress> {
 
 /// Forgets the credentials in that directory; the cluster is not told.
 pub fn leave(directory: &Path) -> Result<(), JoinError> {
-    Credentials::at(directory).remove().map_err(|source| {
-        JoinError::Files(minik8s_auth::pki::PkiError::Write { path: directory.to_owned(), source })
-    })
+    Ok(Credentials::at(directory).remove()?)
 }
 
 /// The first certificate, for a token.

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::JoinError;
 
 /// The cluster decides about nodes by itself, at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a certificate is to be for.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub async fn obtain(
     let answered = await_condition(api.clone(), &name, |seen: Option<&CertificateSigningRequest>| {
         seen.is_some_and(|seen| certificate(seen).is_some() || refusal(seen).is_some())
     });
-    let answered = match tokio::time::timeout(PATIENCE, answered).await {
+    let answered = match tokio::time::timeout(TIMEOUT, answered).await {
         Ok(Ok(Some(answered))) => answered,
         _ => return Err(JoinError::Undecided(name)),
     };

@@ -17,6 +17,7 @@ pub enum WatchedKind {
     VolumeAttachment,
     ResourceSlice,
     Ingress,
+    GatewayConfig,
 }
 
 /// What a node can be related to.
@@ -47,6 +48,8 @@ pub struct NodeGraph {
     slices: HashMap<String, String>,
     /// Certificates by Ingress: every node's router answers for every host.
     certificates: HashMap<Name, BTreeSet<String>>,
+    /// Likewise by Gateway: what grants allow of other namespaces is in it, and nothing else.
+    gateway_certificates: HashMap<Name, BTreeSet<Name>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -60,6 +63,8 @@ struct Pod {
 struct Volume {
     claim: Name,
     secrets: BTreeSet<Name>,
+    /// The node that keeps the volume as an image of its own.
+    keeper: Option<String>,
 }
 
 impl NodeGraph {
@@ -72,6 +77,7 @@ impl NodeGraph {
             WatchedKind::VolumeAttachment => named_node(&mut self.attachments, name, object),
             WatchedKind::ResourceSlice => named_node(&mut self.slices, name, object),
             WatchedKind::Ingress => self.upsert_ingress(namespace, name, object),
+            WatchedKind::GatewayConfig => self.upsert_gateway(namespace, name, object),
         }
     }
 
@@ -84,6 +90,9 @@ impl NodeGraph {
             WatchedKind::ResourceSlice => drop(self.slices.remove(name)),
             WatchedKind::Ingress => {
                 self.certificates.remove(&(namespace.to_owned(), name.to_owned()));
+            }
+            WatchedKind::GatewayConfig => {
+                self.gateway_certificates.remove(&(namespace.to_owned(), name.to_owned()));
             }
         }
     }
@@ -102,6 +111,7 @@ impl NodeGraph {
             WatchedKind::VolumeAttachment => self.attachments.clear(),
             WatchedKind::ResourceSlice => self.slices.clear(),
             WatchedKind::Ingress => self.certificates.clear(),
+            WatchedKind::GatewayConfig => self.gateway_certificates.clear(),
         }
     }
 
@@ -112,13 +122,14 @@ impl NodeGraph {
             Kind::Volume => self.volumes.get(name).is_some_and(|volume| self.uses_claim(node, volume)),
             Kind::Attachment => self.attachments.get(name).is_some_and(|n| n == node),
             Kind::Slice => self.slices.get(name).is_some_and(|n| n == node),
-            Kind::Secret => {
-                self.uses(node, kind, key())
-                    || self.mounts_with(node, &key())
-                    || self.is_certificate(namespace, name)
-            }
+            Kind::Secret => self.uses(node, kind, key()) || self.mounts_with(node, &key()),
             _ => self.uses(node, kind, key()),
         }
+    }
+
+    /// Whether the node keeps the image of a volume.
+    pub(super) fn keeps(&self, node: &str, volume: &str) -> bool {
+        self.volumes.get(volume).is_some_and(|volume| volume.keeper.as_deref() == Some(node))
     }
 
     fn uses(&self, node: &str, kind: Kind, name: Name) -> bool {
@@ -134,8 +145,22 @@ impl NodeGraph {
         volumes.filter_map(|name| self.volumes.get(name)).any(|volume| self.uses_claim(node, volume))
     }
 
-    fn is_certificate(&self, namespace: &str, secret: &str) -> bool {
+    /// Whether an Ingress or a Gateway names it.
+    pub(super) fn is_certificate(&self, namespace: &str, secret: &str) -> bool {
+        let of_gateway = || {
+            let key = (namespace.to_owned(), secret.to_owned());
+            self.gateway_certificates.values().any(|secrets| secrets.contains(&key))
+        };
         self.certificates.iter().any(|(ingress, secrets)| ingress.0 == namespace && secrets.contains(secret))
+            || of_gateway()
+    }
+
+    fn upsert_gateway(&mut self, namespace: &str, name: &str, object: &Value) {
+        let key = (namespace.to_owned(), name.to_owned());
+        match references::secrets_of_gateway(object) {
+            none if none.is_empty() => drop(self.gateway_certificates.remove(&key)),
+            secrets => drop(self.gateway_certificates.insert(key, secrets)),
+        }
     }
 
     fn upsert_ingress(&mut self, namespace: &str, name: &str, object: &Value) {
@@ -187,14 +212,15 @@ impl NodeGraph {
         self.remove_volume(name);
         let claim = &object["spec"]["claimRef"];
         let claim = (text(&claim["namespace"]).to_owned(), text(&claim["name"]).to_owned());
-        if claim.1.is_empty() {
+        let keeper = references::keeper_of_volume(object).map(str::to_owned);
+        if claim.1.is_empty() && keeper.is_none() {
             return;
         }
         let secrets: BTreeSet<Name> = references::secrets_of_volume(object, &claim.0).into_iter().collect();
         for secret in &secrets {
             self.volumes_of_secret.entry(secret.clone()).or_default().insert(name.to_owned());
         }
-        self.volumes.insert(name.to_owned(), Volume { claim, secrets });
+        self.volumes.insert(name.to_owned(), Volume { claim, secrets, keeper });
     }
 
     fn remove_volume(&mut self, name: &str) {
@@ -218,6 +244,7 @@ impl NodeGraph {
             && self.attachments.is_empty()
             && self.slices.is_empty()
             && self.certificates.is_empty()
+            && self.gateway_certificates.is_empty()
     }
 }
 

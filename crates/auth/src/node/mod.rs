@@ -1,7 +1,7 @@
 //! What a node may do: read only what its own pods use, and write only about itself.
 //!
 //! A stolen node must not open the whole cluster. (The certificates of Ingresses are open to every node, whose
-//! router must show them.) Secrets, ConfigMaps, claims, volumes, service accounts and
+//! router must show them: Secrets that an Ingress names, and of those only what is of the type for certificates.) Secrets, ConfigMaps, claims, volumes, service accounts and
 //! pods are checked one by one against a [`NodeGraph`] of who uses what; everything else against the rules of
 //! the role `system:node`. The request's body is not seen here: that a node writes only its own Node, Lease
 //! and mirror pods on create is for admission.
@@ -45,16 +45,19 @@ impl NodeAuthorizer {
             self.by_rules(wanted)
         } else {
             match (wanted.api_group, wanted.resource) {
-                ("", "secrets") => self.read(node, Kind::Secret, wanted),
+                ("", "secrets") => self.secret(node, wanted),
                 ("", "configmaps") => self.read(node, Kind::ConfigMap, wanted),
                 ("", "persistentvolumeclaims") => self.claim(node, wanted),
-                ("", "persistentvolumes") => self.get(node, Kind::Volume, wanted),
+                ("", "persistentvolumes") => self.volume(node, wanted),
                 ("", "serviceaccounts") => self.service_account(node, wanted),
                 ("", "nodes") => own_node(node, wanted),
                 ("", "pods") => self.pod(node, wanted),
                 ("storage.k8s.io", "volumeattachments") => self.get(node, Kind::Attachment, wanted),
                 ("storage.k8s.io", "csinodes") => own_csi_node(node, wanted),
                 ("coordination.k8s.io", "leases") => own_lease(node, wanted),
+                ("minik8s.io", "invocations") => invocation(node, wanted),
+                ("minik8s.io", "triggers") => event(wanted),
+                ("internal.minik8s.io", "functiondemands" | "meshacks") => own_demand(node, wanted),
                 ("resource.k8s.io", "resourceclaims") => self.get(node, Kind::ResourceClaim, wanted),
                 ("resource.k8s.io", "resourceslices") => self.slice(node, wanted),
                 _ => self.by_rules(wanted),
@@ -87,10 +90,31 @@ impl NodeAuthorizer {
         self.related(node, kind, wanted)
     }
 
+    /// Whoever may write an Ingress can name any Secret there. So a node sees such a Secret only through a selector for its
+    /// type, which keeps all others from it, also those that come later under the same name: types never change.
+    fn secret(&self, node: &str, wanted: &Attributes<'_>) -> Answer {
+        let is_selected = matches!(wanted.verb, "list" | "watch") && selects(wanted, "type", CERTIFICATE);
+        let is_plain = wanted.subresource.is_empty() && !wanted.name.is_empty();
+        if is_selected && is_plain && self.graph.is_certificate(wanted.namespace, wanted.name) {
+            return Ok(());
+        }
+        self.read(node, Kind::Secret, wanted)
+    }
+
     fn get(&self, node: &str, kind: Kind, wanted: &Attributes<'_>) -> Answer {
         allow_if(wanted.verb == "get", "can only get individual resources of this type")?;
         allow_if(wanted.subresource.is_empty(), "cannot get subresource")?;
         self.related(node, kind, wanted)
+    }
+
+    /// Beyond upstream: a node follows the volumes whose images it keeps, and says when an image is gone. That it writes
+    /// nothing else is for admission.
+    fn volume(&self, node: &str, wanted: &Attributes<'_>) -> Answer {
+        match (wanted.subresource, wanted.verb) {
+            ("", "list" | "watch") if selects(wanted, VOLUME_KEEPER, node) => Ok(()),
+            ("", "get" | "patch") if self.graph.keeps(node, wanted.name) => Ok(()),
+            _ => self.get(node, Kind::Volume, wanted),
+        }
     }
 
     fn claim(&self, node: &str, wanted: &Attributes<'_>) -> Answer {
@@ -135,6 +159,12 @@ impl NodeAuthorizer {
         }
     }
 }
+
+/// The type of Secrets with a certificate and its key.
+const CERTIFICATE: &str = "kubernetes.io/tls";
+
+/// The field of a volume that names the node that keeps its image.
+const VOLUME_KEEPER: &str = "spec.csi.volumeAttributes.node";
 
 /// The reason, where the answer is no.
 type Answer = Result<(), String>;
@@ -182,6 +212,32 @@ fn own_lease(node: &str, wanted: &Attributes<'_>) -> Answer {
         wanted.verb == "create" || wanted.name == node,
         "can only access node lease with the same name as the requesting node",
     )
+}
+
+/// A router takes calls that nobody waits for, follows those that are its own, and says how they ended.
+fn invocation(node: &str, wanted: &Attributes<'_>) -> Answer {
+    let may = match (wanted.subresource, wanted.verb) {
+        ("", "create") | ("status", "update" | "patch") => true,
+        ("", "list" | "watch") => selects(wanted, "spec.node", node),
+        _ => false,
+    };
+    allow_if(may, "can only take invocations, follow its own and write their status")
+}
+
+/// A router passes on events that reach it; the API server looks at their signatures itself.
+fn event(wanted: &Attributes<'_>) -> Answer {
+    allow_if((wanted.subresource, wanted.verb) == ("events", "create"), "can only pass on events to triggers")
+}
+
+/// FUNCTION.NODE: what one node's router says of its requests is no other node's to change.
+fn own_demand(node: &str, wanted: &Attributes<'_>) -> Answer {
+    allow_if(
+        matches!(wanted.verb, "get" | "create" | "update" | "delete"),
+        "can only write its own demands and acknowledgements",
+    )?;
+    allow_if(wanted.subresource.is_empty(), "demands have no subresources")?;
+    let own = wanted.name.split_once('.').is_some_and(|(_, rest)| rest == node);
+    allow_if(own, "can only write what is called OBJECT.NODE after this node")
 }
 
 fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Answer {

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::graph::{Kind, text};
 
+/// The driver of volumes that a node keeps as images.
+const LOCAL_DRIVER: &str = "local.minik8s.io";
+
 /// Every object in the pod's namespace that its node needs in order to run it.
 ///
 /// A mirror pod refers to nothing: nodes create those, and could otherwise grant themselves any secret.
@@ -102,6 +105,22 @@ pub fn secrets_of_ingress(ingress: &Value) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
+/// Namespaces and names of the secrets with the certificates of a Gateway: the controller of Gateways wrote down those
+/// that it may show.
+pub fn secrets_of_gateway(config: &Value) -> BTreeSet<(String, String)> {
+    let listeners = list(&config["spec"]["ports"]).flat_map(|port| list(&port["listeners"]));
+    let shown = listeners.flat_map(|listener| list(&listener["certificates"]));
+    let backends = list(&config["spec"]["rules"]).flat_map(|rule| list(&rule["backends"]));
+    let to_backends = backends.map(|backend| &backend["target"]["tls"]["certificate"]);
+    let named = |one: &Value| Some((one["namespace"].as_str()?.to_owned(), one["name"].as_str()?.to_owned()));
+    shown.chain(to_backends).filter_map(named).collect()
+}
+
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+/// The node that keeps a volume of the class `local`.
+pub fn keeper_of_volume(volume: &Value) -> Option<&str> {
+    let csi = &volume["spec"]["csi"];
+    csi["volumeAttributes"]["node"].as_str().filter(|_| csi["driver"] == LOCAL_DRIVER)
 }

@@ -81,6 +81,48 @@ fn wanted(text: &str) -> Attributes<'_> {
         .named(name)
 }
 
+/// Public by their nature: certificates to trust.
+#[test]
+fn nodes_read_trust_bundles_and_write_none() {
+    let check = |text: &str, expected: bool| {
+        assert_eq!(authorizer().allows(&node("a"), &wanted(text)).is_allowed(), expected, "{text}");
+    };
+    check("list certificates.k8s.io/clustertrustbundles", true);
+    check("watch certificates.k8s.io/clustertrustbundles", true);
+    check("get certificates.k8s.io/clustertrustbundles roots", true);
+    check("create certificates.k8s.io/clustertrustbundles roots", false);
+    check("patch certificates.k8s.io/clustertrustbundles roots", false);
+}
+
+#[test]
+fn nodes_follow_the_volumes_that_they_keep() {
+    let mut authorizer = authorizer();
+    let image = |name: &str, driver: &str| json!({"metadata": {"name": name}, "spec": {"csi": {"driver": driver, "volumeAttributes": {"node": "a"}}}});
+    authorizer.graph.upsert(WatchedKind::PersistentVolume, &image("kept", "local.minik8s.io"));
+    authorizer.graph.upsert(WatchedKind::PersistentVolume, &image("foreign", "example.com"));
+    let check = |who: &str, wanted: Attributes<'_>, expected: bool| {
+        assert_eq!(authorizer.allows(&node(who), &wanted).is_allowed(), expected, "{who} {wanted:?}");
+    };
+    for verb in ["get", "patch"] {
+        let named = |name| Attributes::resource(verb, "", "persistentvolumes").named(name);
+        check("a", named("kept"), true);
+        check("b", named("kept"), false);
+        check("a", named("foreign"), false);
+    }
+    check("a", Attributes::resource("delete", "", "persistentvolumes").named("kept"), false);
+    check(
+        "a",
+        Attributes::resource("patch", "", "persistentvolumes").named("kept").subresource("status"),
+        false,
+    );
+    for verb in ["list", "watch"] {
+        let all = Attributes::resource(verb, "", "persistentvolumes");
+        check("a", all, false);
+        check("a", all.selecting(&[("spec.csi.volumeAttributes.node", "a")]), true);
+        check("b", all.selecting(&[("spec.csi.volumeAttributes.node", "a")]), false);
+    }
+}
+
 #[test]
 fn nodes_reach_what_their_pods_use() {
     let authorizer = authorizer();
@@ -148,6 +190,50 @@ fn nodes_reach_what_their_pods_use() {
     check("list /secrets/status ns/env", false);
 }
 
+/// Every node's router must show the certificates of Ingresses; whoever writes an Ingress can name any Secret.
+#[test]
+fn node_reads_secret_of_an_ingress_only_as_certificate() {
+    let authorizer = authorizer();
+    let by_type = [("metadata.name", "tls"), ("type", "kubernetes.io/tls")];
+    let opaque = [("metadata.name", "tls"), ("type", "Opaque")];
+    let check = |text: &str, fields: &[(&str, &str)], expected: bool| {
+        let decision = authorizer.allows(&node("b"), &wanted(text).selecting(fields));
+        assert_eq!(decision.is_allowed(), expected, "{text} {fields:?}: {}", decision.reason());
+    };
+    check("watch /secrets ns/tls", &by_type, true);
+    check("list /secrets ns/tls", &by_type, true);
+    check("watch /secrets ns/tls", &by_type[..1], false);
+    check("watch /secrets ns/tls", &opaque, false);
+    check("get /secrets ns/tls", &[], false);
+    check("get /secrets ns/tls", &by_type, false);
+    check("watch /secrets other/tls", &by_type, false);
+    check("watch /secrets ns/env", &by_type, false);
+    check("list /secrets ns/", &by_type[1..], false);
+    check("update /secrets ns/tls", &by_type, false);
+}
+
+/// The same of Gateways, whose configuration names Secrets of the namespaces that granted it.
+#[test]
+fn node_reads_secret_of_a_gateway_only_as_certificate() {
+    let mut authorizer = authorizer();
+    let config = json!({"metadata": {"namespace": "ns", "name": "g"}, "spec": {"ports": [
+        {"listeners": [{"certificates": [{"namespace": "certs", "name": "web"}]}, {}]},
+    ]}});
+    authorizer.graph.upsert(WatchedKind::GatewayConfig, &config);
+    let check = |authorizer: &NodeAuthorizer, text: &str, name: &str, kind: &str, expected: bool| {
+        let fields = [("metadata.name", name), ("type", kind)];
+        let decision = authorizer.allows(&node("b"), &wanted(text).selecting(&fields));
+        assert_eq!(decision.is_allowed(), expected, "{text} {kind}: {}", decision.reason());
+    };
+    check(&authorizer, "watch /secrets certs/web", "web", "kubernetes.io/tls", true);
+    check(&authorizer, "watch /secrets certs/web", "web", "Opaque", false);
+    check(&authorizer, "watch /secrets ns/web", "web", "kubernetes.io/tls", false);
+    check(&authorizer, "watch /secrets certs/other", "other", "kubernetes.io/tls", false);
+    check(&authorizer, "get /secrets certs/web", "web", "kubernetes.io/tls", false);
+    authorizer.graph.remove(WatchedKind::GatewayConfig, "ns", "g");
+    check(&authorizer, "watch /secrets certs/web", "web", "kubernetes.io/tls", false);
+}
+
 #[test]
 fn what_every_node_may() {
     let authorizer = authorizer();
@@ -155,8 +241,6 @@ fn what_every_node_may() {
         assert!(authorizer.allows(&node("b"), &wanted(text)).is_allowed(), "{text}");
     };
     check("list /services");
-    // The certificate of an Ingress, for every node's router to show.
-    check("watch /secrets ns/tls");
     check("create /events ns/");
     check("create /nodes");
     check("create /pods ns/");
@@ -253,6 +337,34 @@ fn mirror_pods_grant_nothing() {
     authorizer.graph.upsert(WatchedKind::Pod, &mirror);
     assert!(!authorizer.allows(&node("a"), &wanted("get /secrets ns/env")).is_allowed());
     assert!(authorizer.allows(&node("a"), &wanted("get /pods ns/web")).is_allowed());
+}
+
+#[test]
+fn node_tells_only_its_own_demand() {
+    let authorizer = NodeAuthorizer::default();
+    let check = |text: &str, expected: bool| {
+        assert_eq!(authorizer.allows(&node("a.b"), &wanted(text)).is_allowed(), expected, "{text}");
+    };
+    check("update internal.minik8s.io/functiondemands ns/f.a.b", true);
+    check("update internal.minik8s.io/functiondemands ns/f.b", false);
+    check("update internal.minik8s.io/functiondemands ns/f.a.b.c", false);
+    check("deletecollection internal.minik8s.io/functiondemands ns/", false);
+    check("update internal.minik8s.io/functionendpoints ns/f", false);
+    check("update internal.minik8s.io/meshacks ns/r.a.b", true);
+    check("update internal.minik8s.io/meshacks ns/r.b", false);
+    check("update internal.minik8s.io/meshroutes ns/r", false);
+    check("update internal.minik8s.io/meshservices ns/s", false);
+    check("update minik8s.io/meshpolicies ns/p", false);
+    check("update internal.minik8s.io/gatewayconfigs ns/g", false);
+    check("create minik8s.io/triggers/events ns/hook", true);
+    check("create minik8s.io/triggers ns/hook", false);
+    check("get minik8s.io/triggers ns/hook", false);
+    check("list minik8s.io/triggers", false);
+    check("create minik8s.io/invocations ns/", true);
+    check("delete minik8s.io/invocations ns/x", false);
+    check("list minik8s.io/invocations", false);
+    check("get minik8s.io/invocations ns/x", false);
+    check("update minik8s.io/functions ns/f", false);
 }
 
 #[test]

@@ -41,7 +41,12 @@ pub struct Authority {
 impl Authority {
     /// A new authority with a new key. The time in its name keeps two clusters' authorities apart.
     pub fn create(now: Timestamp) -> Result<Identity, PkiError> {
-        let name = format!("minik8s-ca@{}", now.as_second());
+        Self::create_named("minik8s-ca", now)
+    }
+
+    /// As [`Self::create`], for another purpose.
+    pub fn create_named(purpose: &str, now: Timestamp) -> Result<Identity, PkiError> {
+        let name = format!("{purpose}@{}", now.as_second());
         let key = generate_key(&name)?;
         Self::self_sign(&name, &key, now)
     }
@@ -131,7 +136,7 @@ pub fn generate_key(subject: &str) -> Result<KeyPair, PkiError> {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(|source| failed(subject, source))
 }
 
-fn random_serial() -> SerialNumber {
+pub(super) fn random_serial() -> SerialNumber {
     let mut bytes: [u8; 16] = rand::random();
     // Serial numbers are positive and have no leading zero byte.
     bytes[0] = bytes[0] & 0x7f | 0x40;
@@ -140,7 +145,7 @@ fn random_serial() -> SerialNumber {
 
 /// rcgen's time type belongs to a crate we do not use: start from the epoch and add. Certificates know no
 /// later year than 9999.
-fn set_lifetime(params: &mut CertificateParams, now: Timestamp, until: i64) {
+pub(super) fn set_lifetime(params: &mut CertificateParams, now: Timestamp, until: i64) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let last_second = 253_402_300_799;
     let after_epoch =

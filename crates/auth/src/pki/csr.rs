@@ -16,7 +16,7 @@ use x509_parser::oid_registry::{OID_PKCS1_SHA1WITHRSA, OID_SHA1_WITH_RSA};
 use x509_parser::prelude::FromDer;
 
 use super::authority::{Authority, Profile, Usage};
-use super::{AltNames, PkiError, Subject, pem};
+use super::{AltNames, KUBELET_CLIENT, PkiError, Subject, pem};
 use crate::user::{MASTERS, NODES};
 
 /// The signers that this cluster runs.
@@ -28,6 +28,8 @@ pub enum Signer {
     KubeletClient,
     /// `kubernetes.io/kubelet-serving`: a node's serving certificate.
     KubeletServing,
+    /// `minik8s.io/mesh`: who a pod is, between pods. By an authority of its own.
+    Mesh,
 }
 
 /// A parsed request whose signature proves that the requester holds the key.
@@ -35,8 +37,10 @@ pub enum Signer {
 pub struct Csr {
     pub subject: Subject,
     pub alt_names: AltNames,
-    /// Mail addresses, URIs and the other kinds that no signer here grants.
+    /// Mail addresses and the other kinds that no signer here grants.
     pub has_other_alt_names: bool,
+    /// Only the mesh's signer grants one.
+    pub uris: Vec<String>,
     public_key: SubjectPublicKeyInfo,
 }
 
@@ -61,6 +65,8 @@ pub enum CsrError {
     Usages { found: Vec<String>, wanted: &'static str },
     #[error("the signer does not issue certificates for the group system:masters")]
     Masters,
+    #[error("the signer does not issue certificates for {KUBELET_CLIENT}: that is the API server itself")]
+    ApiServer,
     #[error("subject organization is not system:nodes")]
     NotNodesGroup,
     #[error("subject common name does not begin with system:node:")]
@@ -69,6 +75,10 @@ pub enum CsrError {
     AltNamesForbidden,
     #[error("DNS or IP subjectAltName is required, and no other kind is allowed")]
     AltNamesWanted,
+    #[error(
+        "one URI subjectAltName of the form spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT is required, and no other"
+    )]
+    OneUri,
     #[error(transparent)]
     Issue(#[from] PkiError),
 }
@@ -79,6 +89,7 @@ impl Signer {
             "kubernetes.io/kube-apiserver-client" => Some(Signer::Client),
             "kubernetes.io/kube-apiserver-client-kubelet" => Some(Signer::KubeletClient),
             "kubernetes.io/kubelet-serving" => Some(Signer::KubeletServing),
+            "minik8s.io/mesh" => Some(Signer::Mesh),
             _ => None,
         }
     }
@@ -86,7 +97,7 @@ impl Signer {
     pub fn usage(self) -> Usage {
         match self {
             Signer::Client | Signer::KubeletClient => Usage::Client,
-            Signer::KubeletServing => Usage::Server,
+            Signer::KubeletServing | Signer::Mesh => Usage::Server,
         }
     }
 }
@@ -118,7 +129,13 @@ impl Csr {
         request.verify_signature().map_err(|_| CsrError::Signature)?;
 
         let subject = Subject::read(&info.subject).map_err(CsrError::CommonName)?;
-        let mut csr = Csr { subject, alt_names: AltNames::default(), has_other_alt_names: false, public_key };
+        let mut csr = Csr {
+            subject,
+            alt_names: AltNames::default(),
+            has_other_alt_names: false,
+            uris: Vec::new(),
+            public_key,
+        };
         for extension in request.requested_extensions().into_iter().flatten() {
             if let ParsedExtension::SubjectAlternativeName(names) = extension {
                 csr.add_alt_names(&names.general_names)?;
@@ -135,6 +152,7 @@ impl Csr {
                     let address = ip_address(bytes).ok_or(CsrError::Malformed("an IP address in it"))?;
                     self.alt_names.ips.insert(address);
                 }
+                GeneralName::URI(uri) => self.uris.push((*uri).to_owned()),
                 _ => self.has_other_alt_names = true,
             }
         }
@@ -143,6 +161,9 @@ impl Csr {
 
     /// Whether the signer may sign this for these `spec.usages`.
     pub fn check(&self, signer: Signer, usages: &[String]) -> Result<(), CsrError> {
+        if signer == Signer::Mesh {
+            return self.check_mesh(usages);
+        }
         let wanted = match signer.usage() {
             Usage::Client => "client auth",
             Usage::Server => "server auth",
@@ -152,21 +173,39 @@ impl Csr {
             return Err(CsrError::Usages { found: usages.to_vec(), wanted });
         }
         let no_alt_names = self.alt_names == AltNames::default();
+        let has_other_alt_names = self.has_other_alt_names || !self.uris.is_empty();
         match signer {
             Signer::Client if self.subject.organizations.iter().any(|o| o == MASTERS) => {
                 Err(CsrError::Masters)
             }
+            // Kubelets take orders from whoever bears that name.
+            Signer::Client if self.subject.common_name == KUBELET_CLIENT => Err(CsrError::ApiServer),
             Signer::Client => Ok(()),
             _ if self.subject.organizations != [NODES] => Err(CsrError::NotNodesGroup),
             _ if self.node_name().is_none() => Err(CsrError::NotNodeName),
-            Signer::KubeletClient if !no_alt_names || self.has_other_alt_names => {
-                Err(CsrError::AltNamesForbidden)
-            }
-            Signer::KubeletServing if no_alt_names || self.has_other_alt_names => {
-                Err(CsrError::AltNamesWanted)
-            }
+            Signer::KubeletClient if !no_alt_names || has_other_alt_names => Err(CsrError::AltNamesForbidden),
+            Signer::KubeletServing if no_alt_names || has_other_alt_names => Err(CsrError::AltNamesWanted),
             _ => Ok(()),
         }
+    }
+
+    /// Whose it may be is for whoever approves it.
+    fn check_mesh(&self, usages: &[String]) -> Result<(), CsrError> {
+        let is_wanted = |usage: &str| usages.iter().any(|one| one == usage);
+        let allowed = ["client auth", "server auth", "digital signature"];
+        let is_allowed = |usage: &String| allowed.contains(&usage.as_str());
+        if !is_wanted("client auth") || !is_wanted("server auth") || !usages.iter().all(is_allowed) {
+            return Err(CsrError::Usages { found: usages.to_vec(), wanted: "client auth and server auth" });
+        }
+        let nothing_else = self.alt_names == AltNames::default() && !self.has_other_alt_names;
+        match self.uris.as_slice() {
+            [uri] if nothing_else && is_identity(uri) => Ok(()),
+            _ => Err(CsrError::OneUri),
+        }
+    }
+
+    pub(super) fn public_key(&self) -> &SubjectPublicKeyInfo {
+        &self.public_key
     }
 
     /// The node that the request is for.
@@ -186,6 +225,14 @@ impl Csr {
         let certificate = authority.certify(&profile, &self.public_key, now)?;
         Ok(pem::encode("CERTIFICATE", &certificate))
     }
+}
+
+/// `spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT`, in plain letters.
+fn is_identity(uri: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let is_name = |name: &&str| !name.is_empty() && name.len() <= 253 && name.bytes().all(plain);
+    let parts: Vec<&str> = uri.strip_prefix("spiffe://").unwrap_or_default().split('/').collect();
+    matches!(parts[..], [_, "ns", _, "sa", _]) && parts.iter().all(is_name)
 }
 
 /// An address as certificates encode it.

@@ -70,6 +70,8 @@ fn signers_have_rules() {
         &client,
         Err("system:masters"),
     );
+    let api_server = || Request { name: super::KUBELET_CLIENT, group: None, alt_names: vec![] };
+    check("kube-apiserver-client", api_server(), &client, Err("the API server itself"));
     check("kube-apiserver-client-kubelet", NODE, &client, Ok(()));
     check("kube-apiserver-client-kubelet", jane(), &client, Err("organization is not system:nodes"));
     check(

@@ -7,6 +7,7 @@
 //! | `serving.pem` | what the API server shows to clients |
 //! | `admin.pem` | the administrator's client identity |
 //! | `kubelet-client.pem` | as whom the API server calls kubelets |
+//! | `front-proxy-ca.pem` | the authority of the client that calls extension API servers |
 //! | `service-account.pem` | the key that signs service account tokens |
 //! | `service-account-old.pub` | public keys of tokens signed before a rotation |
 //!
@@ -20,8 +21,10 @@ mod csr;
 mod csr_tests;
 mod error;
 pub mod file;
+mod front_proxy;
 mod identity;
 mod kubeconfig;
+mod mesh;
 mod names;
 mod pem;
 mod pin;
@@ -39,6 +42,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use authority::Usage;
 pub use csr::{Csr, CsrError, Signer};
 pub use error::PkiError;
+pub use front_proxy::{FRONT_PROXY_CLIENT, FrontProxy};
 pub use identity::Identity;
 pub use kubeconfig::{Kubeconfig, write_kubeconfig};
 pub use names::{AltNames, ServingNames};
@@ -51,6 +55,9 @@ pub use subject::Subject;
 use self::authority::{Authority, Profile};
 use crate::service_account_token::SigningKeys;
 use crate::user::MASTERS;
+
+/// The name as which the API server calls kubelets; they let nobody else in.
+pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365);
 const RESTORE_AUTHORITY: &str = "Restore it from a backup, or delete the whole directory to start with a new \
@@ -251,7 +258,7 @@ impl Pki {
 
     /// Signs an approved CertificateSigningRequest: the certificate in PEM.
     ///
-    /// `seconds` is `spec.expirationSeconds`; ten minutes at least, a year at most and by default.
+    /// `seconds` is `spec.expirationSeconds`; ten minutes at least, a year (a day, for the mesh) at most and by default.
     pub fn sign_csr(
         &self,
         request: &str,
@@ -262,6 +269,9 @@ impl Pki {
     ) -> Result<String, CsrError> {
         let request = Csr::parse(request)?;
         request.check(signer, usages)?;
+        if signer == Signer::Mesh {
+            return mesh::sign(self.current().authority.identity(), &request, seconds, now);
+        }
         let longest = CERTIFICATE_LIFETIME;
         let asked = seconds.map_or(longest, |s| SignedDuration::from_secs(s.into()));
         let lifetime = asked.clamp(SignedDuration::from_mins(10), longest);
@@ -286,10 +296,8 @@ impl Credentials {
             },
         )?;
         let admin = leaf("admin.pem", client("kubernetes-admin", &[MASTERS], CERTIFICATE_LIFETIME))?;
-        let kubelet_client = leaf(
-            "kubelet-client.pem",
-            client("kube-apiserver-kubelet-client", &[MASTERS], CERTIFICATE_LIFETIME),
-        )?;
+        let kubelet_client =
+            leaf("kubelet-client.pem", client(KUBELET_CLIENT, &[MASTERS], CERTIFICATE_LIFETIME))?;
         Ok((Credentials { authority, serving, admin, kubelet_client, token_keys }, changed))
     }
 }

@@ -2,8 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{DecodingKey, EncodingKey};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData, SubjectPublicKeyInfo};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ use crate::pki::encode_pem;
 /// ECDSA P-256 keys.
 pub struct SigningKeys {
     private: KeyPair,
-    encoding: EncodingKey,
+    signing: EcdsaKeyPair,
     /// The current one first; there is always one.
     public: Vec<VerifyingKey>,
 }
@@ -21,7 +22,6 @@ pub struct SigningKeys {
 pub struct VerifyingKey {
     /// `kid`: the digest of the public key, so that every server computes the same.
     pub id: String,
-    pub decoding: DecodingKey,
     /// Uncompressed: 4, then x and y with 32 bytes each.
     pub point: Vec<u8>,
     spki: Vec<u8>,
@@ -29,22 +29,23 @@ pub struct VerifyingKey {
 
 impl SigningKeys {
     pub fn generate() -> Result<Self, rcgen::Error> {
-        Ok(Self::from_pair(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?))
+        Self::from_pair(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)
     }
 
     /// The error says what is wrong with the text.
     pub fn from_private_key_pem(text: &str) -> Result<Self, String> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
             .map_err(|_| "it holds no readable private key".to_owned())?;
-        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&der, &PKCS_ECDSA_P256_SHA256)
-            .map_err(|_| "its private key is not an ECDSA P-256 key".to_owned())?;
-        Ok(Self::from_pair(pair))
+        let pair = KeyPair::from_pkcs8_der_and_sign_algo(&der, &PKCS_ECDSA_P256_SHA256);
+        pair.and_then(Self::from_pair).map_err(|_| "its private key is not an ECDSA P-256 key".to_owned())
     }
 
-    fn from_pair(pair: KeyPair) -> Self {
-        let encoding = EncodingKey::from_ec_der(&pair.serialize_der());
+    fn from_pair(pair: KeyPair) -> Result<Self, rcgen::Error> {
+        let der = pair.serialize_der();
+        let signing = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &SystemRandom::new())
+            .map_err(|_| rcgen::Error::CouldNotParseKeyPair)?;
         let public = VerifyingKey::new(pair.subject_public_key_info(), pair.public_key_raw());
-        SigningKeys { private: pair, encoding, public: vec![public] }
+        Ok(SigningKeys { private: pair, signing, public: vec![public] })
     }
 
     /// Adds keys of tokens signed in the past; those already known are left out.
@@ -77,8 +78,8 @@ impl SigningKeys {
         &self.public[0]
     }
 
-    pub(super) fn encoding(&self) -> &EncodingKey {
-        &self.encoding
+    pub(super) fn signing(&self) -> &EcdsaKeyPair {
+        &self.signing
     }
 
     pub(super) fn public(&self) -> &[VerifyingKey] {
@@ -93,11 +94,6 @@ impl SigningKeys {
 
 impl VerifyingKey {
     fn new(spki: Vec<u8>, point: &[u8]) -> Self {
-        VerifyingKey {
-            id: URL_SAFE_NO_PAD.encode(Sha256::digest(&spki)),
-            decoding: DecodingKey::from_ec_der(point),
-            point: point.to_vec(),
-            spki,
-        }
+        VerifyingKey { id: URL_SAFE_NO_PAD.encode(Sha256::digest(&spki)), point: point.to_vec(), spki }
     }
 }

@@ -233,6 +233,11 @@ mod tests {
         check("view", "get", "", "secrets", false);
         check("view", "create", "", "pods", false);
         check("view", "list", "minik8s.io", "functions", true);
+        check("view", "list", "snapshot.storage.k8s.io", "volumesnapshots", true);
+        check("view", "create", "snapshot.storage.k8s.io", "volumesnapshots", false);
+        check("edit", "create", "snapshot.storage.k8s.io", "volumesnapshots", true);
+        check("edit", "update", "snapshot.storage.k8s.io", "volumesnapshots/status", false);
+        check("admin", "create", "snapshot.storage.k8s.io", "volumesnapshotcontents", false);
         check("edit", "get", "", "pods", true);
         check("edit", "get", "", "secrets", true);
         check("edit", "create", "apps", "deployments", true);
