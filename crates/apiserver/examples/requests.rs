@@ -26,7 +26,11 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// What `kubectl get` asks for.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const IN_FLIGHT: usize = 64;
+/// Of so many lists the quickest counts.
+const LISTS: usize = 5;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -55,6 +59,11 @@ async fn main() -> Result<(), Error> {
     measure(&admin, "bind it", count, bind).await?;
     measure(&admin, "patch its status", count, status).await?;
     measure(&admin, "get it", count, get).await?;
+    for (form, accept) in [("whole", "application/json"), ("as a table", TABLE)] {
+        for encoding in ["", "gzip"] {
+            list(&admin, &format!("list {count} pods, {form}"), accept, encoding).await?;
+        }
+    }
     measure(&admin, "create an event", count, event).await?;
     measure(&admin, "create a ConfigMap of 1 kB", count, config_map).await?;
     server.stop().await;
@@ -78,7 +87,10 @@ async fn start(dir: &std::path::Path) -> Result<Server, Error> {
         service_cidr: "10.96.0.0/12".parse()?,
         cluster_domain: "cluster.local".to_owned(),
         token_auth_file: None,
+        allow_external_ips: false,
+        mesh: false,
         has_peers: false,
+        extension: Default::default(),
     };
     Ok(Server::start(config, store, pki).await?)
 }
@@ -111,6 +123,25 @@ async fn measure(
         each(cpu_time()? - cpu),
         each(begun.elapsed())
     );
+    Ok(())
+}
+
+/// All pods at once, as clients with that `Accept` and `Accept-Encoding` get them.
+async fn list(client: &LocalService, what: &str, accept: &str, encoding: &str) -> Result<(), Error> {
+    let (mut best, mut size) = (Duration::MAX, 0);
+    for _ in 0..LISTS {
+        let request = Request::get(PODS).header("accept", accept).header("accept-encoding", encoding);
+        let begun = Instant::now();
+        let answer = client.clone().oneshot(request.body(Full::default())?).await?;
+        let status = answer.status();
+        size = answer.into_body().collect().await?.to_bytes().len();
+        best = best.min(begun.elapsed());
+        if !status.is_success() {
+            return Err(format!("{what}: {status}").into());
+        }
+    }
+    let (time, megabytes) = (best.as_secs_f64() * 1e3, size as f64 / 1e6);
+    println!("{what:<28} {time:>5.0} ms, {megabytes:.1} MB {encoding}");
     Ok(())
 }
 

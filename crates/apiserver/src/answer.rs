@@ -6,13 +6,11 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+pub use minik8s_api::Body;
 use serde_json::Value;
 
 use crate::codec;
 use crate::error::{ApiError, Result};
-
-/// Any body: whole, streamed, or an upgraded connection's empty one.
-pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 
 pub const JSON: &str = "application/json";
 
@@ -61,18 +59,57 @@ pub fn error(error: &ApiError) -> Response<Body> {
 }
 
 /// `Warning: 299 - "text"`: kubectl prints these.
+///
+/// Clients drop headers beyond a total size. So, as upstream: whole texts as long as all of them fit, else the
+/// beginning of each until there is no more room.
 pub fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
-    /// Go clients drop headers beyond a total size; the first ones say enough.
-    const MAX: usize = 16;
-    for text in warnings.iter().take(MAX) {
-        let quoted: String = text
+    const TOTAL: usize = 4096;
+    const SHORT: usize = 256;
+    let length: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    let longest = if length <= TOTAL { TOTAL } else { SHORT };
+    let mut room = TOTAL;
+    for text in warnings {
+        let shown: String = text.chars().take(longest.min(room)).collect();
+        room -= shown.chars().count();
+        if shown.is_empty() {
+            return;
+        }
+        let quoted: String = shown
             .chars()
-            .take(500)
             .map(|c| if c.is_control() { ' ' } else { c })
             .flat_map(|c| if matches!(c, '"' | '\\') { vec!['\\', c] } else { vec![c] })
             .collect();
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_cut_only_when_they_do_not_fit() {
+        let check = |lengths: &[usize], expected: &[usize]| {
+            let warnings: Vec<String> = lengths.iter().map(|length| "w".repeat(*length)).collect();
+            let mut response = text(200, "");
+            add_warnings(&mut response, &warnings);
+            let got = response.headers().get_all(WARNING).iter();
+            let got: Vec<usize> = got.map(|value| value.len() - "299 - \"\"".len()).collect();
+            assert_eq!(got, expected, "{lengths:?}");
+        };
+        check(&[], &[]);
+        check(&[4096], &[4096]);
+        check(&[2000, 2000], &[2000, 2000]);
+        check(&[4097, 10], &[256, 10]);
+        check(&[300; 20], &[256; 16]);
+    }
+
+    #[test]
+    fn warnings_are_quoted() {
+        let mut response = text(200, "");
+        add_warnings(&mut response, &["a \"b\" \\ c\nd".to_owned()]);
+        assert_eq!(response.headers()[WARNING], r#"299 - "a \"b\" \\ c d""#);
     }
 }

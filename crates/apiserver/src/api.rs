@@ -2,28 +2,36 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{Request, Response};
-use minik8s_metrics::{Decisions, History};
+use http::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderValue};
+use http::{Method, Request, Response};
+use jiff::Timestamp;
+use minik8s_api::{Access, Route};
+use minik8s_auth::User;
 
+use crate::aggregator::Aggregator;
 use crate::answer::{self, Body};
-use crate::authenticator::{Authenticator, LocalUser};
+use crate::audit::{Auditor, Trail};
+use crate::authenticator::{Authenticator, Limits, LocalUser, Peer};
 use crate::authorizer::Authorizer;
+use crate::body;
 use crate::dispatch::{Incoming, is_long_running};
 use crate::error::{ApiError, Result};
-use crate::flow::InFlight;
-use crate::health;
+use crate::flow::{Arrival, Connection, Flow, InFlight};
+use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
+use crate::session_limits;
 
 /// A request that is neither a watch nor a stream may take this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// For pages of pods in a browser: they run as pages of nobody, so that no session of ours is theirs.
+const SANDBOX: &str = "sandbox allow-scripts allow-forms allow-popups allow-downloads";
 
 pub struct Api {
     pub registry: Registry,
@@ -32,21 +40,19 @@ pub struct Api {
     pub in_flight: InFlight,
     pub metrics: Metrics,
     pub node_proxy: NodeProxy,
-    /// What nodes and pods use, as collected by others.
-    pub figures: Arc<History>,
-    /// What autoscalers last went by.
-    pub decisions: Arc<Decisions>,
-    /// Set once the first objects are there.
-    pub bootstrapped: AtomicBool,
+    pub health: Arc<Health>,
+    pub aggregator: Aggregator,
+    /// The certificate of the authority of clients, in PEM.
+    pub client_ca: String,
+    /// Paths that features answer.
+    pub routes: Vec<Route>,
+    /// Tells who did what, where somebody wants to know.
+    pub auditor: Option<Auditor>,
 }
 
 impl Api {
-    pub fn is_bootstrapped(&self) -> bool {
-        self.bootstrapped.load(Ordering::Acquire)
-    }
-
     /// Answers any request; never fails and never panics.
-    pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
+    pub async fn handle<B>(self: Arc<Self>, mut request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -57,8 +63,11 @@ impl Api {
         let snapshot = self.registry.catalog.snapshot();
         let served = snapshot.find(&info.group, &info.version, &info.resource);
         let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
+        let is_foreign_page = self.is_foreign_page(&request, &info);
+        let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
+        let is_stream = is_long_running(request.method(), &info);
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
-        let response = match answered {
+        let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 if error.code >= 500 {
@@ -67,11 +76,27 @@ impl Api {
                 answer::error(&error)
             }
             Err(_) => {
+                if let Some(trail) = &trail {
+                    trail.panicked();
+                }
                 answer::error(&ApiError::internal("the request handler panicked; see the server's log"))
             }
         };
+        if is_foreign_page {
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
+        }
         self.metrics.observe(labels, response.status().as_u16(), started.elapsed());
-        response
+        match (&self.auditor, trail) {
+            (Some(auditor), Some(trail)) => auditor.finish(trail, response, is_stream).await,
+            _ => response,
+        }
+    }
+
+    /// Whether a browser asks for a page of a pod: it comes from our own address, and must not be taken for ours.
+    fn is_foreign_page<B>(&self, request: &Request<B>, info: &RequestInfo) -> bool {
+        self.authenticator.sessions.is_some()
+            && info.subresource == "proxy"
+            && request.headers().contains_key("sec-fetch-site")
     }
 
     async fn limited<B>(
@@ -84,22 +109,23 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if is_long_running(request.method(), &info) {
-            return self.checked(request, info, query).await;
+        if is_long_running(request.method(), &info)
+            || self.handler(&info).is_some_and(|h| h.is_long_running())
+        {
+            let incoming = self.checked(request, info, query).await?;
+            return self.dispatch(incoming).await;
         }
-        // A flood from outside must neither stop the control plane nor make probes restart it.
-        let exempt = request.extensions().get::<LocalUser>().is_some() || health::is_probe(&info);
-        let _place = if exempt { None } else { Some(self.in_flight.enter(request.method())?) };
-        match tokio::time::timeout(TIMEOUT, self.checked(request, info, query)).await {
+        match tokio::time::timeout(TIMEOUT, self.whole(request, info, query)).await {
             Ok(answered) => answered,
             Err(_) => Err(ApiError::timeout("request did not complete within the allotted time")),
         }
     }
 
-    /// Who is it, and may they?
-    async fn checked<B>(
+    /// First who it is, then all of what they say, then a seat: a client that sends slowly, or never ends, holds
+    /// nothing that others wait for.
+    async fn whole<B>(
         self: &Arc<Self>,
-        mut request: Request<B>,
+        request: Request<B>,
         info: RequestInfo,
         query: Query,
     ) -> Result<Response<Body>>
@@ -107,10 +133,107 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let user = self.authenticator.authenticate(&self.registry, &mut request).await?;
-        let user = self.authorizer.impersonate(user, request.headers())?;
-        let snapshot = self.registry.catalog.snapshot();
-        self.authorizer.check(&snapshot, &user, &info, &query).await?;
-        self.dispatch(Incoming { request, info, query, user }).await
+        // A flood from outside must neither stop the control plane nor make probes restart it.
+        let is_exempt = request.extensions().get::<LocalUser>().is_some() || health::is_probe(&info);
+        let mut incoming = self.checked(request, info, query).await?;
+        let flow = (!is_exempt).then(|| Flow::of(&incoming.user));
+        let mut arrival = self.expect(&incoming, flow.as_ref())?;
+        if may_have_body(&incoming.request) {
+            match body::read(incoming.request.body_mut(), arrival.as_mut()).await {
+                Ok(body) => {
+                    if let Some(trail) = incoming.request.extensions().get::<Trail>() {
+                        trail.note_body(&body);
+                    }
+                    incoming.body = Some(body);
+                }
+                Err(refusal) => {
+                    // It counts as the user's for as long as it comes.
+                    tokio::spawn(async move {
+                        body::drain(incoming.request.into_body()).await;
+                        drop(arrival);
+                    });
+                    return Err(refusal);
+                }
+            }
+        }
+        let _seat = match &flow {
+            Some(flow) => Some(self.in_flight.enter(incoming.request.method(), flow).await?),
+            None => None,
+        };
+        self.dispatch(incoming).await
     }
+
+    async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {
+        if let (Some(auditor), Some(trail)) = (&self.auditor, trail) {
+            auditor.identify(trail, user, impersonated).await;
+        }
+    }
+
+    /// Room for the body, if the request has one and is counted.
+    fn expect<B: http_body::Body>(
+        &self,
+        incoming: &Incoming<B>,
+        flow: Option<&Flow>,
+    ) -> Result<Option<Arrival>> {
+        let flow = flow.filter(|_| may_have_body(&incoming.request));
+        let connection = || incoming.request.extensions().get::<Connection>().cloned();
+        flow.map(|flow| self.in_flight.arrivals.begin(flow, connection())).transpose()
+    }
+
+    /// Who is it, and may they?
+    async fn checked<B>(
+        &self,
+        mut request: Request<B>,
+        info: RequestInfo,
+        query: Query,
+    ) -> Result<Incoming<B>> {
+        let access = self.route(&info).map(|route| route.access);
+        if access.is_some() || request.headers().contains_key(COOKIE) {
+            name_host(&mut request);
+        }
+        if access == Some(Access::Public) {
+            return Ok(Incoming { request, info, query, user: User::anonymous(), body: None });
+        }
+        let user = self.authenticator.authenticate(&self.registry, &mut request).await?;
+        if let Some(Ok(named)) = request.extensions().get::<Peer>().map(|Peer(named)| named.as_ref()) {
+            let left = named.until().as_second() - Timestamp::now().as_second();
+            self.metrics.observe_certificate(left as f64);
+        }
+        let trail = request.extensions().get::<Trail>().cloned();
+        self.identify(trail.as_ref(), &user, None).await;
+        let real = user.clone();
+        let user = self.authorizer.impersonate(user, request.headers())?;
+        if user != real {
+            self.identify(trail.as_ref(), &real, Some(&user)).await;
+        }
+        if access == Some(Access::Authenticated) {
+            let is_known = !user.is_anonymous();
+            let incoming = Incoming { request, info, query, user, body: None };
+            return if is_known { Ok(incoming) } else { Err(ApiError::unauthorized()) };
+        }
+        if let Some(Limits(limits)) = request.extensions().get() {
+            session_limits::check(limits, &info)?;
+        }
+        let snapshot = self.registry.catalog.snapshot();
+        let allowed = self.authorizer.check(&*self.registry.store, &snapshot, &user, &info, &query).await;
+        if let Some(trail) = &trail {
+            trail.note_decision(allowed.is_ok());
+        }
+        allowed?;
+        Ok(Incoming { request, info, query, user, body: None })
+    }
+}
+
+/// HTTP/2 names the host in the address; here it is looked for among the headers, as in HTTP/1.1.
+fn name_host<B>(request: &mut Request<B>) {
+    let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
+    if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
+        request.headers_mut().insert(HOST, host);
+    }
+}
+
+/// What a GET says in its body means nothing, and is not read.
+fn may_have_body<B: http_body::Body>(request: &Request<B>) -> bool {
+    matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+        && !request.body().is_end_stream()
 }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::Request;
 use http::header::AUTHORIZATION;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use minik8s_api::{BrowserSession, BrowserSessions, Credential, SessionLimits};
 use minik8s_auth::User;
 use minik8s_auth::bootstrap_token::{self, BootstrapToken};
 use minik8s_auth::service_account_token::{ObjectRef, TokenIssuer, VerifiedToken};
@@ -15,6 +18,10 @@ use serde_json::Value;
 use crate::error::{ApiError, Result};
 use crate::object::Object;
 use crate::registry::Registry;
+use crate::websocket_token;
+
+/// How long a token outlives the moment at which what it is bound to was to be gone: clocks differ.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Whom the verified client certificate of a connection names, put into each of its requests.
 #[derive(Clone)]
@@ -29,13 +36,19 @@ pub struct Authenticator {
     pub token_file: Option<TokenFile>,
     /// Where others reach this server.
     pub server_url: String,
+    pub sessions: Option<Arc<dyn BrowserSessions>>,
 }
+
+/// What the session of a request may do at most, put into the request.
+#[derive(Clone)]
+pub struct Limits(pub SessionLimits);
 
 impl Authenticator {
     pub async fn authenticate<B>(&self, registry: &Registry, request: &mut Request<B>) -> Result<User> {
         if let Some(LocalUser(user)) = request.extensions_mut().remove::<LocalUser>() {
             return Ok(user);
         }
+        let session = self.session(request);
         if let Some(Peer(named)) = request.extensions().get::<Peer>() {
             let user = match &**named {
                 Ok(named) => named.at(Timestamp::now()).cloned().map_err(|error| error.to_string()),
@@ -46,18 +59,52 @@ impl Authenticator {
                 ApiError::unauthorized()
             });
         }
+        if let Some(token) = websocket_token::take(request.headers_mut()) {
+            return self.bearer(registry, &token).await;
+        }
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some((scheme, token)) = header.and_then(|header| header.trim().split_once(' ')) else {
             return match request.headers().contains_key(AUTHORIZATION) {
                 true => Err(ApiError::unauthorized()),
-                false => Ok(User::anonymous()),
+                false => self.user_of(registry, request, session).await,
             };
         };
+        if scheme.eq_ignore_ascii_case("basic") {
+            let token = token_of_basic(token.trim()).ok_or_else(ApiError::unauthorized)?;
+            return self.bearer(registry, &token).await;
+        }
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(ApiError::unauthorized());
         }
+        self.bearer(registry, token.trim()).await
+    }
+
+    /// The session that the request's cookie stands for. The cookie itself goes no further, whoever asks.
+    fn session<B>(&self, request: &mut Request<B>) -> Option<BrowserSession> {
+        let sessions = self.sessions.as_ref()?;
+        let found = sessions.find(request.method(), request.uri().path(), request.headers());
+        sessions.hide(request.headers_mut());
+        found
+    }
+
+    /// Without a session that counts, it is nobody: a foreign page learns nothing from the answer.
+    async fn user_of<B>(
+        &self,
+        registry: &Registry,
+        request: &mut Request<B>,
+        session: Option<BrowserSession>,
+    ) -> Result<User> {
+        let Some(session) = session else { return Ok(User::anonymous()) };
+        request.extensions_mut().insert(Limits(session.limits));
+        match session.credential {
+            Credential::Token(token) => self.bearer(registry, &token).await,
+            Credential::Certificate { name, groups } => Ok(User { name, groups, ..User::default() }),
+        }
+    }
+
+    async fn bearer(&self, registry: &Registry, token: &str) -> Result<User> {
         let audiences = self.issuer.api_audiences().to_vec();
-        match self.review_token(registry, token.trim(), &audiences).await {
+        match self.review_token(registry, token, &audiences).await {
             Ok((user, _)) => Ok(user),
             Err(why) => {
                 tracing::debug!(why, "bearer token refused");
@@ -80,8 +127,9 @@ impl Authenticator {
             return Ok((bearer(registry, &token).await?, audiences.to_vec()));
         }
         let wanted = if audiences.is_empty() { self.issuer.api_audiences() } else { audiences };
-        let verified = self.issuer.verify_for(token, wanted, Timestamp::now()).map_err(|e| e.to_string())?;
-        check_bound_objects(registry, token, &verified).await?;
+        let now = Timestamp::now();
+        let verified = self.issuer.verify_for(token, wanted, now).map_err(|e| e.to_string())?;
+        check_bound_objects(registry, token, &verified, now).await?;
         let common =
             wanted.iter().filter(|audience| verified.audiences.contains(audience)).cloned().collect();
         Ok((verified.user(), common))
@@ -96,6 +144,13 @@ impl Authenticator {
     }
 }
 
+/// Programs that know only names and passwords, as those of OpenWhisk and of registries do, have a token for a password. The
+/// name says nothing of who it is.
+fn token_of_basic(text: &str) -> Option<String> {
+    let text = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
+    text.split_once(':').map(|(_, token)| token.to_owned()).filter(|token| !token.is_empty())
+}
+
 /// Who bears a bootstrap token, as the Secret that keeps it says.
 async fn bearer(registry: &Registry, token: &BootstrapToken) -> Result<User, String> {
     let secrets = registry.built_in("", "v1", "secrets").map_err(|e| e.to_string())?;
@@ -108,16 +163,22 @@ async fn check_bound_objects(
     registry: &Registry,
     token: &str,
     verified: &VerifiedToken,
+    now: Timestamp,
 ) -> Result<(), String> {
     let namespace = verified.namespace.as_str();
-    existing(registry, "serviceaccounts", namespace, &verified.service_account).await?;
+    let mut bound = vec![("serviceaccounts", namespace, &verified.service_account)];
     if let Some(pod) = &verified.pod {
-        existing(registry, "pods", namespace, pod).await?;
+        bound.push(("pods", namespace, pod));
     } else if let Some(node) = &verified.node {
-        existing(registry, "nodes", "", node).await?;
+        bound.push(("nodes", "", node));
+    }
+    for (plural, namespace, reference) in bound {
+        let found = existing(registry, plural, namespace, reference).await?;
+        check_alive(&found, plural, verified.legacy, now)?;
     }
     let Some(secret) = &verified.secret else { return Ok(()) };
     let secret = existing(registry, "secrets", namespace, secret).await?;
+    check_alive(&secret, "secrets", verified.legacy, now)?;
     if verified.legacy {
         use base64::Engine;
         let kept = secret["data"]["token"].as_str().unwrap_or_default();
@@ -127,6 +188,17 @@ async fn check_bound_objects(
         }
     }
     Ok(())
+}
+
+/// Refuses what is being deleted. A pod may use its token while it ends: its deletion is dated to when it must have
+/// ended. A token from a Secret has no such time, nor need of one: it dies at once. Both as upstream's.
+fn check_alive(object: &Value, plural: &str, legacy: bool, now: Timestamp) -> Result<(), String> {
+    let Some(deleted) = object["metadata"]["deletionTimestamp"].as_str() else { return Ok(()) };
+    let until = deleted.parse::<Timestamp>().ok().and_then(|at| at.checked_add(LEEWAY).ok());
+    match until {
+        Some(until) if !legacy && until >= now => Ok(()),
+        _ => Err(format!("{plural} \"{}\" has been deleted", object.name())),
+    }
 }
 
 async fn existing(
@@ -145,4 +217,30 @@ async fn existing(
         ));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tokens_of_what_is_being_deleted_die_a_minute_after_its_end() {
+        let check = |deleted: Option<&str>, legacy: bool, alive: bool| {
+            let mut object = json!({"metadata": {"name": "p"}});
+            if let Some(deleted) = deleted {
+                object["metadata"]["deletionTimestamp"] = deleted.into();
+            }
+            let now = "2026-01-01T00:10:00Z".parse().unwrap();
+            assert_eq!(check_alive(&object, "pods", legacy, now).is_ok(), alive, "{deleted:?} {legacy}");
+        };
+        check(None, false, true);
+        check(None, true, true);
+        check(Some("2026-01-01T00:10:30Z"), false, true);
+        check(Some("2026-01-01T00:09:00Z"), false, true);
+        check(Some("2026-01-01T00:08:59Z"), false, false);
+        check(Some("2026-01-01T00:10:30Z"), true, false);
+        check(Some("nonsense"), false, false);
+    }
 }

@@ -8,8 +8,12 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use minik8s_api::{Definition, Resource, Schema};
+use minik8s_cel::rules::Rules;
 use parking_lot::RwLock;
 use serde_json::Value;
+
+use crate::custom::Conversion;
+use crate::looks::Looks;
 
 /// A resource with what serving it needs, computed once.
 pub struct Served {
@@ -22,6 +26,11 @@ pub struct Served {
     /// A custom kind whose schema has defaults: objects stored before those get them when they are read.
     pub defaulted_when_read: bool,
     schema: OnceLock<Arc<Schema>>,
+    rules: OnceLock<Rules>,
+    /// What watches have seen last.
+    pub looks: Looks,
+    /// Who converts objects between the versions of a custom kind.
+    pub conversion: Option<Arc<Conversion>>,
 }
 
 impl Served {
@@ -38,12 +47,28 @@ impl Served {
             ),
             defaulted_when_read: has_defaults(&resource.definition),
             schema: OnceLock::new(),
+            rules: OnceLock::new(),
+            looks: Looks::default(),
+            conversion: None,
             resource,
         }
     }
 
+    /// A custom kind, with who converts its objects.
+    pub fn converted(resource: Resource, conversion: Option<Arc<Conversion>>) -> Self {
+        Served { conversion, ..Served::new(resource) }
+    }
+
     pub fn schema(&self) -> &Arc<Schema> {
         self.schema.get_or_init(|| minik8s_api::openapi::schema_of(&self.resource))
+    }
+
+    /// The validation rules in the schema of a custom kind.
+    pub fn rules(&self) -> &Rules {
+        self.rules.get_or_init(|| match &self.definition {
+            Definition::Custom(schema) => Rules::compile(schema),
+            _ => Rules::default(),
+        })
     }
 
     pub fn key(&self, namespace: &str, name: &str) -> String {
@@ -177,10 +202,15 @@ impl Catalog {
         self.current.read().clone()
     }
 
+    /// Whether the program has this kind itself.
+    pub fn is_built_in(&self, group: &str, plural: &str) -> bool {
+        self.built_in.iter().any(|served| served.group == group && served.plural == plural)
+    }
+
     /// Replaces all custom resources.
-    pub fn set_custom(&self, custom: Vec<Resource>) {
+    pub fn set_custom(&self, custom: Vec<Served>) {
         let mut all = self.built_in.clone();
-        all.extend(custom.into_iter().map(|r| Arc::new(Served::new(r))));
+        all.extend(custom.into_iter().map(Arc::new));
         *self.current.write() = Arc::new(Snapshot::new(all));
     }
 }

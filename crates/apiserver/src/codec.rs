@@ -16,7 +16,8 @@ use serde_json::value::RawValue;
 
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
-use crate::lean::{self, Lean, Split};
+use crate::go_json;
+use crate::managed_fields::{self, Split, WithoutManagedFields};
 
 /// A body may have 3 MiB; defaults and `managedFields` add to that. Without a bound, patch upon patch could
 /// make one object fill the store.
@@ -36,7 +37,7 @@ pub fn encode_with(served: &Served, object: &Value, managed: Option<&RawValue>) 
     let object = converted.as_ref().unwrap_or(object);
     let version = served.stored_api_version();
     let stored = Ordered { object, stored_as: Some(&version), managed };
-    let text = serde_json::to_vec(&stored).map_err(ApiError::internal)?;
+    let text = go_json::to_vec(&stored).map_err(ApiError::internal)?;
     if text.len() > MAX_OBJECT {
         return Err(ApiError::too_large(MAX_OBJECT));
     }
@@ -98,8 +99,8 @@ pub fn look(served: &Served, value: &[u8], parts: Option<&[Part]>) -> Result<Val
         return decode_value(served, value, 0);
     }
     match parts {
-        Some(parts) => lean::read_parts(value, parts),
-        None => serde_json::from_slice(value).map(|Lean(object)| object),
+        Some(parts) => managed_fields::read_parts(value, parts),
+        None => serde_json::from_slice(value).map(|WithoutManagedFields(object)| object),
     }
     .map_err(ApiError::internal)
 }
@@ -113,18 +114,22 @@ pub fn is_served_form(served: &Served, value: &[u8]) -> bool {
 pub fn write_object(served: &Served, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
     if is_served_form(served, value) {
         let (head, tail) = value.split_at(served.head.len());
-        let digits = Digits::of(revision);
         out.reserve(value.len() + 48);
         out.extend_from_slice(head);
-        out.extend_from_slice(b"\"resourceVersion\":\"");
-        out.extend_from_slice(digits.as_slice());
-        out.extend_from_slice(b"\",");
+        write_version(revision, out);
         out.extend_from_slice(tail);
         return Ok(());
     }
     let object = decode_value(served, value, revision)?;
     serde_json::to_writer(out, &Ordered { object: &object, stored_as: None, managed: None })
         .map_err(ApiError::internal)
+}
+
+/// Appends the `resourceVersion` that stored metadata lacks, and a comma: every object has a name after it.
+pub fn write_version(revision: Revision, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    out.extend_from_slice(Digits::of(revision).as_slice());
+    out.extend_from_slice(b"\",");
 }
 
 /// The object as JSON with `kind`, `apiVersion`, `metadata` first.

@@ -5,6 +5,7 @@ use http::header::ACCEPT;
 use minik8s_api::Subresource;
 use serde_json::{Value, json};
 
+use crate::aggregator;
 use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::catalog::{Served, Snapshot};
@@ -18,9 +19,8 @@ pub fn answer<B>(api: &Api, incoming: &Incoming<B>) -> Result<Option<Response<Bo
     let parts: Vec<&str> = incoming.info.path.trim_matches('/').split('/').collect();
     let found = match parts.as_slice() {
         ["api" | "apis"] if wants_aggregated(accept).is_some() => {
-            return Ok(
-                wants_aggregated(accept).map(|version| aggregated(&snapshot, parts[0] == "api", version))
-            );
+            return Ok(wants_aggregated(accept)
+                .map(|version| aggregated(api, &snapshot, parts[0] == "api", version)));
         }
         ["api"] => json!({
             "kind": "APIVersions", "versions": ["v1"],
@@ -28,14 +28,13 @@ pub fn answer<B>(api: &Api, incoming: &Incoming<B>) -> Result<Option<Response<Bo
         }),
         ["api", version] => resource_list(&snapshot, "", version)?,
         ["apis"] => {
-            let groups: Vec<Value> = named_groups(&snapshot).iter().map(|(g, v)| group(g, v)).collect();
+            let groups = all_groups(api, &snapshot);
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
         }
         ["apis", name] => {
-            let groups = named_groups(&snapshot);
-            let (name, versions) =
-                groups.iter().find(|(g, _)| g == name).ok_or_else(ApiError::no_such_resource)?;
-            let mut found = group(name, versions);
+            let groups = all_groups(api, &snapshot);
+            let found = groups.into_iter().find(|group| group["name"] == *name);
+            let mut found = found.ok_or_else(ApiError::no_such_resource)?;
             found["kind"] = "APIGroup".into();
             found["apiVersion"] = "v1".into();
             found
@@ -49,8 +48,12 @@ pub fn answer<B>(api: &Api, incoming: &Incoming<B>) -> Result<Option<Response<Bo
     Ok(Some(answer::json(200, &found)))
 }
 
-fn named_groups(snapshot: &Snapshot) -> Vec<(&str, Vec<&str>)> {
-    snapshot.groups().into_iter().filter(|(group, _)| !group.is_empty()).collect()
+/// Of this server and of those behind it.
+fn all_groups(api: &Api, snapshot: &Snapshot) -> Vec<Value> {
+    let own = snapshot.groups().into_iter().filter(|(group, _)| !group.is_empty());
+    let mut groups: Vec<Value> = own.map(|(name, versions)| group(name, &versions)).collect();
+    aggregator::add_groups(&api.aggregator, snapshot, &mut groups);
+    groups
 }
 
 fn group(name: &str, versions: &[&str]) -> Value {
@@ -132,11 +135,14 @@ fn wants_aggregated(accept: &str) -> Option<&'static str> {
     })
 }
 
-fn aggregated(snapshot: &Snapshot, core: bool, version: &str) -> Response<Body> {
+fn aggregated(api: &Api, snapshot: &Snapshot, core: bool, version: &str) -> Response<Body> {
     let groups = snapshot.groups();
     let chosen = groups.iter().filter(|(group, _)| group.is_empty() == core);
-    let items: Vec<Value> =
+    let mut items: Vec<Value> =
         chosen.map(|(group, versions)| aggregated_group(snapshot, group, versions)).collect();
+    if !core {
+        aggregator::aggregated_groups(&api.aggregator, snapshot, &mut items);
+    }
     let list = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{version}"),
         "metadata": {}, "items": items,

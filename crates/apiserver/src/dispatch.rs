@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
-use minik8s_api::Subresource;
+use minik8s_api::{Backing, Subresource};
 use minik8s_auth::User;
 use serde_json::{Value, json};
 
@@ -17,9 +16,9 @@ use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Form};
-use crate::registry::{Call, DeleteOptions, ListBody, MAX_BODY, PatchKind, Written, refused_watch};
+use crate::registry::{Call, DeleteOptions, ListBody, PatchKind, Written, refused_watch};
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
-use crate::{component, discovery, measured, nonresource, review, scaling_decision, subresource};
+use crate::{body, computed, discovery, gzip, handler, nonresource, review, subresource};
 
 /// A request with what has been found out about it.
 pub struct Incoming<B> {
@@ -27,6 +26,8 @@ pub struct Incoming<B> {
     pub info: RequestInfo,
     pub query: Query,
     pub user: User,
+    /// All of the body, read before anything was begun; None for streams, which are passed on as they come.
+    pub body: Option<Bytes>,
 }
 
 impl<B> Incoming<B> {
@@ -36,7 +37,8 @@ impl<B> Incoming<B> {
 
     /// What is left when the body does not matter.
     pub fn without_body(self) -> Incoming<()> {
-        Incoming { request: self.request.map(|_| ()), info: self.info, query: self.query, user: self.user }
+        let request = self.request.map(|_| ());
+        Incoming { request, info: self.info, query: self.query, user: self.user, body: None }
     }
 
     pub fn accepted(&self) -> Result<Accepted> {
@@ -49,16 +51,11 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// The whole body, if it is not too large.
+    /// The whole body.
     pub async fn body(&mut self) -> Result<Bytes> {
-        // What says that it is too large need not be read.
-        if self.request.body().size_hint().lower() > MAX_BODY as u64 {
-            return Err(ApiError::too_large(MAX_BODY));
-        }
-        match Limited::new(self.request.body_mut(), MAX_BODY).collect().await {
-            Ok(body) => Ok(body.to_bytes()),
-            Err(e) if e.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large(MAX_BODY)),
-            Err(e) => Err(ApiError::bad_request(format!("the body of the request could not be read: {e}"))),
+        match self.body.take() {
+            Some(body) => Ok(body),
+            None => body::read(self.request.body_mut(), None).await,
         }
     }
 }
@@ -69,6 +66,13 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let snapshot = self.registry.catalog.snapshot();
+        if let Some(backend) = self.aggregator.find(&snapshot, &incoming.info.path) {
+            return self.aggregator.answer(self, &backend, incoming).await;
+        }
+        if let Some(route) = self.api_route(&incoming.info) {
+            return handler::answer(self, &*route.handler.clone(), incoming).await;
+        }
         if !incoming.info.is_resource {
             return match discovery::answer(self, &incoming)? {
                 Some(response) => Ok(response),
@@ -76,7 +80,6 @@ impl Api {
             };
         }
         let info = &incoming.info;
-        let snapshot = self.registry.catalog.snapshot();
         let served = snapshot.find(&info.group, &info.version, &info.resource).cloned();
         let served = served.ok_or_else(ApiError::no_such_resource)?;
         check_scope(&served, info, incoming.request.method())?;
@@ -114,23 +117,24 @@ impl Api {
         if !allowed {
             return Err(ApiError::method_not_allowed(&method));
         }
-        if call.served.verbs == ["create"] {
-            return review::answer(self, call, incoming).await;
-        }
-        let accepted = incoming.accepted()?;
-        if call.served.kind == "ComponentStatus" && call.served.group.is_empty() {
-            return component::answer(self, call, &accepted).await;
-        }
-        if call.served.kind == "ScalingDecision" && call.served.group == "minik8s.io" {
-            return scaling_decision::answer(self, call, &incoming.query, &accepted);
-        }
-        if call.served.group == measured::GROUP {
-            return measured::answer(self, call, &incoming.query, &accepted).await;
-        }
+        let accepted = match &call.served.backing {
+            Backing::Review => return review::answer(self, call, incoming).await,
+            Backing::Computed(computed) => {
+                let accepted = incoming.accepted()?;
+                return computed::answer(&self.registry, call, &**computed, &incoming.query, &accepted).await;
+            }
+            Backing::Stored => incoming.accepted()?,
+        };
         let content_type = incoming.header(CONTENT_TYPE).to_owned();
         match info.verb.as_str() {
-            "get" => self.get(call, &accepted).await,
-            "list" => self.list(call, &incoming.query, &accepted).await,
+            "get" => {
+                let answer = self.get(call, &accepted).await?;
+                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+            }
+            "list" => {
+                let answer = self.list(call, &incoming.query, &accepted).await?;
+                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+            }
             "watch" => self.watch(call, &incoming.query, accepted).await,
             "create" => {
                 let body = incoming.body().await?;
@@ -174,8 +178,15 @@ impl Api {
     async fn list(&self, call: &Call, query: &Query, accepted: &Accepted) -> Result<Response<Body>> {
         let options = ListOptions::parse(query)?;
         let selected = self.registry.select(&call.served, &call.namespace, &options).await?;
-        if accepted.form == Form::Object && !accepted.yaml {
-            return Ok(answer::stream(200, JSON, ListBody::new(call.served.clone(), selected)));
+        match &accepted.form {
+            Form::Object if !accepted.yaml => {
+                return Ok(answer::stream(200, JSON, ListBody::new(call.served.clone(), selected)));
+            }
+            Form::Table { api_version, include } if !accepted.yaml => {
+                let body = ListBody::table(call.served.clone(), selected, api_version, *include);
+                return Ok(answer::stream(200, JSON, body));
+            }
+            _ => {}
         }
         let metadata = selected.list_metadata();
         let decode = |entry| codec::decode(&call.served, entry);
@@ -183,7 +194,12 @@ impl Api {
         answer::object(200, &accepted.form.shape_list(&call.served, metadata, objects), accepted.yaml)
     }
 
-    async fn watch(&self, call: &Call, query: &Query, accepted: Accepted) -> Result<Response<Body>> {
+    async fn watch(
+        self: &Arc<Self>,
+        call: &Call,
+        query: &Query,
+        accepted: Accepted,
+    ) -> Result<Response<Body>> {
         let mut options = ListOptions::parse(query)?;
         if !call.name.is_empty() {
             let one = format!("metadata.name={}", call.name);
@@ -191,7 +207,7 @@ impl Api {
                 minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
         }
         match self.registry.watch(call, &options, accepted.form).await {
-            Ok(body) => Ok(answer::stream(200, JSON, body)),
+            Ok(body) => Ok(answer::stream(200, JSON, body.convert(self.clone()))),
             Err(error) if error.code == 410 => Ok(answer::bytes(200, JSON, refused_watch(&error))),
             Err(error) => Err(error),
         }

@@ -13,6 +13,7 @@ pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
     pub code: u16,
+    /// Empty: unknown, which clients know as well.
     pub reason: &'static str,
     pub message: String,
     /// `details` of the Status: what it is about and the causes.
@@ -184,8 +185,11 @@ impl ApiError {
     pub fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = (**details).clone();
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
+use crate::registry::{cells_of, columns_of};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
@@ -107,7 +108,7 @@ impl Include {
         }
     }
 
-    fn row(self, cells: Vec<Value>, object: Value) -> Value {
+    pub fn row(self, cells: Vec<Value>, object: Value) -> Value {
         match self {
             Include::None => json!({"cells": cells}),
             Include::Object => json!({"cells": cells, "object": object}),
@@ -176,32 +177,24 @@ impl Form {
 }
 
 fn table(api_version: &str, metadata: Value, columns: &[Column], rows: Vec<Value>) -> Value {
-    let columns: Vec<Value> = columns
-        .iter()
-        .map(|c| {
-            json!({
-                "name": c.name, "type": c.ty, "format": c.format, "description": c.description,
-                "priority": c.priority,
-            })
-        })
-        .collect();
     json!({
         "kind": "Table", "apiVersion": api_version, "metadata": metadata,
-        "columnDefinitions": columns, "rows": rows,
+        "columnDefinitions": column_definitions(columns), "rows": rows,
     })
 }
 
-fn columns_of(served: &Served) -> Vec<Column> {
-    let default = || vec![Column::new("Name", "string"), Column::new("Age", "date")];
-    served.strategy.columns().unwrap_or_else(default)
+pub fn column_definitions(columns: &[Column]) -> Value {
+    let definition = |c: &Column| {
+        json!({
+            "name": c.name, "type": c.ty, "format": c.format, "description": c.description,
+            "priority": c.priority,
+        })
+    };
+    columns.iter().map(definition).collect()
 }
 
 fn row(served: &Served, include: Include, object: Value) -> Value {
-    let cells = match served.strategy.columns() {
-        Some(_) => served.strategy.row(&object, Timestamp::now()),
-        None => vec![object["metadata"]["name"].clone(), minik8s_api::age(&object, Timestamp::now())],
-    };
-    include.row(cells, object)
+    include.row(cells_of(served, &object, Timestamp::now()), object)
 }
 
 fn partial(api_version: &str, mut object: Value) -> Value {

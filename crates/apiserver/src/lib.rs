@@ -1,48 +1,62 @@
 //! The Kubernetes API on a durable store.
 //!
-//! A request passes, in this order: `listener` (TLS) or `local` (in process) → `api` (limits, panics,
-//! metrics) → `authenticator` → `authorizer` → `dispatch` → `registry` (with `admission`) → the store.
+//! A request passes, in this order: `listener` (TLS) or `local` (in process) → `api` (panics, metrics, time, `audit`) →
+//! `authenticator` → `authorizer` → `body` and `flow` (limits) → `dispatch` → `registry` (with `admission`) → the
+//! store.
 //! Only this crate touches the store. It runs no controllers: those are clients like any other. What it does
 //! by itself is tending its own data: `custom` (definitions become served kinds), `aggregation` (roles made of
 //! roles), `expiry` (old events).
 
 mod admission;
 mod aggregation;
+mod aggregator;
 mod answer;
 mod api;
+mod audit;
 mod authenticator;
 mod authorizer;
 pub mod backup;
+mod body;
 mod bootstrap;
 mod catalog;
 mod codec;
 mod component;
+mod computed;
+mod connections;
 mod custom;
 mod discovery;
 mod dispatch;
 mod error;
 mod expiry;
+mod field_tree;
 mod flow;
 mod form;
+mod go_json;
+mod gzip;
+mod handler;
 mod health;
-mod lean;
 mod listener;
 mod local;
-mod measured;
+mod looks;
+mod managed_fields;
 mod metrics;
 mod node_proxy;
 mod nonresource;
 mod object;
 mod peers;
+mod policy_status;
+mod records;
 mod registry;
 mod request;
 mod review;
-mod scaling_decision;
 mod schemas;
 mod selection;
 mod server;
+mod session_limits;
 mod state_metrics;
 mod subresource;
+mod webhook_client;
+mod websocket_token;
 
 pub use local::LocalService;
 pub use nonresource::version;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use jiff::Timestamp;
 use minik8s_auth::user::CertificateUser;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
+use crate::audit::Source;
 use crate::authenticator::Peer;
+use crate::connections::{Connections, Counted};
+use crate::flow::{Connection, Level};
 
 /// A client must finish the handshake, and send a request's header, within this time.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -28,12 +32,12 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves until `stop`, then lets open requests finish for a moment.
 pub async fn serve(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor, stop: CancellationToken) {
-    let connections = TaskTracker::new();
+    let (connections, bounds) = (TaskTracker::new(), Arc::new(Connections::new()));
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             _ = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, mostly: wait for connections to end.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -42,14 +46,26 @@ pub async fn serve(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor, stop:
                 }
             },
         };
-        connections.spawn(connection(api.clone(), stream, tls.clone(), stop.clone()));
+        match bounds.enter(peer.ip()) {
+            Some(counted) => {
+                connections.spawn(connection(api.clone(), stream, counted, tls.clone(), stop.clone()));
+            }
+            None => tracing::debug!(%peer, "one connection too many"),
+        }
     }
     connections.close();
     let _ = tokio::time::timeout(DRAIN, connections.wait()).await;
 }
 
-async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: CancellationToken) {
+async fn connection(
+    api: Arc<Api>,
+    stream: TcpStream,
+    mut counted: Counted,
+    tls: TlsAcceptor,
+    stop: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
+    let source = stream.peer_addr().ok().map(|address| Source(address.ip()));
     match tokio::time::timeout(HANDSHAKE, speaks_plain_http(&stream)).await {
         Ok(true) => return explain_https(stream).await,
         Ok(false) => {}
@@ -62,7 +78,15 @@ async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: Ca
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = certificate.map(|certificate| Peer(Arc::new(CertificateUser::read(certificate))));
+    if !counted.settle(peer.as_ref().is_some_and(is_trusted)) {
+        return tracing::debug!("one connection too many");
+    }
+    let arriving = Connection::default();
     let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(arriving.clone());
+        if let Some(source) = source {
+            request.extensions_mut().insert(source);
+        }
         if let Some(peer) = &peer {
             request.extensions_mut().insert(peer.clone());
         }
@@ -86,6 +110,12 @@ async fn connection(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, stop: Ca
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
     }
+}
+
+/// Nodes and administrators count apart from others.
+fn is_trusted(Peer(named): &Peer) -> bool {
+    let user = named.as_ref().as_ref().ok().and_then(|named| named.at(Timestamp::now()).ok());
+    user.is_some_and(|user| Level::of(user) == Level::System)
 }
 
 /// TLS begins with the byte 22, a request in the clear with the letters of its method.

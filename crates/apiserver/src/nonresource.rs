@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use http::Response;
-use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{ACCEPT, ACCEPT_ENCODING, ETAG, HeaderValue, IF_NONE_MATCH};
 use serde_json::json;
 
 use crate::answer::{self, Body, JSON};
 use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
-use crate::{backup, health};
+use crate::{backup, gzip, handler, health};
 
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
@@ -17,7 +17,14 @@ pub const MINOR: &str = "37";
 /// The text format of Prometheus.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>> {
+pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if let Some(route) = api.route(&incoming.info) {
+        return handler::answer(api, &*route.handler.clone(), incoming).await;
+    }
     let incoming = &incoming.without_body();
     let path = incoming.info.path.trim_end_matches('/');
     if !matches!(*incoming.request.method(), http::Method::GET | http::Method::HEAD) {
@@ -36,10 +43,13 @@ pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body
             Ok(answer::bytes(200, "application/jwk-set+json", keys))
         }
         backup::PATH => backup::answer(api, &incoming.user),
-        "/openapi/v2" => Ok(openapi_v2(api, incoming)),
+        "/openapi/v2" => Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), openapi_v2(api, incoming)).await),
         "/openapi/v3" => Ok(answer::bytes(200, JSON, crate::schemas::v3_index(api))),
-        _ if path.starts_with("/openapi/v3/") => openapi_v3(api, incoming, &path["/openapi/v3/".len()..]),
-        _ => match health::answer(api, path, &incoming.query).await {
+        _ if path.starts_with("/openapi/v3/") => {
+            let answer = openapi_v3(api, incoming, &path["/openapi/v3/".len()..])?;
+            Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+        }
+        _ => match health::answer(&api.health, path, &incoming.query).await {
             Some(response) => Ok(response),
             None => Err(ApiError::no_such_resource()),
         },
@@ -86,6 +96,7 @@ fn paths(api: &Api) -> Vec<String> {
         "/version",
     ];
     paths.extend(fixed.map(str::to_owned));
+    paths.extend(api.routes.iter().map(|route| route.path.to_owned()));
     paths.sort();
     paths
 }

@@ -21,7 +21,7 @@ use crate::{api::Api, bootstrap};
 
 const RENEW: Duration = Duration::from_secs(2);
 /// Without a sign of life for this long a server counts as gone.
-const PATIENCE: Duration = Duration::from_secs(7);
+const TIMEOUT: Duration = Duration::from_secs(7);
 const NAMESPACE: &str = "kube-system";
 const ROLE: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiserver");
 const ADDRESS: &str = "minik8s.io/server-address";
@@ -79,7 +79,7 @@ impl Peers {
             seen.insert(name, (version, since));
             let address = lease["metadata"]["annotations"][ADDRESS].as_str();
             if let Some(address) = address.and_then(|text| text.parse().ok())
-                && now.duration_since(since) < PATIENCE
+                && now.duration_since(since) < TIMEOUT
             {
                 found.insert(address);
             }
@@ -112,7 +112,7 @@ impl Peers {
                 "annotations": {ADDRESS: self.own.to_string()},
             },
             "spec": {
-                "holderIdentity": self.own.to_string(), "leaseDurationSeconds": PATIENCE.as_secs(),
+                "holderIdentity": self.own.to_string(), "leaseDurationSeconds": TIMEOUT.as_secs(),
                 "renewTime": now,
             },
         });

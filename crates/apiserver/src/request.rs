@@ -21,7 +21,7 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// What follows a `proxy` subresource.
+    /// What follows a subresource, as it was sent: after `proxy` from its slash on, empty without one.
     pub rest: String,
 }
 
@@ -63,8 +63,9 @@ impl RequestInfo {
         info.resource = parts[0].to_string();
         info.name = parts.get(1).map(ToString::to_string).unwrap_or_default();
         info.subresource = parts.get(2).map(ToString::to_string).unwrap_or_default();
-        if parts.len() > 3 {
-            info.rest = parts[3..].join("/");
+        if parts.len() > 3 || info.subresource == "proxy" {
+            let known = decoded.len() - parts.len() + 3;
+            info.rest = after(path.trim_start_matches('/'), known).to_owned();
         }
         info.verb = info.verb_for(method, query, legacy_watch).to_owned();
         info
@@ -243,7 +244,14 @@ impl WriteOptions {
     }
 }
 
-fn percent_decode(part: &str) -> Cow<'_, str> {
+/// What follows that many segments, with the slash before it.
+fn after(path: &str, segments: usize) -> &str {
+    let mut slashes = path.match_indices('/').map(|(at, _)| at);
+    slashes.nth(segments - 1).map_or("", |at| &path[at..])
+}
+
+/// Text in which `%41` stands for `A`. What is not such a number stays.
+pub fn percent_decode(part: &str) -> Cow<'_, str> {
     if !part.contains('%') {
         return Cow::Borrowed(part);
     }
@@ -278,6 +286,21 @@ mod tests {
             i.verb, i.group, i.version, i.namespace, i.resource, i.name, i.subresource
         );
         assert_eq!(got, expected, "{method} {url}");
+    }
+
+    #[test]
+    fn proxy_path_stays_as_it_was_sent() {
+        let check = |url: &str, expected: &str| {
+            let info = RequestInfo::parse(&Method::GET, url, &Query::default());
+            assert_eq!((info.subresource.as_str(), info.rest.as_str()), ("proxy", expected), "{url}");
+        };
+        let pod = "/api/v1/namespaces/a/pods/https:b:443/proxy";
+        for rest in ["", "/", "//", "/a%20b/", "/a%3Fb", "/a/../b//c/", "/%2F"] {
+            check(&format!("{pod}{rest}"), rest);
+            check(&format!("//api/v1/nodes/n/proxy{rest}"), rest);
+        }
+        let info = RequestInfo::parse(&Method::GET, "/api/v1/namespaces/a/pods/b/status/", &Query::default());
+        assert_eq!(info.rest, "", "a slash at the end means nothing elsewhere");
     }
 
     #[test]

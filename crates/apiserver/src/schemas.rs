@@ -4,11 +4,15 @@ use bytes::Bytes;
 use minik8s_api::{Resource, openapi};
 use sha2::{Digest, Sha256};
 
+use crate::aggregator;
 use crate::api::Api;
 use crate::catalog::Snapshot;
 
 pub fn v3_index(api: &Api) -> Bytes {
-    openapi::v3_index(&resources(&api.registry.catalog.snapshot())).to_string().into()
+    let snapshot = api.registry.catalog.snapshot();
+    let mut index = openapi::v3_index(&resources(&snapshot));
+    aggregator::add_to_index(&api.aggregator, &snapshot, &mut index);
+    index.to_string().into()
 }
 
 pub fn v3_document(api: &Api, group: &str, version: &str) -> Option<Bytes> {

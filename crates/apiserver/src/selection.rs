@@ -1,5 +1,6 @@
 //! Which objects a list or watch is about: label and field selectors, applied to stored objects.
 
+use bytes::Bytes;
 use minik8s_api::{FieldSelector, LabelSelector, Part};
 use serde_json::Value;
 
@@ -65,6 +66,14 @@ impl Selection {
             return Ok(true);
         }
         Ok(self.matches(served, &codec::look(served, value, self.parts.as_deref())?))
+    }
+
+    /// As [`Selection::matches_entry`], for a change that many watches are told of.
+    pub fn matches_change(&self, served: &Served, value: &Bytes) -> Result<bool> {
+        if self.is_everything() {
+            return Ok(true);
+        }
+        Ok(self.matches(served, &*served.looks.look(served, value, self.parts.as_deref())?))
     }
 
     pub fn matches(&self, served: &Served, object: &Value) -> bool {

@@ -1,5 +1,6 @@
 //! Puts the parts together and runs them.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,31 +9,36 @@ use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
+use minik8s_api::{Extension, Records};
 use minik8s_auth::User;
-use minik8s_auth::pki::{self, Pki};
+use minik8s_auth::pki::{self, FrontProxy, Pki};
 use minik8s_auth::service_account_token::TokenIssuer;
 use minik8s_auth::token_file::TokenFile;
-use minik8s_metrics::{Decisions, History};
 use minik8s_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::admission::{AddressRanges, Chain};
+use crate::admission::{self, AddressRanges, Chain};
+use crate::aggregator::Aggregator;
 use crate::api::Api;
+use crate::audit::Auditor;
 use crate::authenticator::Authenticator;
 use crate::authorizer::Authorizer;
 use crate::catalog::Catalog;
+use crate::component::Components;
 use crate::error::ApiError;
 use crate::flow::InFlight;
+use crate::health::Health;
 use crate::local::LocalService;
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
 use crate::peers::Live;
+use crate::records::StoredRecords;
 use crate::registry::Registry;
-use crate::{aggregation, bootstrap, custom, expiry, listener, peers};
+use crate::{aggregation, aggregator, bootstrap, custom, expiry, listener, peers, policy_status};
 
 /// As many requests at once as upstream allows.
 const READING: usize = 400;
@@ -48,8 +54,14 @@ pub struct Config {
     pub service_cidr: Ipv4Net,
     pub cluster_domain: String,
     pub token_auth_file: Option<PathBuf>,
+    /// Whether Services may have `externalIPs`.
+    pub allow_external_ips: bool,
+    /// Whether every pod gets a proxy of the service mesh.
+    pub mesh: bool,
     /// Other servers may use the same store.
     pub has_peers: bool,
+    /// What features add.
+    pub extension: Extension,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +74,8 @@ pub enum StartError {
     TokenFile { path: PathBuf, why: String },
     #[error("--service-cidr {0}: at least 16 addresses are needed (a /28 or larger)")]
     ServiceCidr(Ipv4Net),
+    #[error("audit: {0}")]
+    Audit(String),
     #[error("making the first objects: {0}")]
     Bootstrap(ApiError),
 }
@@ -71,7 +85,8 @@ pub struct Server {
     api: Arc<Api>,
     address: SocketAddr,
     live: watch::Receiver<Live>,
-    tasks: TaskTracker,
+    tasks: JoinSet<()>,
+    names: HashMap<Id, &'static str>,
     stop: CancellationToken,
 }
 
@@ -85,35 +100,67 @@ impl Server {
         let tcp = TcpListener::bind(config.bind).await.map_err(listen_error)?;
         let address = tcp.local_addr().map_err(listen_error)?;
         let tls = TlsAcceptor::from(Arc::new(pki::server_config(&pki)?));
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let stop = CancellationToken::new();
         let api = Arc::new(assemble(&config, store, &pki, address, stop.clone())?);
-        // The port answers from the first moment; readiness waits for the objects below.
-        tasks.spawn(listener::serve(api.clone(), tcp, tls, stop.clone()));
         let own = SocketAddr::new(config.advertise, address.port());
         let (announce, live) = watch::channel(Live::from([own]));
-        let server = Server { api, address, live, tasks, stop };
+        let mut server = Server { api, address, live, tasks: JoinSet::new(), names: HashMap::new(), stop };
+        // The port answers from the first moment; readiness waits for the objects below.
+        let serve = listener::serve(server.api.clone(), tcp, tls, server.stop.clone());
+        server.keep("the API server's port", serve);
         server.begin(&config).await.map_err(StartError::Bootstrap)?;
         if config.has_peers {
-            server.tasks.spawn(peers::run(server.api.clone(), own, announce, server.stop.clone()));
+            let run = peers::run(server.api.clone(), own, announce, server.stop.clone());
+            server.keep("the list of servers", run);
         }
-        server.tasks.spawn(renew_certificates(pki, server.api.clone(), server.stop.clone()));
+        let renew = renew_certificates(pki, server.api.clone(), server.stop.clone());
+        server.keep("the renewal of certificates", renew);
         Ok(server)
     }
 
-    async fn begin(&self, config: &Config) -> Result<(), ApiError> {
-        let api = &self.api;
-        custom::load(api).await?;
+    async fn begin(&mut self, config: &Config) -> Result<(), ApiError> {
+        let api = self.api.clone();
+        custom::load(&api).await?;
         bootstrap::run(&api.registry, config, self.address.port()).await?;
         api.authorizer.load(&*api.registry.store).await?;
-        api.bootstrapped.store(true, Ordering::Release);
+        let hooks = api.registry.admission.hooks();
+        hooks.load(&*api.registry.store).await?;
+        let policies = api.registry.admission.policies();
+        policies.load(&*api.registry.store).await?;
+        api.aggregator.load(&*api.registry.store).await?;
+        api.health.bootstrapped.store(true, Ordering::Release);
         let authorizer = api.authorizer.clone();
-        self.tasks.spawn(authorizer.run(api.registry.store.clone(), self.stop.clone()));
-        self.tasks.spawn(custom::run(api.clone(), self.stop.clone()));
-        self.tasks.spawn(aggregation::run(api.clone(), self.stop.clone()));
-        self.tasks.spawn(expiry::run(api.clone(), self.stop.clone()));
-        let port = self.address.port();
-        self.tasks.spawn(bootstrap::keep(api.clone(), config.clone(), port, self.stop.clone()));
+        let stop = self.stop.clone();
+        self.keep("authorization", authorizer.run(api.registry.store.clone(), stop.clone()));
+        self.keep("admission webhooks", hooks.run(api.registry.store.clone(), stop.clone()));
+        self.keep("admission policies", policies.run(api.registry.store.clone(), stop.clone()));
+        self.keep("the type checking of policies", policy_status::run(api.clone(), stop.clone()));
+        self.keep("custom resources", custom::run(api.clone(), stop.clone()));
+        self.keep("extension API servers", aggregator::run(api.clone(), stop.clone()));
+        self.keep("aggregation", aggregation::run(api.clone(), stop.clone()));
+        if let Some(auditor) = &api.auditor {
+            self.keep("the audit log", auditor.run(api.clone(), stop.clone()));
+        }
+        self.keep("the expiry of objects", expiry::run(api.clone(), stop.clone()));
+        let keep = bootstrap::keep(api, config.clone(), self.address.port(), stop);
+        self.keep("the cluster's first objects", keep);
         Ok(())
+    }
+
+    fn keep(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let id = self.tasks.spawn(task).id();
+        self.names.insert(id, name);
+    }
+
+    /// Waits until a part ends that must live as long as the server, and says which and how. The others go on, but the
+    /// server is no longer what it should be.
+    pub async fn failed(&mut self) -> String {
+        let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
+        let (id, how) = match ended {
+            Ok((id, ())) => (id, "has ended".to_owned()),
+            Err(error) => (error.id(), format!("has failed: {error}")),
+        };
+        format!("{} {how}", self.names.get(&id).unwrap_or(&"a part of the API server"))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -130,26 +177,20 @@ impl Server {
         self.api.authenticator.issuer.clone()
     }
 
-    /// What `metrics.k8s.io` shows; whoever collects figures puts them there.
-    pub fn figures(&self) -> Arc<History> {
-        self.api.figures.clone()
-    }
-
-    /// What ScalingDecisions show; autoscalers put it there.
-    pub fn decisions(&self) -> Arc<Decisions> {
-        self.api.decisions.clone()
-    }
-
     /// The API for code in this process, as this user.
     pub fn local(&self, user: User) -> LocalService {
         LocalService::new(self.api.clone(), user)
     }
 
+    /// What features keep beside objects.
+    pub fn records(&self) -> Arc<dyn Records> {
+        Arc::new(StoredRecords(self.api.clone()))
+    }
+
     /// Stops listening, lets open requests finish for a moment, ends everything.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 
@@ -160,12 +201,28 @@ fn assemble(
     address: SocketAddr,
     stopping: CancellationToken,
 ) -> Result<Api, StartError> {
+    let auditor = config.extension.audit.as_ref().map(Auditor::new).transpose().map_err(StartError::Audit)?;
     let authorizer = Arc::new(Authorizer::default());
-    let ranges = AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 };
+    let metrics = Metrics::default();
+    let rules = admission::Settings {
+        authorizer: authorizer.clone(),
+        addresses: AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 },
+        pod_security: metrics.pod_security.clone(),
+        allow_external_ips: config.allow_external_ips,
+        mesh: config.mesh,
+        cluster_domain: config.cluster_domain.clone(),
+        webhooks: metrics.webhooks.clone(),
+        policies: metrics.policies.clone(),
+    };
+    let bootstrapped = AtomicBool::new(false);
+    let health = Arc::new(Health { store: store.clone(), authorizer: authorizer.clone(), bootstrapped });
+    let mut kinds = minik8s_kinds::all();
+    kinds.push(minik8s_kinds::component_status::resource(Components(health.clone())));
+    kinds.extend(config.extension.kinds.iter().cloned());
     let registry = Registry {
         store,
-        catalog: Arc::new(Catalog::new(minik8s_api::kinds::all())),
-        admission: Chain::standard(authorizer.clone(), ranges),
+        catalog: Arc::new(Catalog::new(kinds)),
+        admission: Chain::standard(rules),
         contended: tokio::sync::Mutex::default(),
         stopping,
     };
@@ -178,6 +235,7 @@ fn assemble(
         issuer: Arc::new(TokenIssuer::new(&issuer_url, &[], pki.token_keys())),
         token_file: read_token_file(config)?,
         server_url: format!("https://{host}:{}", address.port()),
+        sessions: config.extension.sessions.clone(),
     };
     let kubelet_tls = TlsConnector::from(Arc::new(pki::kubelet_client_config(pki)?));
     Ok(Api {
@@ -185,11 +243,13 @@ fn assemble(
         authenticator,
         authorizer,
         in_flight: InFlight::new(READING, WRITING),
-        metrics: Metrics::default(),
-        node_proxy: NodeProxy { kubelet_tls },
-        figures: Arc::default(),
-        decisions: Arc::default(),
-        bootstrapped: AtomicBool::new(false),
+        metrics,
+        node_proxy: NodeProxy::new(kubelet_tls, config.advertise).map_err(pki::PkiError::from)?,
+        health,
+        aggregator: Aggregator::new(FrontProxy::load_or_create(pki.directory(), Timestamp::now())?),
+        client_ca: pki.ca_pem(),
+        routes: config.extension.routes.clone(),
+        auditor,
     })
 }
 
@@ -207,7 +267,11 @@ async fn renew_certificates(pki: Arc<Pki>, api: Arc<Api>, stop: CancellationToke
             _ = stop.cancelled() => return,
             _ = tokio::time::sleep(RENEWAL_CHECK) => {}
         }
-        match pki.renew_if_due(Timestamp::now()) {
+        let renewed = pki.renew_if_due(Timestamp::now()).and_then(|is_renewed| {
+            api.aggregator.renew(Timestamp::now())?;
+            Ok(is_renewed)
+        });
+        match renewed {
             Ok(true) => api.authenticator.issuer.set_keys(pki.token_keys()),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "certificates could not be renewed"),

@@ -2,30 +2,51 @@
 //!
 //! `admit` runs before validation and may change the object; `review` runs after it and may add to the
 //! commit, so that what it counts (quota, addresses) changes atomically with the object; `release` gives
-//! back what a vanishing object held. Webhooks and policies will be further entries of the chain.
+//! back what a vanishing object held.
 
+mod admin_access;
 mod creation;
 mod definition_lifecycle;
+mod external_ips;
+pub mod followed;
+mod host_names;
 mod limit_ranger;
+mod matching;
+mod mesh;
 mod namespace_lifecycle;
 mod node_restriction;
+mod pod_security;
+mod policy;
 mod priority;
 mod quota;
 mod rbac_escalation;
+mod records;
 mod requester;
 mod runtime_class;
 mod service_account;
 mod service_address;
 mod storage_class;
+mod variables;
+mod volume_growth;
+mod webhook;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use minik8s_store::Commit;
 use serde_json::Value;
 
+pub use pod_security::PodSecurityMetrics;
+pub use policy::{PolicyMetrics, PolicySets};
 pub use service_address::AddressRanges;
+pub use webhook::{Hooks, WebhookMetrics};
+
+use self::policy::Policies;
+use self::webhook::Webhooks;
 
 use crate::authorizer::Authorizer;
 use crate::error::Result;
+use crate::object::Object;
 use crate::registry::{Call, Registry};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +54,20 @@ pub enum Operation {
     Create,
     Update,
     Delete,
+    /// A stream to a pod: exec, attach, port-forward, proxy.
+    Connect,
+}
+
+impl Operation {
+    /// As webhooks and policies call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
 }
 
 /// A write on its way to the store.
@@ -55,6 +90,17 @@ impl<'a> Request<'a> {
         also: &'a mut Commit,
     ) -> Self {
         Request { call, operation, object, old, also }
+    }
+
+    /// False for the body of a subresource that is of another kind: an Eviction, the options of a connection.
+    pub fn is_about_itself(&self) -> bool {
+        let kind = &self.object["kind"];
+        kind.is_null() || *kind == self.call.served.kind.as_str()
+    }
+
+    /// Of the object; empty if the server is yet to make one up.
+    pub fn name(&self) -> &str {
+        if self.call.name.is_empty() { self.object.name() } else { &self.call.name }
     }
 
     /// True for the resource itself (not a subresource) of that name in the core group.
@@ -80,12 +126,36 @@ pub trait Admission: Send + Sync {
     }
 }
 
+/// What rules must be told.
+pub struct Settings {
+    pub authorizer: Arc<Authorizer>,
+    pub addresses: AddressRanges,
+    pub pod_security: PodSecurityMetrics,
+    pub allow_external_ips: bool,
+    /// Whether pods get a proxy.
+    pub mesh: bool,
+    pub cluster_domain: String,
+    pub webhooks: WebhookMetrics,
+    pub policies: PolicyMetrics,
+}
+
 /// All rules, in order.
-pub struct Chain(Vec<Box<dyn Admission>>);
+pub struct Chain {
+    rules: Vec<Box<dyn Admission>>,
+    policies: Arc<Policies>,
+    webhooks: Arc<Webhooks>,
+}
 
 impl Chain {
-    pub fn standard(authorizer: std::sync::Arc<Authorizer>, addresses: AddressRanges) -> Self {
-        Chain(vec![
+    pub fn standard(settings: Settings) -> Self {
+        let Settings {
+            authorizer, addresses, pod_security, allow_external_ips, mesh, cluster_domain, ..
+        } = settings;
+        let (hooks, metrics) = (Arc::default(), settings.webhooks);
+        let webhooks = Arc::new(Webhooks { hooks, metrics, authorizer: authorizer.clone() });
+        let (sets, metrics) = (Arc::default(), settings.policies);
+        let policies = Arc::new(Policies { sets, metrics, authorizer: authorizer.clone() });
+        let rules: Vec<Box<dyn Admission>> = vec![
             Box::new(creation::Creation { authorizer: authorizer.clone() }),
             Box::new(namespace_lifecycle::NamespaceLifecycle),
             Box::new(node_restriction::NodeRestriction),
@@ -93,32 +163,93 @@ impl Chain {
             Box::new(rbac_escalation::RbacEscalation { authorizer }),
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),
+            // After the tokens, which it needs none of.
+            Box::new(mesh::MeshProxy { is_enabled: mesh }),
             Box::new(priority::Priority),
             Box::new(runtime_class::RuntimeClasses),
             Box::new(storage_class::DefaultStorageClass),
+            Box::new(volume_growth::VolumeGrowth),
             Box::new(limit_ranger::LimitRanger),
             Box::new(service_address::ServiceAddresses { ranges: addresses }),
+            Box::new(admin_access::AdminAccess),
+            Box::new(external_ips::DenyExternalIps { is_allowed: allow_external_ips }),
+            Box::new(host_names::HostNames { cluster_domain }),
+            Box::new(pod_security::PodSecurity { metrics: pod_security }),
+            Box::new(policies.clone()),
+            Box::new(webhooks.clone()),
+            Box::new(records::Records),
             // Last: it counts what the others let through.
             Box::new(quota::Quota),
-        ])
+        ];
+        Chain { rules, policies, webhooks }
+    }
+
+    /// The policies that are evaluated, to be loaded and followed.
+    pub fn policies(&self) -> Arc<PolicySets> {
+        self.policies.sets.clone()
+    }
+
+    /// The webhooks that are asked, to be loaded and followed.
+    pub fn hooks(&self) -> Arc<Hooks> {
+        self.webhooks.hooks.clone()
     }
 
     pub async fn admit(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
-        for rule in &self.0 {
+        self.admit_by_rules(registry, request).await?;
+        let by_policies = self.policies.mutate(registry, request).await?;
+        let by_webhooks = self.webhooks.mutate(registry, request).await?;
+        if by_policies.is_changed || by_webhooks.is_changed {
+            // What they asked to be committed was for the object as it was.
+            *request.also = Commit::default();
+            self.admit_by_rules(registry, request).await?;
+            self.policies.mutate_again(by_policies, registry, request)?;
+            self.webhooks.mutate_again(by_webhooks, registry, request).await?;
+        }
+        match request.operation {
+            // Nothing else is looked at after this.
+            Operation::Delete => {
+                self.policies.validate(registry, request).await?;
+                self.webhooks.validate(registry, request).await
+            }
+            Operation::Create | Operation::Update | Operation::Connect => Ok(()),
+        }
+    }
+
+    /// Asks policies and webhooks about what is done to an object without being stored itself: a connection, an
+    /// eviction, a binding.
+    pub async fn ask(
+        &self,
+        registry: &Registry,
+        call: &Call,
+        operation: Operation,
+        options: &Value,
+    ) -> Result<()> {
+        if self.webhooks.hooks.is_empty() && self.policies.is_empty() {
+            return Ok(());
+        }
+        let (mut object, mut also) = (options.clone(), Commit::default());
+        let mut request = Request::new(call, operation, &mut object, None, &mut also);
+        self.webhooks.mutate(registry, &mut request).await?;
+        self.policies.validate(registry, &request).await?;
+        self.webhooks.validate(registry, &request).await
+    }
+
+    async fn admit_by_rules(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
+        for rule in &self.rules {
             rule.admit(registry, request).await?;
         }
         Ok(())
     }
 
     pub async fn review(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
-        for rule in &self.0 {
+        for rule in &self.rules {
             rule.review(registry, request).await?;
         }
         Ok(())
     }
 
     pub async fn release(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
-        for rule in &self.0 {
+        for rule in &self.rules {
             rule.release(registry, request).await?;
         }
         Ok(())

@@ -38,6 +38,7 @@ fn check(
     match resource {
         ("", "nodes") => own_node(node, operation, object, old),
         ("", "pods") => own_pod(node, operation, object, old),
+        ("", "persistentvolumes") => image_gone(node, object, old),
         ("coordination.k8s.io", "leases") => {
             let is_own = object.name() == node && object.namespace() == "kube-node-lease";
             refuse_unless(is_own, || format!("node {node:?} may write its own lease in kube-node-lease only"))
@@ -109,9 +110,10 @@ fn may_label(key: &str) -> bool {
 fn own_pod(node: &str, operation: Operation, object: &Value, old: Option<&Value>) -> Answer {
     let is_here = |pod: &Value| pod["spec"]["nodeName"] == node;
     if operation != Operation::Create {
-        return refuse_unless(old.is_some_and(is_here), || {
+        refuse_unless(old.is_some_and(is_here), || {
             format!("node {node:?} may write pods with spec.nodeName set to itself only")
-        });
+        })?;
+        return if operation == Operation::Update { own_status(node, object, old) } else { Ok(()) };
     }
     let is_mirror = object["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string();
     refuse_unless(is_mirror, || {
@@ -128,6 +130,42 @@ fn own_pod(node: &str, operation: Operation, object: &Value, old: Option<&Value>
     // A mirror pod that named a secret would make the node the secret's reader.
     refuse_unless(!minik8s_auth::node::names_others(object), || {
         format!("node {node:?} can not create pods that reference secrets, configmaps or claims")
+    })
+}
+
+/// A node tells how its pods are, not what they are: labels put them behind Services, claims open devices, and
+/// annotations are orders to whoever reads them.
+fn own_status(node: &str, object: &Value, old: Option<&Value>) -> Answer {
+    let nothing = Value::Null;
+    let before = old.unwrap_or(&nothing);
+    for (part, field, what) in [
+        ("metadata", "labels", "labels through pod status"),
+        ("metadata", "annotations", "annotations through pod status"),
+        ("status", "resourceClaimStatuses", "resource claim statuses"),
+        ("status", "extendedResourceClaimStatus", "extended resource claim status"),
+    ] {
+        refuse_unless(before[part][field] == object[part][field], || {
+            format!("node {node:?} cannot update {what}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Of a volume whose image it keeps, a node says that the image is gone, and nothing else.
+fn image_gone(node: &str, object: &Value, old: Option<&Value>) -> Answer {
+    const IMAGE: &str = minik8s_meta::local_volume::IMAGE_FINALIZER;
+    let rest = |volume: &Value| {
+        let mut volume = volume.clone();
+        let finalizers = volume["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let others: Vec<Value> = finalizers.into_iter().filter(|name| *name != IMAGE).collect();
+        for field in ["managedFields", "resourceVersion", "generation"] {
+            volume["metadata"][field] = Value::Null;
+        }
+        volume["metadata"]["finalizers"] = others.into();
+        volume
+    };
+    refuse_unless(old.is_some_and(|old| rest(old) == rest(object)), || {
+        format!("node {node:?} may take the finalizer {IMAGE} from its volumes, and change nothing else")
     })
 }
 
@@ -180,6 +218,11 @@ mod tests {
         create(pods, pod("a", json!({"serviceAccountName": "admin"}), true), false);
         let secret = json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]});
         create(pods, pod("a", secret, true), false);
+        let slices = ("resource.k8s.io", "resourceslices");
+        create(slices, json!({"spec": {"nodeName": "a"}}), true);
+        for other in [json!({"nodeName": "b"}), json!({"allNodes": true}), json!({"nodeSelector": {}})] {
+            create(slices, json!({"spec": other}), false);
+        }
         create(("", "events"), json!({"metadata": {"name": "e"}}), true);
     }
 
@@ -205,5 +248,45 @@ mod tests {
             assert_eq!(check("a", ("", "pods"), Operation::Update, &pod, Some(&pod)).is_ok(), ok);
             assert_eq!(check("a", ("", "pods"), Operation::Delete, &pod, Some(&pod)).is_ok(), ok);
         }
+    }
+
+    #[test]
+    fn node_takes_its_finalizer_from_a_volume_and_nothing_else() {
+        let old = json!({"metadata": {"name": "v", "finalizers": ["kubernetes.io/pv-protection", "local.minik8s.io/image"]},
+            "spec": {"capacity": {"storage": "1Gi"}}});
+        let update = |path: &str, value: Value, ok: bool| {
+            let mut new = old.clone();
+            *new.pointer_mut(path).unwrap() = value;
+            let answer = check("a", ("", "persistentvolumes"), Operation::Update, &new, Some(&old));
+            assert_eq!(answer.is_ok(), ok, "{path}: {answer:?}");
+        };
+        update("/metadata/finalizers", json!(["kubernetes.io/pv-protection"]), true);
+        update("/metadata/finalizers", json!([]), false);
+        update("/spec/capacity/storage", json!("9Gi"), false);
+    }
+
+    #[test]
+    fn node_changes_of_a_pods_status_its_word_only() {
+        let old = json!({
+            "metadata": {"name": "p", "labels": {"app": "web"}, "annotations": {"a": "b"}},
+            "spec": {"nodeName": "a"},
+            "status": {"phase": "Pending", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]},
+        });
+        let update = |path: &str, value: Value, why: Option<&str>| {
+            let mut new = old.clone();
+            *new.pointer_mut(path).unwrap() = value;
+            let answer = check("a", ("", "pods"), Operation::Update, &new, Some(&old));
+            let why = why.map(|why| format!("node \"a\" cannot update {why}"));
+            assert_eq!(answer.err(), why, "{path}");
+        };
+        update("/status/phase", json!("Running"), None);
+        update("/metadata/labels", json!({"app": "payments"}), Some("labels through pod status"));
+        update("/metadata/labels", Value::Null, Some("labels through pod status"));
+        update("/metadata/annotations", json!({"a": "c"}), Some("annotations through pod status"));
+        let claims = json!([{"name": "c", "resourceClaimName": "other"}]);
+        update("/status/resourceClaimStatuses", claims, Some("resource claim statuses"));
+        let mut new = old.clone();
+        new["status"]["extendedResourceClaimStatus"] = json!({"resourceClaimName": "other"});
+        assert!(check("a", ("", "pods"), Operation::Update, &new, Some(&old)).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use minik8s_auth::rbac::{API_GROUP, EscalationError, RoleRef, Rule};
+use minik8s_auth::rbac::{API_GROUP, EscalationError, Policy, RoleRef, Rule};
 use serde_json::Value;
 
 use super::{Admission, Operation, Request};
@@ -18,35 +18,40 @@ pub struct RbacEscalation {
 
 #[async_trait]
 impl Admission for RbacEscalation {
-    async fn admit(&self, _: &Registry, request: &mut Request<'_>) -> Result<()> {
+    async fn admit(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
         let call = request.call;
         if call.served.group != API_GROUP || request.operation == Operation::Delete {
             return Ok(());
         }
-        // A write that changes no right needs none.
-        let unchanged = |field: &str| request.old.is_some_and(|old| old[field] == request.object[field]);
-        let name = request.object.name();
-        let checked = match call.served.plural.as_str() {
-            "roles" | "clusterroles" if !(unchanged("rules") && unchanged("aggregationRule")) => {
-                let aggregated = !request.object["aggregationRule"].is_null();
-                let rules = rules_of(request.object);
-                self.authorizer.policy().may_write_role(&call.user, &call.namespace, name, &rules, aggregated)
-            }
-            "rolebindings" | "clusterrolebindings" if !(unchanged("subjects") && unchanged("roleRef")) => {
-                let role = role_ref(request.object);
-                self.authorizer.policy().may_write_binding(&call.user, &call.namespace, &role)
-            }
-            _ => Ok(()),
-        };
-        match checked {
-            Ok(()) => Ok(()),
-            Err(why @ EscalationError::NotHeld(_)) => {
-                Err(ApiError::forbidden(Some(call.served.resource()), name, why))
-            }
-            Err(why @ EscalationError::RoleMissing(_)) => {
-                Err(ApiError::new(404, "NotFound", why.to_string()))
-            }
+        let mut checked = check(&self.authorizer.policy(), request);
+        if checked.is_err() {
+            // Whoever has just written a role may know of it before the authorizer does.
+            let newest = self.authorizer.newest_policy(&*registry.store).await?;
+            checked = check(&newest, request);
         }
+        checked.map_err(|why| match why {
+            EscalationError::NotHeld(_) => {
+                ApiError::forbidden(Some(call.served.resource()), request.object.name(), why)
+            }
+            EscalationError::RoleMissing(_) => ApiError::new(404, "NotFound", why.to_string()),
+        })
+    }
+}
+
+fn check(policy: &Policy, request: &Request<'_>) -> Result<(), EscalationError> {
+    let call = request.call;
+    // A write that changes no right needs none.
+    let unchanged = |field: &str| request.old.is_some_and(|old| old[field] == request.object[field]);
+    match call.served.plural.as_str() {
+        "roles" | "clusterroles" if !(unchanged("rules") && unchanged("aggregationRule")) => {
+            let aggregated = !request.object["aggregationRule"].is_null();
+            let (name, rules) = (request.object.name(), rules_of(request.object));
+            policy.may_write_role(&call.user, &call.namespace, name, &rules, aggregated)
+        }
+        "rolebindings" | "clusterrolebindings" if !(unchanged("subjects") && unchanged("roleRef")) => {
+            policy.may_write_binding(&call.user, &call.namespace, &role_ref(request.object))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use minik8s_api::{Definition, NameRule, Resource, Subresource};
+use minik8s_api::{Backing, Definition, NameRule, Resource, Subresource};
 use serde_json::{Value, json};
 
 use super::kind::CustomKind;
@@ -35,6 +35,8 @@ fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = version["schema"].get("openAPIV3Schema").cloned().unwrap_or(any);
     Resource {
+        backing: Backing::Stored,
+        handlers: Vec::new(),
         stored_as: (name != storage).then(|| (group.clone(), storage.to_owned())),
         group,
         version: name,

@@ -4,19 +4,24 @@
 //! their status what was accepted, and cleans up behind definitions that are being deleted. Instances go
 //! through the same registry as everything else.
 
+mod conversion;
 mod definition;
 mod kind;
+mod ratcheting;
+mod rules;
 mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use minik8s_api::Resource;
-use minik8s_api::kinds::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
+use minik8s_kinds::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use conversion::Conversion;
 pub use definition::resources_of;
+pub use ratcheting::{without_unchanged, without_unchanged_rules};
+pub use rules::validate_rules;
 
 use crate::api::Api;
 use crate::catalog::Served;
@@ -60,10 +65,10 @@ async fn follow(api: &Arc<Api>) -> Result<()> {
             waiting |= settle(api, &served, &all, definition).await?;
         }
         // Instances with finalizers of their own go when their controllers let them.
-        let patience = if waiting { RETRY } else { Duration::MAX };
+        let timeout = if waiting { RETRY } else { Duration::MAX };
         tokio::select! {
             item = next_change(&mut watch) => if !item { return Ok(()) },
-            _ = tokio::time::sleep(patience) => {}
+            _ = tokio::time::sleep(timeout) => {}
         }
     }
 }
@@ -86,16 +91,27 @@ fn definitions(api: &Api) -> Result<Arc<Served>> {
 /// Puts every accepted definition into the catalog; a terminating one is served until its instances are
 /// gone, and lets no new ones in.
 fn publish(api: &Api, all: &[Value]) {
-    let accepted = all.iter().filter(|definition| status::conflict(definition, all).is_none());
+    // A kind that the program has itself stays what it is: its definition is kept for those who look for it.
+    let defines = |definition: &&Value| !is_built_in(api, definition);
+    let accepted =
+        all.iter().filter(defines).filter(|definition| status::conflict(definition, all).is_none());
     let resources = accepted.flat_map(|definition| {
         let mut resources = resources_of(definition);
         if definition.is_terminating() {
             resources.iter_mut().for_each(|resource| resource.verbs.retain(|verb| *verb != "create"));
         }
-        resources
+        let conversion = Conversion::of(definition).map(Arc::new);
+        resources.into_iter().map(move |resource| Served::converted(resource, conversion.clone()))
     });
-    let resources: Vec<Resource> = resources.collect();
-    api.registry.catalog.set_custom(resources);
+    api.registry.catalog.set_custom(resources.collect());
+}
+
+/// Whether the program serves this kind itself, whatever a definition says of it.
+pub fn is_built_in(api: &Api, definition: &Value) -> bool {
+    let spec = &definition["spec"];
+    let [group, plural] =
+        [&spec["group"], &spec["names"]["plural"]].map(|name| name.as_str().unwrap_or_default());
+    api.registry.catalog.is_built_in(group, plural)
 }
 
 /// Writes the definition's status, or cleans up behind it; true if it must be looked at again.
@@ -123,10 +139,14 @@ async fn clean_up(api: &Arc<Api>, call: &mut Call, definition: &Value) -> Result
         return Ok(false);
     }
     let snapshot = api.registry.catalog.snapshot();
+    let is_built_in = is_built_in(api, definition);
     let (group, plural) = (&definition["spec"]["group"], &definition["spec"]["names"]["plural"]);
     let instances =
         snapshot.resources().iter().find(|s| *group == s.group.as_str() && *plural == s.plural.as_str());
-    if let Some(instances) = instances {
+    // Objects of a kind that is built in stay.
+    if let Some(instances) = instances.filter(|_| !is_built_in) {
+        // As they are stored: a webhook that is gone must not keep its kind from going.
+        let instances = &Arc::new(Served::new(instances.resource().clone()));
         let on_instances = Call::internal(instances.clone(), "", "");
         let everything = crate::request::ListOptions::default();
         api.registry.delete_collection(&on_instances, &everything, &DeleteOptions::default()).await?;

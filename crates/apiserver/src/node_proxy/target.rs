@@ -1,22 +1,34 @@
 //! Where a request for a node, pod or service goes.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::address;
 use crate::api::Api;
 use crate::error::{ApiError, Result};
 use crate::object::Object;
-use crate::registry::Call;
+use crate::registry::{Call, Registry};
 use crate::request::Query;
 
 const KUBELET_PORT: u16 = 10250;
 
+/// How the other side is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Security {
+    Plain,
+    /// TLS without looking at the certificate.
+    Unverified,
+    /// The node of this name, which it must prove to have.
+    Kubelet(String),
+}
+
+#[derive(Debug)]
 pub struct Target {
-    pub host: String,
-    pub port: u16,
-    /// The name that the other side must prove to have; `None` for plain HTTP.
-    pub tls: Option<String>,
+    pub address: SocketAddr,
+    pub security: Security,
+    /// As it came, to the letter; empty if nothing follows `proxy`.
     pub path: String,
 }
 
@@ -25,9 +37,9 @@ pub async fn find(api: &Arc<Api>, call: &Call, query: &Query, rest: &str) -> Res
         ("pods", "proxy") => pod(api, call, rest).await,
         ("services", "proxy") => service(api, call, rest).await,
         ("nodes", "proxy") => {
-            let (_, name, _) = split_name(&call.name);
-            let node = api.registry.get(&call.served, "", name).await?;
-            kubelet(&node, format!("/{rest}"))
+            let wanted = Name::parse("node", &call.name)?;
+            let node = api.registry.get(&call.served, "", wanted.name).await?;
+            node_port(&node, &wanted, api.node_proxy.own, rest.to_owned())
         }
         ("pods", kind) => pod_stream(api, call, query, kind).await,
         _ => Err(ApiError::no_such_resource()),
@@ -48,7 +60,7 @@ async fn pod_stream(api: &Arc<Api>, call: &Call, query: &Query, kind: &str) -> R
         kind => format!("/{kind}/{namespace}/{name}/{}", container(&pod, query.text("container"))?),
     };
     let nodes = api.registry.built_in("", "v1", "nodes")?;
-    kubelet(&api.registry.get(&nodes, "", node).await?, path)
+    kubelet(&api.registry.get(&nodes, "", node).await?, api.node_proxy.own, path)
 }
 
 /// The container that is meant: the named one, the annotated default, or the only one.
@@ -86,45 +98,75 @@ fn container(pod: &Value, wanted: &str) -> Result<String> {
     }
 }
 
-fn kubelet(node: &Value, path: String) -> Result<Target> {
+fn kubelet(node: &Value, own: IpAddr, path: String) -> Result<Target> {
+    let address = SocketAddr::new(address::kubelet(internal_ip(node)?, own)?, kubelet_port(node));
+    // A node proves its name: an address may be another machine's tomorrow.
+    Ok(Target { address, security: Security::Kubelet(node.name().to_owned()), path })
+}
+
+/// The kubelet, unless another port of its node is asked for.
+fn node_port(node: &Value, wanted: &Name<'_>, own: IpAddr, path: String) -> Result<Target> {
+    if wanted.port.is_empty() || wanted.port == kubelet_port(node).to_string() {
+        return kubelet(node, own, path);
+    }
+    let port = wanted.port.parse();
+    let port = port.map_err(|_| ApiError::bad_request(format!("node {} has no such port", wanted.name)))?;
+    let address = SocketAddr::new(address::dialable(internal_ip(node)?)?, port);
+    Ok(Target { address, security: wanted.security(), path })
+}
+
+fn internal_ip(node: &Value) -> Result<&str> {
     let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
     let address = addresses.into_iter().find(|address| address["type"] == "InternalIP");
-    let Some(host) = address.and_then(|address| address["address"].as_str()) else {
-        return Err(ApiError::unavailable(format!("node {} has told no address yet", node.name())));
-    };
+    let told = address.and_then(|address| address["address"].as_str());
+    told.ok_or_else(|| ApiError::unavailable(format!("node {} has told no address yet", node.name())))
+}
+
+fn kubelet_port(node: &Value) -> u16 {
     let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
-    let port = port.and_then(|port| u16::try_from(port).ok()).unwrap_or(KUBELET_PORT);
-    // A node proves its name: an address may be another machine's tomorrow.
-    Ok(Target { host: host.to_owned(), port, tls: Some(node.name().to_owned()), path })
+    port.and_then(|port| u16::try_from(port).ok()).unwrap_or(KUBELET_PORT)
 }
 
 /// `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
-fn split_name(text: &str) -> (&str, &str, &str) {
-    match text.split(':').collect::<Vec<_>>().as_slice() {
-        [scheme, name, port] => (scheme, name, port),
-        [name, port] => ("", name, port),
-        _ => ("", text, ""),
-    }
+#[derive(Debug, PartialEq, Eq)]
+struct Name<'a> {
+    scheme: &'a str,
+    name: &'a str,
+    port: &'a str,
 }
 
-fn plain_http(scheme: &str) -> Result<()> {
-    match scheme {
-        "" | "http" => Ok(()),
-        other => Err(ApiError::bad_request(format!("proxy to {other:?} is not possible; use http"))),
+impl<'a> Name<'a> {
+    fn parse(kind: &str, text: &'a str) -> Result<Self> {
+        let parsed = match *text.split(':').collect::<Vec<_>>().as_slice() {
+            [scheme @ ("" | "http" | "https"), name, port] => Some(Name { scheme, name, port }),
+            [name, port] => Some(Name { scheme: "", name, port }),
+            [name] => Some(Name { scheme: "", name, port: "" }),
+            _ => None,
+        };
+        let parsed = parsed.filter(|parsed| !parsed.name.is_empty());
+        parsed.ok_or_else(|| ApiError::bad_request(format!("invalid {kind} request {text:?}")))
+    }
+
+    fn security(&self) -> Security {
+        if self.scheme == "https" { Security::Unverified } else { Security::Plain }
     }
 }
 
 async fn pod(api: &Arc<Api>, call: &Call, rest: &str) -> Result<Target> {
-    let (scheme, name, port) = split_name(&call.name);
-    plain_http(scheme)?;
-    let pod = api.registry.get(&call.served, &call.namespace, name).await?;
+    let wanted = Name::parse("pod", &call.name)?;
+    let pod = api.registry.get(&call.served, &call.namespace, wanted.name).await?;
+    pod_target(&pod, &wanted, rest)
+}
+
+fn pod_target(pod: &Value, wanted: &Name<'_>, rest: &str) -> Result<Target> {
+    let name = wanted.name;
     let host = pod["status"]["podIP"].as_str().unwrap_or_default();
     if host.is_empty() {
         return Err(ApiError::unavailable(format!("pod {name} has no address yet")));
     }
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let mut ports = containers.flat_map(|container| container["ports"].as_array()).flatten();
-    let found = match port {
+    let found = match wanted.port {
         "" => ports.next().and_then(|port| port["containerPort"].as_u64()).or(Some(80)),
         port => match port.parse() {
             Ok(number) => Some(number),
@@ -133,46 +175,125 @@ async fn pod(api: &Arc<Api>, call: &Call, rest: &str) -> Result<Target> {
     };
     let port = found.and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or_else(|| ApiError::bad_request(format!("pod {name} has no such port")))?;
-    Ok(Target { host: host.to_owned(), port, tls: None, path: format!("/{rest}") })
+    let address = SocketAddr::new(address::dialable(host)?, port);
+    Ok(Target { address, security: wanted.security(), path: rest.to_owned() })
 }
 
-/// One of the service's ready endpoints, at random.
 async fn service(api: &Arc<Api>, call: &Call, rest: &str) -> Result<Target> {
-    let (scheme, name, wanted) = split_name(&call.name);
-    plain_http(scheme)?;
-    let service = api.registry.get(&call.served, &call.namespace, name).await?;
+    let wanted = Name::parse("service", &call.name)?;
+    let address = service_endpoint(&api.registry, &call.namespace, wanted.name, wanted.port).await?;
+    Ok(Target { address, security: wanted.security(), path: rest.to_owned() })
+}
+
+/// One of the service's ready endpoints, at random; `port` is a name or number, or empty for the first.
+pub async fn service_endpoint(
+    registry: &Registry,
+    namespace: &str,
+    name: &str,
+    port: &str,
+) -> Result<SocketAddr> {
+    let services = registry.built_in("", "v1", "services")?;
+    let service = registry.get(&services, namespace, name).await?;
     let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    let port = ports.iter().find(|port| {
-        wanted.is_empty()
-            || port["name"] == wanted
-            || port["port"].as_u64().is_some_and(|p| p.to_string() == wanted)
+    let found = ports.iter().find(|one| {
+        port.is_empty() || one["name"] == port || one["port"].as_u64().is_some_and(|p| p.to_string() == port)
     });
-    let port_name = port
-        .ok_or_else(|| ApiError::unavailable(format!("service {name} has no port {wanted:?}")))?["name"]
-        .clone();
-    let slices = api.registry.built_in("discovery.k8s.io", "v1", "endpointslices")?;
-    let all = api.registry.all(&slices, &call.namespace).await?;
-    let mut candidates = Vec::new();
-    for slice in all.iter().filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name)
-    {
-        let slice_ports = slice["ports"].as_array().into_iter().flatten();
-        let same =
-            |p: &&Value| p["name"].as_str().unwrap_or_default() == port_name.as_str().unwrap_or_default();
-        let Some(number) = slice_ports.into_iter().find(same).and_then(|p| p["port"].as_u64()) else {
-            continue;
-        };
-        for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
-            if endpoint["conditions"]["ready"] != false
-                && let Some(address) = endpoint["addresses"][0].as_str()
-            {
-                candidates.push((address.to_owned(), number));
-            }
-        }
-    }
+    let missing = || ApiError::unavailable(format!("service {name} has no port {port:?}"));
+    let port_name = found.ok_or_else(missing)?["name"].as_str().unwrap_or_default();
+    let slices = registry.built_in("discovery.k8s.io", "v1", "endpointslices")?;
+    let slices = registry.all(&slices, namespace).await?;
+    let own = slices.iter().filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name);
+    let mut candidates: Vec<(&str, u64)> = own.flat_map(|slice| ready_endpoints(slice, port_name)).collect();
     if candidates.is_empty() {
         return Err(ApiError::unavailable(format!("no endpoints available for service \"{name}\"")));
     }
     let (host, port) = candidates.swap_remove(rand::random_range(0..candidates.len()));
     let port = u16::try_from(port).map_err(ApiError::internal)?;
-    Ok(Target { host, port, tls: None, path: format!("/{rest}") })
+    Ok(SocketAddr::new(address::dialable(host)?, port))
+}
+
+/// Addresses behind the port of this name.
+fn ready_endpoints<'a>(slice: &'a Value, port_name: &str) -> Vec<(&'a str, u64)> {
+    let mut ports = slice["ports"].as_array().into_iter().flatten();
+    let port = ports.find(|port| port["name"].as_str().unwrap_or_default() == port_name);
+    let Some(number) = port.and_then(|port| port["port"].as_u64()) else { return Vec::new() };
+    let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+    let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != false);
+    ready.filter_map(|endpoint| Some((endpoint["addresses"][0].as_str()?, number))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn proxy_names_have_a_scheme_and_a_port() {
+        let check = |text: &str, expected: Option<(&str, &str, &str)>| {
+            let parsed = Name::parse("pod", text).ok();
+            assert_eq!(parsed.map(|n| (n.scheme, n.name, n.port)), expected, "{text}");
+        };
+        check("web", Some(("", "web", "")));
+        check("web:80", Some(("", "web", "80")));
+        check("https:web:443", Some(("https", "web", "443")));
+        check("https:web:", Some(("https", "web", "")));
+        check(":web:http", Some(("", "web", "http")));
+        check("ftp:web:21", None);
+        check("", None);
+        check("http::80", None);
+        check("a:b:c:d", None);
+    }
+
+    #[test]
+    fn pods_are_reached_at_their_own_address_only() {
+        let pod = |ip: &str| json!({"status": {"podIP": ip}, "spec": {"containers": [{"ports": [{"name": "web", "containerPort": 8080}]}]}});
+        let find = |ip: &str, name: &str| pod_target(&pod(ip), &Name::parse("pod", name).unwrap(), "/a%20b/");
+        let target = find("10.244.0.7", "https:p:web").unwrap();
+        assert_eq!(
+            (target.address.to_string().as_str(), target.path.as_str()),
+            ("10.244.0.7:8080", "/a%20b/")
+        );
+        assert_eq!(target.security, Security::Unverified);
+        assert_eq!(find("10.244.0.7", "p").unwrap().security, Security::Plain);
+        assert_eq!(find("10.244.0.7", "p:9").unwrap().address.port(), 9);
+        for (ip, name, code) in [
+            ("127.0.0.1", "p", 400),
+            ("169.254.169.254", "p", 400),
+            ("", "p", 503),
+            ("10.0.0.1", "p:none", 400),
+        ] {
+            assert_eq!(find(ip, name).unwrap_err().code, code, "{ip} {name}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_reached_at_their_kubelet_unless_another_port_is_asked_for() {
+        let node = |ip: &str| {
+            json!({
+                "metadata": {"name": "n"},
+                "status": {"addresses": [{"type": "InternalIP", "address": ip}],
+                           "daemonEndpoints": {"kubeletEndpoint": {"Port": 10260}}},
+            })
+        };
+        let own = IpAddr::from([10, 0, 0, 1]);
+        let find = |ip: &str, name: &str| {
+            node_port(&node(ip), &Name::parse("node", name).unwrap(), own, String::new())
+        };
+        for name in ["n", "n:10260", "https:n:10260"] {
+            let target = find("10.0.0.2", name).unwrap();
+            assert_eq!(
+                (target.address.port(), target.security),
+                (10260, Security::Kubelet("n".to_owned())),
+                "{name}"
+            );
+        }
+        assert_eq!(find("10.0.0.2", "http:n:9100").unwrap().security, Security::Plain);
+        assert_eq!(find("10.0.0.2", "https:n:9100").unwrap().security, Security::Unverified);
+        for (ip, name) in
+            [("127.0.0.1", "n"), ("127.0.0.1", "n:22"), ("evil.example.com", "n"), ("10.0.0.2", "n:x")]
+        {
+            assert_eq!(find(ip, name).unwrap_err().code, 400, "{ip} {name}");
+        }
+    }
 }

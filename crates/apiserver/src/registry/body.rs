@@ -1,8 +1,7 @@
 //! From the bytes of a request to a checked, defaulted object.
 
 use minik8s_protobuf::DecodeError;
-/// Kubernetes' protobuf, as Go clients send it.
-use minik8s_schema::{Mismatch, UnknownField};
+use minik8s_schema::{DuplicateField, Mismatch, UnknownField};
 use serde_json::Value;
 
 use super::{Call, Registry};
@@ -13,95 +12,123 @@ use crate::request::FieldValidation;
 /// No request body may be larger.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// YAML aliases may stand for this much in all.
-const MAX_ALIASED: usize = 10_000;
+/// YAML 1.1 knows more booleans than people do.
+const UNQUOTED: &str =
+    "in YAML y, n, yes, no, on, off, true, false are booleans and digits are numbers; put it in quotes";
 
 /// Objects nest at most this deep.
 const MAX_DEPTH: usize = 64;
 
+/// A body as it was read.
+pub struct Parsed {
+    pub value: Value,
+    /// Keys that stand twice; the last one counts.
+    pub duplicates: Vec<DuplicateField>,
+    /// Its booleans may have been meant as text.
+    is_yaml: bool,
+}
+
 impl Registry {
     /// The object in a request body: right kind, known fields, right types, defaults filled in.
     pub fn decode_body(&self, call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
-        let mut object = parse(call, content_type, body)?;
-        check_identity(&call.served, &mut object)?;
-        self.check_schema(call, &mut object)?;
-        call.served.strategy.default(&mut object);
-        Ok(object)
+        let mut parsed = read(call, content_type, body)?;
+        check_identity(&call.served, &mut parsed.value)?;
+        self.check_parsed(call, &mut parsed)?;
+        call.served.strategy.default(&mut parsed.value);
+        Ok(parsed.value)
     }
 
-    /// Unknown fields are reported and dropped, wrong types refused. A custom kind's wrong types are
-    /// reported by validation, as upstream does.
-    pub fn check_schema(&self, call: &Call, object: &mut Value) -> Result<()> {
-        let schema = call.served.schema();
-        if call.served.is_custom() {
-            schema.drop_nulls(object);
-            let unknown = schema.prune(object);
-            schema.apply_defaults(object);
-            return report_unknown(call, &unknown);
+    /// Unknown and repeated fields are reported, unknown ones dropped, wrong types refused. A custom kind's
+    /// wrong types are reported by validation, as upstream does.
+    pub fn check_parsed(&self, call: &Call, parsed: &mut Parsed) -> Result<()> {
+        let Parsed { value, duplicates, is_yaml } = parsed;
+        if *is_yaml {
+            check_quoted_name(value)?;
         }
-        let findings = schema.check(object);
-        refuse_mismatches(call, &findings.mismatches)?;
-        report_unknown(call, &findings.unknown)
+        let unknown = find_unknown(call, value, *is_yaml)?;
+        report_fields(call, &unknown, duplicates)
+    }
+
+    /// As [`Registry::check_parsed`], for an object that was not read as such.
+    pub fn check_schema(&self, call: &Call, object: &mut Value) -> Result<()> {
+        let unknown = find_unknown(call, object, false)?;
+        report_fields(call, &unknown, &[])
     }
 }
 
-/// Parses JSON or YAML; fields that stand twice are reported like unknown ones.
+/// A name that YAML takes for something else would be no name, and the message about that a riddle.
+fn check_quoted_name(object: &Value) -> Result<()> {
+    let name = &object["metadata"]["name"];
+    let what = match name {
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        _ => return Ok(()),
+    };
+    Err(ApiError::bad_request(format!("metadata.name is the {what} {name} and must be text: {UNQUOTED}")))
+}
+
+/// Drops the unknown fields and lists them.
+fn find_unknown(call: &Call, object: &mut Value, is_yaml: bool) -> Result<Vec<UnknownField>> {
+    let schema = call.served.schema();
+    if call.served.is_custom() {
+        schema.drop_nulls(object);
+        let unknown = schema.prune(object);
+        schema.apply_defaults(object);
+        return Ok(unknown);
+    }
+    let findings = schema.check(object);
+    refuse_mismatches(call, &findings.mismatches, is_yaml)?;
+    Ok(findings.unknown)
+}
+
+/// A body of no kind of its own; fields that stand twice are reported.
 pub fn parse(call: &Call, content_type: &str, body: &[u8]) -> Result<Value> {
+    let parsed = read(call, content_type, body)?;
+    report_fields(call, &[], &parsed.duplicates)?;
+    Ok(parsed.value)
+}
+
+/// An applied configuration, which is YAML and may be JSON.
+pub fn read_yaml(body: &[u8]) -> Result<Parsed> {
+    // Most of what is called YAML is JSON, which is read far faster as such. Only YAML's parser knows lines.
+    if body.trim_ascii_start().starts_with(b"{")
+        && let Ok((value, duplicates)) = minik8s_schema::parse_json(body)
+        && duplicates.is_empty()
+    {
+        check_depth(&value)?;
+        return Ok(Parsed { value, duplicates, is_yaml: false });
+    }
+    let text = std::str::from_utf8(body)
+        .map_err(|e| ApiError::bad_request(format!("the body of the request is not UTF-8: {e}")))?;
+    let (value, duplicates) = minik8s_schema::parse_yaml(text)
+        .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
+    check_depth(&value)?;
+    Ok(Parsed { value, duplicates, is_yaml: true })
+}
+
+fn read(call: &Call, content_type: &str, body: &[u8]) -> Result<Parsed> {
     let media = content_type.split(';').next().unwrap_or_default().trim();
-    let (value, duplicates) = match media {
+    let parsed = match media {
         "" | "application/json" | "text/json" | "*/*" => {
-            let parsed = minik8s_schema::parse_json(body).map_err(|e| {
+            let (value, duplicates) = minik8s_schema::parse_json(body).map_err(|e| {
                 ApiError::bad_request(format!("the body of the request is not valid JSON: {e}"))
             })?;
-            (parsed.0, parsed.1.iter().map(ToString::to_string).collect())
+            Parsed { value, duplicates, is_yaml: false }
         }
-        "application/yaml" | "text/yaml" | "application/x-yaml" => parse_yaml_with_duplicates(body)?,
-        minik8s_protobuf::MEDIA_TYPE => (parse_protobuf(call, body)?, Vec::new()),
+        "application/yaml" | "text/yaml" | "application/x-yaml" => read_yaml(body)?,
+        minik8s_protobuf::MEDIA_TYPE => {
+            Parsed { value: parse_protobuf(call, body)?, duplicates: Vec::new(), is_yaml: false }
+        }
         other => {
             let supported = ["application/json", "application/yaml", minik8s_protobuf::MEDIA_TYPE];
             return Err(ApiError::unsupported_media(other, &supported));
         }
     };
-    report_fields(call, duplicates)?;
-    if !value.is_object() {
+    if !parsed.value.is_object() {
         return Err(ApiError::bad_request("the body of the request must be an object"));
     }
-    check_depth(&value)?;
-    Ok(value)
-}
-
-/// YAML that people write, with YAML 1.1's octal numbers (`defaultMode: 0644`).
-pub fn parse_yaml(body: &[u8]) -> Result<Value> {
-    parse_yaml_with_duplicates(body).map(|(value, _)| value)
-}
-
-/// An applied configuration; fields that stand twice are reported like unknown ones.
-pub fn parse_applied(call: &Call, body: &[u8]) -> Result<Value> {
-    let (value, duplicates) = parse_yaml_with_duplicates(body)?;
-    report_fields(call, duplicates)?;
-    Ok(value)
-}
-
-/// With the fields that stand twice; YAML that is not JSON is refused for them.
-fn parse_yaml_with_duplicates(body: &[u8]) -> Result<(Value, Vec<String>)> {
-    // Most of what is called YAML is JSON, which is read far faster as such.
-    if body.trim_ascii_start().starts_with(b"{")
-        && let Ok((value, duplicates)) = minik8s_schema::parse_json(body)
-    {
-        check_depth(&value)?;
-        return Ok((value, duplicates.iter().map(ToString::to_string).collect()));
-    }
-    let text = std::str::from_utf8(body)
-        .map_err(|e| ApiError::bad_request(format!("the body of the request is not UTF-8: {e}")))?;
-    let options = serde_saphyr::options! {
-        legacy_octal_numbers: true,
-        // A few hundred bytes of aliases to aliases would else keep a thread busy for long.
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_ALIASED },
-    };
-    let value: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|e| ApiError::bad_request(format!("the body of the request is not valid YAML: {e}")))?;
-    check_depth(&value)?;
-    Ok((value, Vec::new()))
+    check_depth(&parsed.value)?;
+    Ok(parsed)
 }
 
 /// Kubernetes' protobuf, as Go clients send it.
@@ -157,33 +184,85 @@ pub fn check_identity(served: &Served, object: &mut Value) -> Result<()> {
     Ok(())
 }
 
-fn refuse_mismatches(call: &Call, mismatches: &[Mismatch]) -> Result<()> {
+fn refuse_mismatches(call: &Call, mismatches: &[Mismatch], is_yaml: bool) -> Result<()> {
     if mismatches.is_empty() {
         return Ok(());
     }
     let texts: Vec<String> = mismatches.iter().map(ToString::to_string).collect();
     let (kind, version) = (&call.served.kind, &call.served.version);
-    let text = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {}", texts.join("; "));
+    let mut text =
+        format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {}", texts.join("; "));
+    if is_yaml && mismatches.iter().any(Mismatch::is_unquoted_text) {
+        text = format!("{text} ({UNQUOTED})");
+    }
     Err(ApiError::bad_request(text))
 }
 
-fn report_unknown(call: &Call, unknown: &[UnknownField]) -> Result<()> {
-    report_fields(call, unknown.iter().map(ToString::to_string).collect())
-}
-
 /// Problems that `fieldValidation` decides about.
-fn report_fields(call: &Call, texts: Vec<String>) -> Result<()> {
-    if texts.is_empty() {
+fn report_fields(call: &Call, unknown: &[UnknownField], duplicates: &[DuplicateField]) -> Result<()> {
+    if unknown.is_empty() && duplicates.is_empty() {
         return Ok(());
     }
     match call.options.field_validation {
-        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Ignore => {}
         FieldValidation::Warn => {
-            texts.into_iter().for_each(|text| call.warn(text));
-            Ok(())
+            let (unknown, duplicates) = (texts(unknown), texts(duplicates));
+            unknown.into_iter().chain(duplicates).for_each(|text| call.warn(text));
         }
         FieldValidation::Strict => {
-            Err(ApiError::bad_request(format!("strict decoding error: {}", texts.join(", "))))
+            let found = strict_texts(unknown, duplicates, call.served.is_custom()).join(", ");
+            return Err(ApiError::bad_request(format!("strict decoding error: {found}")));
         }
+    }
+    Ok(())
+}
+
+/// In upstream's order: its YAML parser stops at what stands twice, its parser of built-in kinds finds both,
+/// and custom kinds are pruned after parsing.
+fn strict_texts(unknown: &[UnknownField], duplicates: &[DuplicateField], is_custom: bool) -> Vec<String> {
+    let of_yaml = yaml_error(duplicates);
+    match of_yaml {
+        Some(error) => std::iter::once(error).chain(texts(unknown)).collect(),
+        None if is_custom => texts(duplicates).into_iter().chain(texts(unknown)).collect(),
+        None => texts(unknown).into_iter().chain(texts(duplicates)).collect(),
+    }
+}
+
+/// Keys that stand twice in YAML, as one error.
+pub fn yaml_error(duplicates: &[DuplicateField]) -> Option<String> {
+    duplicates.first()?.line?;
+    Some(format!("yaml: unmarshal errors:\n  {}", texts(duplicates).join("\n  ")))
+}
+
+fn texts(found: &[impl ToString]) -> Vec<String> {
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_errors_stand_in_upstreams_order() {
+        let check = |text: &str, is_yaml: bool, is_custom: bool, expected: &str| {
+            let (_, duplicates) = match is_yaml {
+                true => minik8s_schema::parse_yaml(text).unwrap(),
+                false => minik8s_schema::parse_json(text.as_bytes()).unwrap(),
+            };
+            let path = minik8s_schema::Path::new("spec").field("unknownField");
+            let unknown = [UnknownField { path, meant: None }];
+            assert_eq!(strict_texts(&unknown, &duplicates, is_custom).join(", "), expected, "{text}");
+        };
+        let json = r#"{"spec": {"replicas": 2, "replicas": 3}}"#;
+        check(json, false, false, r#"unknown field "spec.unknownField", duplicate field "spec.replicas""#);
+        check(json, false, true, r#"duplicate field "spec.replicas", unknown field "spec.unknownField""#);
+        check(
+            "spec:\n  a: 1\n  a: 1\n  b: 1\n  b: 1\n",
+            true,
+            false,
+            "yaml: unmarshal errors:\n  line 3: key \"a\" already set in map\n  \
+             line 5: key \"b\" already set in map, unknown field \"spec.unknownField\"",
+        );
+        check("{}", false, false, r#"unknown field "spec.unknownField""#);
     }
 }

@@ -39,6 +39,20 @@ impl Registry {
         Err(ApiError::unavailable("too many concurrent changes; try again"))
     }
 
+    /// Whoever brings the definition of a kind that is built in learns that it changes nothing.
+    fn warn_of_built_in(&self, call: &Call, object: &Value) {
+        if call.served.qualified() != "customresourcedefinitions.apiextensions.k8s.io" {
+            return;
+        }
+        let spec = &object["spec"];
+        let [group, plural] =
+            [&spec["group"], &spec["names"]["plural"]].map(|name| name.as_str().unwrap_or_default());
+        if self.catalog.is_built_in(group, plural) {
+            let text = "is built in: the definition is kept, and the kind is served as before";
+            call.warn(format!("{plural}.{group} {text}"));
+        }
+    }
+
     async fn try_create(&self, call: &Call, mut object: Value) -> Result<Created> {
         let served = &call.served;
         metadata::begin(call, &mut object)?;
@@ -59,6 +73,7 @@ impl Registry {
         served.strategy.prepare_create(&mut object);
         metadata::validate(call, &object, None)?;
         served.strategy.warnings(&object).into_iter().for_each(|text| call.warn(text));
+        self.warn_of_built_in(call, &object);
         let mut request = Request::new(call, Operation::Create, &mut object, None, &mut also);
         self.admission.review(self, &mut request).await?;
         let managed = super::update::track_create(call, &mut object);
@@ -74,6 +89,7 @@ impl Registry {
         }
         let name = object.name().to_owned();
         let value = codec::encode_with(served, &object, managed.as_deref())?;
+        let value = self.to_stored(served, value).await?;
         also.conditions.insert(0, Condition { key: key.clone(), revision: 0 });
         also.ops.insert(0, Op::Put { key: key.clone(), value: value.clone() });
         match self.store.commit(also).await? {

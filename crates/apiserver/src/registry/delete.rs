@@ -153,7 +153,8 @@ impl Registry {
             let mut request = Request::new(call, Operation::Delete, &mut object, Some(&old), &mut also);
             self.admission.release(self, &mut request).await?;
         } else {
-            also.ops.insert(0, Op::Put { key, value: codec::encode(served, &object)? });
+            let value = self.to_stored(served, codec::encode(served, &object)?).await?;
+            also.ops.insert(0, Op::Put { key, value });
         }
         match self.store.commit(also).await? {
             Outcome::Committed(revision) => {

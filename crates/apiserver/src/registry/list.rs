@@ -9,14 +9,17 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http_body::Frame;
+use jiff::Timestamp;
 use minik8s_store::{Entry, Range, Revision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Registry;
+use super::table::{Rows, columns_of};
 use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
+use crate::form::{Include, column_definitions};
 use crate::request::{ListOptions, parse_version};
 use crate::selection::Selection;
 
@@ -84,7 +87,7 @@ impl Registry {
             revision = Some(page.revision);
             let last_key = page.entries.last().map(|entry| entry.key.to_string());
             let mut full = false;
-            for entry in page.entries {
+            for entry in self.to_served(served, page.entries).await? {
                 if selection.matches_entry(served, &entry.value)? {
                     entries.push(entry);
                     full = options.limit > 0 && entries.len() == options.limit;
@@ -156,10 +159,13 @@ fn decode_token(text: &str) -> Result<ContinueToken> {
     }
 }
 
-/// Streams `{"kind":"PodList",...,"items":[...]}` in chunks, so that a large list is never whole in memory twice.
+/// Streams `{"kind":"PodList",...,"items":[...]}`, or the same as a table, in chunks, so that a large list is
+/// never whole in memory twice.
 pub struct ListBody {
     served: Arc<Served>,
     entries: std::vec::IntoIter<Entry>,
+    /// None: whole objects.
+    rows: Option<Rows>,
     head: Option<Vec<u8>>,
     first: bool,
     ended: bool,
@@ -175,8 +181,30 @@ impl ListBody {
             served.api_version,
             selected.list_metadata()
         );
+        ListBody::begin(served, selected, head, None)
+    }
+
+    /// As a table of this API version.
+    pub fn table(served: Arc<Served>, selected: Selected, api_version: &str, include: Include) -> Self {
+        let head = format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"columnDefinitions\":{},\"rows\":[",
+            selected.list_metadata(),
+            column_definitions(&columns_of(&served)),
+        );
+        let rows = Rows::new(&served, include, Timestamp::now());
+        ListBody::begin(served, selected, head, Some(rows))
+    }
+
+    fn begin(served: Arc<Served>, selected: Selected, head: String, rows: Option<Rows>) -> Self {
         let entries = selected.entries.into_iter();
-        ListBody { served, entries, head: Some(head.into_bytes()), first: true, ended: false }
+        ListBody { served, entries, rows, head: Some(head.into_bytes()), first: true, ended: false }
+    }
+
+    fn write(&self, entry: &Entry, out: &mut Vec<u8>) -> Result<()> {
+        match &self.rows {
+            Some(rows) => rows.write(&self.served, entry, out),
+            None => codec::write_object(&self.served, &entry.value, entry.revision, out),
+        }
     }
 }
 
@@ -202,7 +230,7 @@ impl http_body::Body for ListBody {
             if !self.first {
                 chunk.push(b',');
             }
-            match codec::write_object(&self.served, &entry.value, entry.revision, &mut chunk) {
+            match self.write(&entry, &mut chunk) {
                 Ok(()) => self.first = false,
                 Err(e) => {
                     // The answer has begun; an object that cannot be read must not hide the others.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Call;
 use crate::catalog::Served;
+use crate::custom;
 use crate::error::{ApiError, Result};
 use crate::object::Object;
 
@@ -118,12 +119,21 @@ pub fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> 
     let mut errors = FieldErrors::default();
     minik8s_api::validate_metadata(served.resource(), object, &mut errors);
     if served.is_custom() {
-        served.schema().validate(object, &Path::root(), &mut errors);
+        let mut found = FieldErrors::default();
+        served.schema().validate(object, &Path::root(), &mut found);
+        if let Some(old) = old {
+            found = custom::without_unchanged(found, object, old);
+        }
+        found.iter().for_each(|error| errors.push(error.kind, error.path.clone(), error.message.clone()));
+        custom::validate_rules(call, object, old, &mut errors);
     }
     // Status is the controllers' word; bindings and approvals are checked where they are made.
     let touches_spec = matches!(call.subresource.as_str(), "" | "scale" | "ephemeralcontainers" | "resize");
     if touches_spec {
         served.strategy.validate(object, &mut errors);
+        if let Some(old) = old.filter(|_| is_definition(served) && !errors.is_empty()) {
+            errors = custom::without_unchanged_rules(errors, object, old);
+        }
     }
     if let Some(old) = old {
         minik8s_api::validate_metadata_update(served.resource(), object, old, &mut errors);
@@ -137,6 +147,10 @@ pub fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> 
         return Ok(());
     }
     Err(ApiError::invalid(&served.group, &served.kind, object.name(), errors))
+}
+
+fn is_definition(served: &Served) -> bool {
+    served.group == "apiextensions.k8s.io" && served.plural == "customresourcedefinitions"
 }
 
 /// RFC 3339 in whole seconds, as Kubernetes writes times.

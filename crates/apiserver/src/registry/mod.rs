@@ -4,11 +4,13 @@
 //! knows no kind by name; what a kind does differently stands in its `Strategy` and in admission.
 
 mod body;
+mod conversion;
 mod create;
 mod delete;
 mod list;
 mod metadata;
 mod patch;
+mod table;
 mod update;
 mod watch;
 
@@ -24,11 +26,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-pub use body::{MAX_BODY, parse as parse_any, parse_yaml};
+pub use body::{MAX_BODY, parse as parse_any, read_yaml};
 pub use delete::DeleteOptions;
 pub use list::ListBody;
 pub use metadata::{random_suffix, timestamp};
 pub use patch::{PatchKind, parse_patch, patch_error};
+pub use table::{cells_of, columns_of};
 pub use watch::refused_watch;
 
 use crate::admission::Chain;
@@ -141,7 +144,12 @@ impl Written {
 impl Registry {
     pub async fn entry(&self, served: &Served, namespace: &str, name: &str) -> Result<Entry> {
         let entry = self.store.get(&served.key(namespace, name)).await?;
-        entry.ok_or_else(|| ApiError::not_found(served.resource(), name))
+        let entry = entry.ok_or_else(|| ApiError::not_found(served.resource(), name))?;
+        if served.conversion.is_none() {
+            return Ok(entry);
+        }
+        let converted = self.to_served(served, vec![entry]).await?.into_iter().next();
+        converted.ok_or_else(|| ApiError::not_found(served.resource(), name))
     }
 
     pub async fn get(&self, served: &Served, namespace: &str, name: &str) -> Result<Value> {
@@ -165,9 +173,9 @@ impl Registry {
     /// All objects of a resource, for internal use: without `managedFields`. An empty namespace is all of them.
     pub async fn all(&self, served: &Served, namespace: &str) -> Result<Vec<Value>> {
         let range = minik8s_store::Range { prefix: served.keys_in(namespace), ..Default::default() };
-        let page = self.store.range(range).await?;
+        let entries = self.to_served(served, self.store.range(range).await?.entries).await?;
         let decode = |entry| codec::decode_split(served, entry).map(|split| split.object);
-        page.entries.iter().map(decode).collect()
+        entries.iter().map(decode).collect()
     }
 
     /// A built-in resource that code refers to by name.

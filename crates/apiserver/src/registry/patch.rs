@@ -4,11 +4,12 @@ use minik8s_patch::apply::{self, ApplyError};
 use minik8s_patch::{PatchError, json, merge, strategic};
 use serde_json::Value;
 
-use super::body::{check_depth, check_identity, parse_applied};
-use super::update::Bookkeeping;
+use super::body::{check_depth, check_identity, read_yaml, yaml_error};
+use super::update::ManagedFields;
 use super::{Call, Registry, Written};
 use crate::error::{ApiError, Result};
 use crate::object::Object;
+use crate::request::FieldValidation;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
@@ -46,11 +47,11 @@ impl Registry {
             return Err(ApiError::unsupported_media(STRATEGIC, &[JSON, MERGE, APPLY]));
         }
         // Operations on paths may look at anything, also to test it.
-        let bookkeeping = match patch["metadata"].get("managedFields") {
-            None if kind != PatchKind::Json => Bookkeeping::Hidden,
-            _ => Bookkeeping::Shown,
+        let managed_fields = match patch["metadata"].get("managedFields") {
+            None if kind != PatchKind::Json => ManagedFields::Hidden,
+            _ => ManagedFields::Shown,
         };
-        self.change_seeing(call, bookkeeping, |old| self.patched(call, kind, &patch, old)).await
+        self.change_seeing(call, managed_fields, |old| self.patched(call, kind, &patch, old)).await
     }
 
     fn patched(&self, call: &Call, kind: PatchKind, patch: &Value, old: &Value) -> Result<Value> {
@@ -70,19 +71,33 @@ impl Registry {
         Ok(new)
     }
 
-    async fn server_side_apply(&self, call: &Call, body: &[u8]) -> Result<Written> {
-        let mut applied = parse_applied(call, body)?;
+    /// The configuration to apply: of this kind, and with no other fields than the kind has.
+    fn read_applied(&self, call: &Call, body: &[u8]) -> Result<Value> {
+        let mut parsed = read_yaml(body)?;
+        let applied = &mut parsed.value;
         if !applied.is_object() {
             return Err(ApiError::bad_request("the applied configuration must be an object"));
         }
         if applied["kind"].is_null() || applied["apiVersion"].is_null() {
             return Err(ApiError::bad_request("the applied configuration must have apiVersion and kind"));
         }
-        check_identity(&call.served, &mut applied)?;
+        check_identity(&call.served, applied)?;
         if applied["metadata"].get("managedFields").is_some_and(|fields| !fields.is_null()) {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
-        self.check_schema(call, &mut applied)?;
+        apply::check_declared(applied, call.served.schema()).map_err(|e| undeclared(call, applied, &e))?;
+        if call.options.field_validation == FieldValidation::Strict
+            && let Some(error) = yaml_error(&parsed.duplicates)
+        {
+            let text = format!("error strict decoding patch: error converting YAML to JSON: {error}");
+            return Err(ApiError::bad_request(text));
+        }
+        self.check_parsed(call, &mut parsed)?;
+        Ok(parsed.value)
+    }
+
+    async fn server_side_apply(&self, call: &Call, body: &[u8]) -> Result<Written> {
+        let mut applied = self.read_applied(call, body)?;
         // The URL says which object; repeating it in the body is optional.
         for (field, of_url) in [("name", &call.name), ("namespace", &call.namespace)] {
             let given = applied["metadata"][field].as_str().unwrap_or_default();
@@ -105,7 +120,7 @@ impl Registry {
         for _ in 0..8 {
             let exists = self.store.get(&call.key()).await?.is_some();
             let result = if exists {
-                self.change_seeing(call, Bookkeeping::Shown, |old| merge(Some(old))).await
+                self.change_seeing(call, ManagedFields::Shown, |old| merge(Some(old))).await
             } else if !call.served.verbs.contains(&"create") {
                 return Err(ApiError::method_not_allowed(&http::Method::PATCH));
             } else if !call.subresource.is_empty() {
@@ -151,6 +166,19 @@ pub fn patch_error(error: &PatchError) -> ApiError {
         422 => ApiError::new(422, "Invalid", error.to_string()),
         _ => ApiError::bad_request(error.to_string()),
     }
+}
+
+/// Upstream's code and words: whoever applies sees the server fail, not a refusal with a reason.
+fn undeclared(call: &Call, applied: &Value, error: &ApplyError) -> ApiError {
+    let (group, version, kind) = (&call.served.group, &call.served.version, &call.served.kind);
+    let (namespace, name) = (applied.namespace(), applied.name());
+    ApiError::new(
+        500,
+        "",
+        format!(
+            "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {error}"
+        ),
+    )
 }
 
 fn apply_error(call: &Call, error: ApplyError) -> ApiError {

@@ -12,12 +12,12 @@ use super::{Call, Registry, Written, metadata};
 use crate::admission::{Operation, Request};
 use crate::codec;
 use crate::error::{ApiError, Result};
-use crate::lean::Split;
+use crate::managed_fields::Split;
 use crate::object::Object;
 
 /// Whether who makes a change is shown the object's `managedFields`.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Bookkeeping {
+pub(super) enum ManagedFields {
     Hidden,
     Shown,
 }
@@ -67,22 +67,22 @@ impl Registry {
     ///
     /// `change` sees no `managedFields`: they are half of an object, and not to be copied about for nothing.
     pub async fn change(&self, call: &Call, change: impl Fn(&Value) -> Result<Value>) -> Result<Written> {
-        self.change_seeing(call, Bookkeeping::Hidden, change).await
+        self.change_seeing(call, ManagedFields::Hidden, change).await
     }
 
     /// As [`Registry::change`], for those who look at `managedFields` or may write them.
     pub(super) async fn change_seeing(
         &self,
         call: &Call,
-        bookkeeping: Bookkeeping,
+        managed_fields: ManagedFields,
         change: impl Fn(&Value) -> Result<Value>,
     ) -> Result<Written> {
         for _ in 0..RETRIES {
             let entry = self.entry(&call.served, &call.namespace, &call.name).await?;
             let Split { object, managed } = codec::decode_split(&call.served, &entry)?;
-            let new = match bookkeeping {
-                Bookkeeping::Hidden => change(&object)?,
-                Bookkeeping::Shown => change(&codec::decode(&call.served, &entry)?)?,
+            let new = match managed_fields {
+                ManagedFields::Hidden => change(&object)?,
+                ManagedFields::Shown => change(&codec::decode(&call.served, &entry)?)?,
             };
             let before = Before { entry, object, managed };
             if let Some(done) = self.try_change(call, before, new).await? {
@@ -133,10 +133,11 @@ impl Registry {
         metadata::carry_over(call, &mut new, old);
         served.strategy.default(&mut new);
         served.strategy.prepare_update(&mut new, old);
-        metadata::count_generation(served, &mut new, old);
         let mut also = Commit::default();
         let mut request = Request::new(call, Operation::Update, &mut new, Some(old), &mut also);
         self.admission.admit(self, &mut request).await?;
+        // After admission: webhooks may have changed the spec.
+        metadata::count_generation(served, &mut new, old);
         metadata::validate(call, &new, Some(old))?;
         if call.subresource.is_empty() {
             served.strategy.warnings(&new).into_iter().for_each(|text| call.warn(text));
@@ -166,6 +167,7 @@ impl Registry {
             None
         } else {
             let value = codec::encode_with(served, &new, managed.as_deref())?;
+            let value = self.to_stored(served, value).await?;
             also.ops.insert(0, Op::Put { key, value: value.clone() });
             Some(value)
         };

@@ -14,10 +14,13 @@ use bytes::Bytes;
 use http_body::Frame;
 use minik8s_store::{Change, Entry, Event, Revision, Watch, WatchItem};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::conversion::converted;
 use super::{Call, Registry};
+use crate::api::Api;
 use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
@@ -66,7 +69,7 @@ impl Registry {
             // The end of the initial events is told only to those who asked for them.
             initial_end: (options.send_initial_events == Some(true) && options.bookmarks).then_some(after),
             bookmarks: options.bookmarks,
-            watch,
+            source: Source::Store(watch),
             deadline: Box::pin(tokio::time::sleep(Duration::from_secs(seconds.max(1)))),
             stopping: Box::pin(self.stopping.clone().cancelled_owned()),
             ended: false,
@@ -112,13 +115,41 @@ pub struct WatchBody {
     initial: std::vec::IntoIter<Entry>,
     initial_end: Option<Revision>,
     bookmarks: bool,
-    watch: Watch,
+    source: Source,
     deadline: Pin<Box<Sleep>>,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
 }
 
+/// Where changes come from.
+enum Source {
+    Store(Watch),
+    /// Converted to the version that is served.
+    Converted(mpsc::Receiver<Result<WatchItem>>),
+}
+
+impl Source {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchItem>>> {
+        match self {
+            Source::Store(watch) => {
+                watch.poll_next(cx).map(|item| item.map(|item| item.map_err(ApiError::from)))
+            }
+            Source::Converted(items) => items.poll_recv(cx),
+        }
+    }
+}
+
 impl WatchBody {
+    /// Lets the webhook of the kind, if it has one, convert what the watch tells.
+    pub fn convert(mut self, api: Arc<Api>) -> Self {
+        if self.encoder.served.conversion.is_some()
+            && let Source::Store(watch) = self.source
+        {
+            self.source = Source::Converted(converted(api, self.encoder.served.clone(), watch));
+        }
+        self
+    }
+
     /// Appends what is ready; `Pending` only when nothing is.
     fn poll_chunk(&mut self, cx: &mut Context<'_>, chunk: &mut Vec<u8>) -> Poll<()> {
         for entry in self.initial.by_ref() {
@@ -131,7 +162,7 @@ impl WatchBody {
             self.encoder.bookmark(revision, true, chunk);
         }
         while chunk.len() < CHUNK {
-            match self.watch.poll_next(cx) {
+            match self.source.poll_next(cx) {
                 Poll::Pending if chunk.is_empty() => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(()),
                 Poll::Ready(Some(Ok(WatchItem::Event(event)))) => self.encoder.change(&event, chunk),
@@ -141,7 +172,7 @@ impl WatchBody {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    self.encoder.error(&ApiError::from(error), chunk);
+                    self.encoder.error(&error, chunk);
                     self.ended = true;
                     return Poll::Ready(());
                 }
@@ -202,8 +233,8 @@ impl Encoder {
         }
     }
 
-    fn selects(&self, value: &[u8]) -> bool {
-        self.selection.matches_entry(&self.served, value).unwrap_or(false)
+    fn selects(&self, value: &Bytes) -> bool {
+        self.selection.matches_change(&self.served, value).unwrap_or(false)
     }
 
     fn event(&mut self, ty: &str, value: &[u8], revision: Revision, out: &mut Vec<u8>) {

@@ -86,6 +86,31 @@ pub fn services(objects: &[Value], page: &mut Page) {
     });
 }
 
+pub fn endpoints(objects: &[Value], page: &mut Page) {
+    let of = Subject { objects, label: "endpoint", namespaced: true };
+    page.created(of, "kube_endpoint_created");
+    page.gauge(of, "kube_endpoint_info", "Information about endpoint.", |_, add| add(&[], 1.0));
+    let help = "Information about Endpoint available and non available addresses.";
+    page.gauge(of, "kube_endpoint_address", help, |endpoints, add| {
+        for subset in list(&endpoints["subsets"]) {
+            for (field, ready) in [("addresses", "true"), ("notReadyAddresses", "false")] {
+                for (address, port) in list(&subset[field])
+                    .flat_map(|address| list(&subset["ports"]).map(move |port| (address, port)))
+                {
+                    let labels = [
+                        ("ip", text(&address["ip"])),
+                        ("port_name", text(&port["name"])),
+                        ("port_number", &*port["port"].to_string()),
+                        ("port_protocol", port["protocol"].as_str().unwrap_or("TCP")),
+                        ("ready", ready),
+                    ];
+                    add(&labels, 1.0);
+                }
+            }
+        }
+    });
+}
+
 pub fn ingresses(objects: &[Value], page: &mut Page) {
     let of = Subject { objects, label: "ingress", namespaced: true };
     page.created(of, "kube_ingress_created");

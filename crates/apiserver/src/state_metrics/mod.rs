@@ -21,6 +21,7 @@ const KINDS: &[(&str, &str, &str, Write)] = &[
     ("batch", "v1", "cronjobs", workloads::cron_jobs),
     ("apps", "v1", "daemonsets", workloads::daemon_sets),
     ("apps", "v1", "deployments", workloads::deployments),
+    ("", "v1", "endpoints", cluster::endpoints),
     ("autoscaling", "v2", "horizontalpodautoscalers", workloads::autoscalers),
     ("networking.k8s.io", "v1", "ingresses", cluster::ingresses),
     ("batch", "v1", "jobs", workloads::jobs),

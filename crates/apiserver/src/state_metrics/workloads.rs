@@ -306,19 +306,19 @@ pub fn autoscalers(objects: &[Value], page: &mut Page) {
     let name = "kube_horizontalpodautoscaler_spec_target_metric";
     page.gauge(of, name, "The metric specifications used by this autoscaler.", |autoscaler, add| {
         for metric in list(&autoscaler["spec"]["metrics"]) {
-            figures(metric, "target", add);
+            metric_values(metric, "target", add);
         }
     });
     let name = "kube_horizontalpodautoscaler_status_target_metric";
     page.gauge(of, name, "The current metric status used by this autoscaler.", |autoscaler, add| {
         for metric in list(&autoscaler["status"]["currentMetrics"]) {
-            figures(metric, "current", add);
+            metric_values(metric, "current", add);
         }
     });
 }
 
 /// The target or the current value of a metric, whatever its type.
-fn figures(metric: &Value, which: &str, add: super::page::Add<'_>) {
+fn metric_values(metric: &Value, which: &str, add: super::page::Add<'_>) {
     let Some(source) = metric.as_object().and_then(|all| all.values().find(|part| part.is_object())) else {
         return;
     };

@@ -1,6 +1,7 @@
 //! Subresources beyond `status`: one file each.
 
 mod binding;
+mod connect;
 mod eviction;
 mod partial;
 mod scale;
@@ -14,15 +15,18 @@ use http::header::CONTENT_TYPE;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::Binding;
 use k8s_openapi::api::policy::v1::Eviction;
+use minik8s_api::Subresource;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use partial::restrict;
 
+use crate::admission::Operation;
 use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
+use crate::handler;
 use crate::registry::{Call, PatchKind, Written};
 
 pub async fn answer<B>(api: &Arc<Api>, call: &Call, mut incoming: Incoming<B>) -> Result<Response<Body>>
@@ -30,19 +34,35 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    if let Some(handler) = call.served.handler(&call.subresource) {
+        let verbs = call.served.subresources.iter().find_map(|one| match one {
+            Subresource::Other { name, verbs, .. } if *name == call.subresource => Some(*verbs),
+            _ => None,
+        });
+        return match verbs.is_some_and(|verbs| verbs.contains(&incoming.info.verb.as_str())) {
+            true => handler::answer(api, &*handler.clone(), incoming).await,
+            false => Err(ApiError::method_not_allowed(incoming.request.method())),
+        };
+    }
     let verb = incoming.info.verb.clone();
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     match (call.subresource.as_str(), verb.as_str()) {
         ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+            if call.subresource != "log" {
+                let options = connect::options(call, &incoming.query);
+                api.registry.admission.ask(&api.registry, call, Operation::Connect, &options).await?;
+            }
             api.node_proxy.answer(api, call, incoming).await
         }
         ("scale", "get" | "update" | "patch") => scale::answer(api, call, &mut incoming).await,
         ("binding", "create") => {
             let body = typed_body::<Binding, _>(call, &mut incoming).await?;
+            api.registry.admission.ask(&api.registry, call, Operation::Create, &body).await?;
             binding::bind(api, call, &call.name, &body).await
         }
         ("eviction", "create") => {
             let body = typed_body::<Eviction, _>(call, &mut incoming).await?;
+            api.registry.admission.ask(&api.registry, call, Operation::Create, &body).await?;
             eviction::evict(api, call, &body).await
         }
         ("token", "create") => {

@@ -1,7 +1,7 @@
 //! Which part of an object a write through each subresource may change.
 
 use minik8s_api::Subresource;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::object::object_at;
 use crate::registry::Call;
@@ -20,9 +20,12 @@ pub fn restrict(call: &Call, new: &mut Value, old: &Value) {
         }
         "status" if call.served.is_custom() => only(new, old, |kept, new| copy(kept, new, "status")),
         "status" => put_back(new, old, &["metadata", "status"]),
-        "approval" => only(new, old, |kept, new| {
-            object_at(kept, "status").insert("conditions".into(), new["status"]["conditions"].clone());
-        }),
+        "approval" => {
+            let mut status = old.get("status").cloned().unwrap_or_else(|| json!({}));
+            copy(&mut status, &new["status"], "conditions");
+            new["status"] = status;
+            put_back(new, old, &["metadata", "status"]);
+        }
         "finalize" => only(new, old, |kept, new| {
             object_at(kept, "spec");
             copy(&mut kept["spec"], &new["spec"], "finalizers");

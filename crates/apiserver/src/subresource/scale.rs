@@ -38,7 +38,7 @@ where
             let kind = PatchKind::of(&content_type)?;
             let body = incoming.body().await?;
             let patch = match kind {
-                PatchKind::Apply => crate::registry::parse_yaml(&body)?,
+                PatchKind::Apply => crate::registry::read_yaml(&body)?.value,
                 _ => crate::registry::parse_patch(&body)?,
             };
             let change = |old: &Value| {

@@ -94,6 +94,61 @@ async fn nobody_may_anything_unless_told() {
 }
 
 #[tokio::test]
+async fn resource_names_hold_whatever_the_field_selector() {
+    let cluster = Cluster::start().await;
+    let (admin, ann) = (cluster.admin(), cluster.user("ann", &[]));
+    let verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    let mut one = role("one", "", &["secrets"], &verbs);
+    one["rules"][0]["resourceNames"] = json!(["allowed"]);
+    admin.post(ROLES, one).await.ok();
+    admin.post(BINDINGS, binding("one", "Role", "one", "ann")).await.ok();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    for name in ["allowed", "other"] {
+        admin.post(secrets, json!({"metadata": {"name": name}})).await.ok();
+    }
+    until_allowed(&ann, &format!("{secrets}/allowed")).await;
+    let selected = format!("{secrets}?fieldSelector=metadata.name%3Dallowed");
+    ann.post(&selected, json!({"metadata": {"name": "made-up"}})).await.refused(403, "Forbidden");
+    admin.get(&format!("{secrets}/made-up")).await.refused(404, "NotFound");
+    let other = format!("{secrets}/other?fieldSelector=metadata.name%3Dallowed");
+    ann.get(&other).await.refused(403, "Forbidden");
+    ann.patch(MERGE, &other, json!({"data": {}})).await.refused(403, "Forbidden");
+    ann.delete(&other).await.refused(403, "Forbidden");
+    // Where the selector really chooses, it names what it chooses.
+    assert_eq!(ann.get(&selected).await.ok()["items"].as_array().map(Vec::len), Some(1));
+    ann.get(secrets).await.refused(403, "Forbidden");
+    ann.delete(secrets).await.refused(403, "Forbidden");
+    ann.delete(&selected).await.ok();
+    admin.get(&format!("{secrets}/allowed")).await.refused(404, "NotFound");
+    admin.get(&format!("{secrets}/other")).await.ok();
+}
+
+#[tokio::test]
+async fn pods_exec_by_get_needs_create() {
+    let cluster = Cluster::start().await;
+    let (admin, ann) = (cluster.admin(), cluster.user("ann", &[]));
+    let doors = ["pods/exec", "pods/attach", "pods/portforward", "pods/log", "pods/proxy"];
+    admin.post(ROLES, role("looks", "", &doors, &["get"])).await.ok();
+    admin.post(BINDINGS, binding("looks", "Role", "looks", "ann")).await.ok();
+    admin.post(PODS, pod("p")).await.ok();
+    until_allowed(&ann, &format!("{PODS}/p/log")).await;
+    for door in ["exec?command=id&stdout=1", "attach?stdout=1", "portforward?ports=80"] {
+        let refused = ann.get(&format!("{PODS}/p/{door}")).await.refused(403, "Forbidden");
+        let name = door.split('?').next().unwrap();
+        let text = format!("cannot create resource \"pods/{name}\"");
+        assert!(refused["message"].as_str().unwrap().contains(&text), "{refused}");
+    }
+    // Proxy keeps the verbs of its methods.
+    assert_ne!(ann.get(&format!("{PODS}/p/proxy/")).await.code, 403);
+    ann.post(&format!("{PODS}/p/proxy/"), json!({})).await.refused(403, "Forbidden");
+    admin.post(ROLES, role("acts", "", &doors, &["create"])).await.ok();
+    admin.post(BINDINGS, binding("acts", "Role", "acts", "ann")).await.ok();
+    until_allowed(&ann, &format!("{PODS}/p/exec?command=id&stdout=1")).await;
+    let answer = ann.get(&format!("{PODS}/p/exec?command=id&stdout=1")).await;
+    assert_eq!(answer.code, 400, "the pod has no node yet: {}", answer.text());
+}
+
+#[tokio::test]
 async fn rights_cannot_be_made_up() {
     let cluster = Cluster::start().await;
     let (admin, ann) = (cluster.admin(), cluster.user("ann", &[]));

@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
+use minik8s_api::Extension;
 use minik8s_apiserver::{Config, LocalService, Server};
 use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames};
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 /// Nothing here takes longer, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -41,11 +42,19 @@ pub struct Setup {
     pub store: Options,
     pub service_cidr: &'static str,
     pub tokens: &'static str,
+    pub external_ips: bool,
+    pub extension: Extension,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Setup { store: Options::default(), service_cidr: "10.96.0.0/12", tokens: "" }
+        Setup {
+            store: Options::default(),
+            service_cidr: "10.96.0.0/12",
+            tokens: "",
+            external_ips: false,
+            extension: Extension::default(),
+        }
     }
 }
 
@@ -77,7 +86,10 @@ impl Cluster {
             service_cidr: setup.service_cidr.parse().unwrap(),
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file,
+            allow_external_ips: setup.external_ips,
+            mesh: false,
             has_peers: false,
+            extension: setup.extension,
         };
         let server = Server::start(config, store.clone(), pki).await.unwrap();
         let cluster = Cluster { server, store, _dir: dir };
@@ -159,7 +171,7 @@ impl Client {
         let what = format!("{method} {path}");
         let response = self.open(method, path, content_type, body.into()).await;
         let (parts, body) = response.into_parts();
-        let collected = tokio::time::timeout(PATIENCE, body.collect()).await;
+        let collected = tokio::time::timeout(TIMEOUT, body.collect()).await;
         let bytes =
             collected.unwrap_or_else(|_| panic!("{what}: the answer does not end")).unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
@@ -173,7 +185,7 @@ impl Client {
         if !content_type.is_empty() {
             request.headers_mut().insert(CONTENT_TYPE, content_type.parse().unwrap());
         }
-        let answered = tokio::time::timeout(PATIENCE, self.service.clone().oneshot(request)).await;
+        let answered = tokio::time::timeout(TIMEOUT, self.service.clone().oneshot(request)).await;
         answered.unwrap_or_else(|_| panic!("{what}: no answer")).unwrap()
     }
 
@@ -238,6 +250,11 @@ impl Answer {
         all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
     }
 
+    /// All of a body that is not JSON.
+    pub fn text_whole(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         text.chars().take(2000).collect()
@@ -255,7 +272,7 @@ pub struct Watching {
 impl Watching {
     /// The next line; fails when none comes or the watch has ended.
     pub async fn next(&mut self) -> (String, Value) {
-        self.poll(PATIENCE).await.expect("no event came").expect("the watch has ended")
+        self.poll(TIMEOUT).await.expect("no event came").expect("the watch has ended")
     }
 
     /// The next line, which must be of this type: its object.
@@ -280,12 +297,12 @@ impl Watching {
 
     /// The watch ends without another event.
     pub async fn expect_end(&mut self) {
-        let ended = self.poll(PATIENCE).await.expect("the watch goes on");
+        let ended = self.poll(TIMEOUT).await.expect("the watch goes on");
         assert_eq!(ended, None);
     }
 
     /// None: nothing came in time. Some(None): the watch has ended.
-    async fn poll(&mut self, patience: Duration) -> Option<Option<(String, Value)>> {
+    async fn poll(&mut self, timeout: Duration) -> Option<Option<(String, Value)>> {
         loop {
             if let Some(end) = self.pending.iter().position(|&b| b == b'\n') {
                 let line: Vec<u8> = self.pending.drain(..=end).collect();
@@ -293,7 +310,7 @@ impl Watching {
                 let ty = event["type"].as_str().unwrap_or_default().to_owned();
                 return Some(Some((ty, event["object"].take())));
             }
-            match tokio::time::timeout(patience, self.body.frame()).await {
+            match tokio::time::timeout(timeout, self.body.frame()).await {
                 Err(_) => return None,
                 Ok(None) => return Some(None),
                 Ok(Some(Ok(frame))) => self.pending.extend_from_slice(&frame.into_data().unwrap_or_default()),

@@ -1,6 +1,6 @@
 //! What the API says it serves, in the old and in the aggregated form.
 
-use minik8s_api::kinds;
+use minik8s_kinds as kinds;
 use serde_json::{Value, json};
 
 use crate::cluster::*;

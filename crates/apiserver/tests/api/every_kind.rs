@@ -34,12 +34,12 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
     let made = expect(admin.post(&strict, object.clone()).await, 201)?;
     expect(admin.post(&all, object.clone()).await, 409)?;
     let mut read = expect(admin.get(&one).await, 200)?;
-    // The server at once says in a definition's status that it is served.
-    while resource.kind == "CustomResourceDefinition" && !is_established(&read) {
+    // The server at once says in the status of some what it makes of them.
+    while !is_settled(&resource.kind, &read) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         read = expect(admin.get(&one).await, 200)?;
     }
-    if read != made && resource.kind != "CustomResourceDefinition" {
+    if read != made && !SETTLED.contains(&resource.kind.as_str()) {
         return Err(format!("read back otherwise: {}", differences(&made, &read)));
     }
     let list = expect(admin.get(&all).await, 200)?;
@@ -78,7 +78,7 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
     }
     let without = |mut object: Value| {
         object["metadata"] = Value::Null;
-        if resource.kind == "CustomResourceDefinition" {
+        if SETTLED.contains(&resource.kind.as_str()) {
             object["status"] = Value::Null;
         }
         object
@@ -127,9 +127,18 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
     Ok(())
 }
 
-fn is_established(definition: &Value) -> bool {
-    let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+/// Kinds in whose status the server writes of its own accord.
+const SETTLED: [&str; 3] = ["APIService", "CustomResourceDefinition", "ValidatingAdmissionPolicy"];
+
+fn is_settled(kind: &str, object: &Value) -> bool {
+    let status = &object["status"];
+    let has = |ty: &str| status["conditions"].as_array().into_iter().flatten().any(|one| one["type"] == ty);
+    match kind {
+        "CustomResourceDefinition" => has("Established"),
+        "APIService" => has("Available"),
+        "ValidatingAdmissionPolicy" => status["observedGeneration"] == object["metadata"]["generation"],
+        _ => true,
+    }
 }
 
 /// The resource and its subresources stand in the group's list.

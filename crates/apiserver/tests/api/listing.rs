@@ -1,5 +1,7 @@
 //! Lists: pages on one snapshot, versions, selectors, forms.
 
+use std::io::Read;
+
 use serde_json::{Value, json};
 
 use crate::cluster::*;
@@ -196,4 +198,86 @@ async fn forms_of_lists() {
         (paged["rows"].as_array().unwrap().len(), &paged["metadata"]["remainingItemCount"]),
         (1, &json!(1))
     );
+}
+
+#[tokio::test]
+async fn table_of_a_list_has_the_rows_of_its_objects() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    for name in ["a", "b", "c"] {
+        admin.post(PODS, pod(name)).await.ok();
+        admin.post(CONFIG_MAPS, config_map(name)).await.ok();
+    }
+    let status = json!({"status": {
+        "phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "reason": "<odd> & \"quoted\"",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 3,
+            "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}}}],
+    }});
+    admin.patch(MERGE, &format!("{PODS}/b/status"), status).await.ok();
+    admin.delete(&format!("{PODS}/c")).await.ok();
+    let tables = admin.accepting(TABLE);
+    for collection in
+        [PODS, CONFIG_MAPS, "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/clusterroles"]
+    {
+        for include in ["None", "Metadata", "Object"] {
+            let listed = tables.get(&format!("{collection}?includeObject={include}")).await.ok();
+            let objects = admin.get(collection).await.ok();
+            let names = names(&objects);
+            assert!(!names.is_empty());
+            let rows = listed["rows"].as_array().unwrap();
+            assert_eq!(rows.len(), names.len());
+            for (name, row) in names.iter().zip(rows) {
+                let one = tables.get(&format!("{collection}/{name}?includeObject={include}")).await.ok();
+                assert_eq!(one["columnDefinitions"], listed["columnDefinitions"]);
+                assert_eq!(one["rows"][0]["object"], row["object"], "{collection} {name}");
+                // A second may have passed.
+                let cells = |row: &Value| -> Vec<Value> {
+                    let cells = row["cells"].as_array().unwrap().iter();
+                    cells
+                        .filter(|cell| !cell.as_str().is_some_and(|text| text.ends_with('s')))
+                        .cloned()
+                        .collect()
+                };
+                assert_eq!(cells(&one["rows"][0]), cells(row), "{collection} {name}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn gzip_is_for_large_answers_and_those_who_ask() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    for i in 0..40 {
+        let mut map = config_map(&format!("m{i}"));
+        map["data"] = json!({"text": "x".repeat(5000)});
+        admin.post(CONFIG_MAPS, map).await.ok();
+    }
+    let mut large = config_map("z-large");
+    large["data"] = json!({"text": "y".repeat(200_000)});
+    admin.post(CONFIG_MAPS, large).await.ok();
+    let asking = admin.header("accept-encoding", "gzip");
+    let unpacked = |answer: Answer| -> Value {
+        assert_eq!(answer.headers.get("content-encoding").unwrap(), "gzip", "{}", answer.what);
+        assert_eq!(answer.headers.get("vary").unwrap(), "accept-encoding");
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&*answer.bytes).read_to_string(&mut text).unwrap();
+        assert!(answer.bytes.len() < text.len() / 3);
+        text.parse().unwrap()
+    };
+    for path in [CONFIG_MAPS, &format!("{CONFIG_MAPS}/z-large"), "/openapi/v2", "/openapi/v3/api/v1"] {
+        let plain = admin.get(path).await;
+        assert!(plain.headers.get("content-encoding").is_none(), "{path}");
+        assert_eq!(unpacked(asking.get(path).await), plain.ok(), "{path}");
+    }
+    let table = unpacked(asking.accepting(TABLE).get(&format!("{CONFIG_MAPS}?includeObject=Object")).await);
+    assert_eq!(table["rows"].as_array().unwrap().len(), 41);
+    for path in [&format!("{CONFIG_MAPS}/m1"), &format!("{CONFIG_MAPS}?limit=5"), "/openapi/v3"] {
+        let small = asking.get(path).await;
+        assert!(small.headers.get("content-encoding").is_none(), "{path}");
+        small.ok();
+    }
+    let mut watch = asking.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    assert_eq!(watch.expect("ADDED").await["kind"], "ConfigMap");
 }

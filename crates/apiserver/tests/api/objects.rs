@@ -281,9 +281,6 @@ async fn unknown_and_repeated_fields() {
         .await
         .refused(400, "BadRequest");
     assert_eq!(admin.patch(STRATEGIC, &path, patch).await.warnings().len(), 1);
-    let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicaz": 6}});
-    let apply = format!("{path}?fieldManager=f&fieldValidation=Strict");
-    admin.patch(APPLY, &apply, applied).await.refused(400, "BadRequest");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cluster::*;
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// A field with short bytes.
 fn part(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
@@ -20,7 +20,7 @@ fn body(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     [b"k8s\0".to_vec(), part(1, type_meta), part(2, object)].concat()
 }
 
-fn config_map_body(extra: &[u8]) -> Vec<u8> {
+pub fn config_map_body(extra: &[u8]) -> Vec<u8> {
     let metadata = part(1, [part(1, "m"), part(2, ""), part(8, "")].concat());
     let data = part(2, [part(1, "key"), part(2, "value")].concat());
     body("v1", "ConfigMap", &[metadata, data, extra.to_vec()].concat())

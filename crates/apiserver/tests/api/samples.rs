@@ -1,6 +1,7 @@
 //! A valid object of every kind, with something in the fields that have rules.
 
-use minik8s_api::{Resource, kinds};
+use minik8s_api::{Backing, Resource};
+use minik8s_kinds as kinds;
 use serde_json::{Value, json};
 
 /// Every built-in kind whose objects are kept, with an object that can be created.
@@ -18,7 +19,7 @@ pub fn stored() -> Vec<(Resource, Value)> {
 pub fn reviews() -> Vec<(Resource, Value)> {
     let asked = kinds::all()
         .into_iter()
-        .filter(|resource| resource.verbs == ["create"] && resource.kind != "Binding");
+        .filter(|resource| matches!(resource.backing, Backing::Review) && resource.kind != "Binding");
     asked
         .map(|resource| {
             let object = sample(&resource);

@@ -154,10 +154,30 @@ async fn the_clusters_own_come_back() {
             if answer.code == 200 {
                 break answer.ok();
             }
-            assert!(begun.elapsed() < PATIENCE, "{path} is still missing");
+            assert!(begun.elapsed() < TIMEOUT, "{path} is still missing");
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         };
         assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
         assert_eq!(after["spec"]["clusterIP"], before["spec"]["clusterIP"]);
     }
+}
+
+#[tokio::test]
+async fn external_ips_are_denied_unless_allowed() {
+    let service = |name: &str, addresses: &[&str]| json!({"metadata": {"name": name}, "spec": {"externalIPs": addresses, "ports": [{"port": 80}]}});
+    let services = "/api/v1/namespaces/default/services";
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let refused = admin.post(services, service("s", &["203.0.113.7"])).await.refused(403, "Forbidden");
+    let why = "services \"s\" is forbidden: Use of external IPs is denied by admission control.";
+    assert_eq!(refused["message"], why);
+    admin.post(services, service("s", &[])).await.ok();
+    let patch = |addresses: &[&str]| json!({"spec": {"externalIPs": addresses}});
+    let one = format!("{services}/s");
+    admin.patch(MERGE, &one, patch(&["203.0.113.7"])).await.refused(403, "Forbidden");
+
+    let cluster = Cluster::with(Setup { external_ips: true, ..Setup::default() }).await;
+    let admin = cluster.admin();
+    let made = admin.post(services, service("s", &["203.0.113.7"])).await.ok();
+    assert_eq!(made["spec"]["externalIPs"], json!(["203.0.113.7"]));
 }

@@ -277,4 +277,19 @@ async fn approval() {
     let done = admin.put(&path, wanted).await.ok();
     assert_eq!(done["status"]["conditions"][0]["type"], "Approved");
     assert!(done["status"].get("certificate").is_none(), "only its own part");
+    // Metadata goes with it, as with a status.
+    let patch = json!({
+        "metadata": {"annotations": {"patched": "true"}, "labels": {"a": "b"}, "finalizers": ["example.com/a"]},
+        "spec": {"signerName": "example.com/other"},
+        "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "Why"}], "certificate": "bm8="},
+    });
+    let patched = admin.patch(MERGE, &path, patch).await.ok();
+    assert_eq!(patched["metadata"]["annotations"], json!({"patched": "true"}));
+    assert_eq!(patched["metadata"]["labels"], json!({"a": "b"}));
+    assert!(patched["metadata"].get("finalizers").is_none(), "finalizers are the main resource's");
+    assert_eq!(
+        (&patched["spec"]["signerName"], patched["status"].get("certificate")),
+        (&json!("example.com/signer"), None)
+    );
+    assert_eq!(patched["status"]["conditions"][0]["type"], "Failed");
 }

@@ -84,3 +84,44 @@ async fn a_token_dies_with_what_it_is_bound_to() {
     let issuer = admin.get("/.well-known/openid-configuration").await.ok();
     assert_eq!(issuer["issuer"], "https://kubernetes.default.svc.cluster.local");
 }
+
+#[tokio::test]
+async fn token_from_a_secret_dies_when_its_deletion_begins() {
+    use base64::Engine;
+    use minik8s_auth::service_account_token::ObjectRef;
+
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let (secrets, held) = ("/api/v1/namespaces/default/secrets", json!(["example.com/held"]));
+    let account =
+        admin.post(accounts, json!({"metadata": {"name": "sa", "finalizers": held}})).await.ok()["metadata"]
+            .clone();
+    let reference = ObjectRef::new("sa", account["uid"].as_str().unwrap());
+    let mut tokens = Vec::new();
+    for name in ["one", "two"] {
+        let token = cluster.server.token_issuer().issue_for_secret("default", &reference, name).unwrap();
+        let data = json!({"token": base64::engine::general_purpose::STANDARD.encode(&token)});
+        let secret = json!({
+            "metadata": {"name": name, "finalizers": held, "annotations": {"kubernetes.io/service-account.name": "sa"}},
+            "type": "kubernetes.io/service-account-token", "data": data,
+        });
+        admin.post(secrets, secret).await.ok();
+        tokens.push(json!(token));
+    }
+    for token in &tokens {
+        assert_eq!(review(&admin, token, json!([])).await["authenticated"], true);
+    }
+    admin.delete(&format!("{secrets}/one")).await.ok();
+    assert!(admin.get(&format!("{secrets}/one")).await.ok()["metadata"]["deletionTimestamp"].is_string());
+    assert_ne!(review(&admin, &tokens[0], json!([])).await["authenticated"], true);
+    assert_eq!(review(&admin, &tokens[1], json!([])).await["authenticated"], true);
+    let bound = admin.post(&format!("{accounts}/sa/token"), json!({})).await.ok()["status"]["token"].clone();
+    admin.delete(&format!("{accounts}/sa")).await.ok();
+    assert_ne!(
+        review(&admin, &tokens[1], json!([])).await["authenticated"],
+        true,
+        "the account is being deleted"
+    );
+    assert_eq!(review(&admin, &bound, json!([])).await["authenticated"], true, "for a minute, as upstream");
+}

@@ -30,9 +30,13 @@ impl Client {
     }
 
     pub async fn send(&mut self, method: &str, path: &str, body: &str) -> Response<Incoming> {
+        self.send_as(TOKEN, method, path, body).await
+    }
+
+    pub async fn send_as(&mut self, token: &str, method: &str, path: &str, body: &str) -> Response<Incoming> {
         self.sender.ready().await.unwrap();
         let body = Full::new(Bytes::from(body.to_owned())).boxed();
-        self.sender.send_request(request(method, path).body(body).unwrap()).await.unwrap()
+        self.sender.send_request(request_as(token, method, path).body(body).unwrap()).await.unwrap()
     }
 
     /// Begins a request whose body comes later.
@@ -47,10 +51,14 @@ impl Client {
 }
 
 pub fn request(method: &str, path: &str) -> http::request::Builder {
+    request_as(TOKEN, method, path)
+}
+
+pub fn request_as(token: &str, method: &str, path: &str) -> http::request::Builder {
     Request::builder()
         .method(method)
         .uri(format!("https://localhost{path}"))
-        .header("authorization", format!("Bearer {TOKEN}"))
+        .header("authorization", format!("Bearer {token}"))
         .header("content-type", "application/json")
 }
 

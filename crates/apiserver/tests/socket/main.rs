@@ -2,24 +2,23 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bodies;
 mod client;
 mod port;
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use minik8s_store::Options;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::client::{Client, request};
+use crate::client::Client;
 use crate::port::Port;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const TOO_LARGE: &str = "RequestEntityTooLarge";
 /// What a silent client is given, and some time for a busy machine.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(30);
 
@@ -91,80 +90,6 @@ async fn garbage_ends_the_connection_and_nothing_else() {
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{text:?}: {answer}");
     }
     port.answers().await;
-}
-
-#[tokio::test]
-async fn a_body_that_is_too_large_is_refused_unread() {
-    let port = Port::open(Options::default()).await;
-    // One that says so, and one that only turns out to be.
-    for headers in ["content-length: 400000000\r\n", "transfer-encoding: chunked\r\n"] {
-        let (mut reading, mut writing) = tokio::io::split(port.tls().await);
-        let head = format!(
-            "POST {CONFIG_MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n{headers}\r\n",
-            port::TOKEN
-        );
-        writing.write_all(head.as_bytes()).await.unwrap();
-        let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
-        let mut answer = Vec::new();
-        let sending = async {
-            // 64 KiB at a time, far more than may be sent, until nobody takes it.
-            for _ in 0..200 {
-                if writing.write_all(chunk.as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-        };
-        let receiving = async {
-            // Until the reason is there, or the connection has ended.
-            while !String::from_utf8_lossy(&answer).contains(TOO_LARGE) {
-                if matches!(reading.read_buf(&mut answer).await, Ok(0) | Err(_)) {
-                    return;
-                }
-            }
-        };
-        let refused = async { tokio::join!(sending, receiving) };
-        tokio::time::timeout(CUT_OFF_WITHIN, refused).await.expect("no answer");
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.starts_with("HTTP/1.1 413"), "{headers}{answer}");
-        assert!(answer.contains(TOO_LARGE), "{answer}");
-    }
-    port.answers().await;
-}
-
-/// Uploads that do not end hold their places; the next one is told when to come back, reads go on.
-#[tokio::test]
-async fn too_many_at_once_are_told_to_come_back() {
-    const PLACES: usize = 200;
-    let port = Port::open(Options::default()).await;
-    let mut client = Client::connect(&port).await;
-    let mut open = Vec::new();
-    for _ in 0..PLACES {
-        let (sender, body) = client::channel();
-        open.push((sender, client.begin(request("POST", CONFIG_MAPS), body).await));
-    }
-    let refused = async {
-        loop {
-            let response = client.send("POST", CONFIG_MAPS, "{}").await;
-            if response.status() == 429 {
-                return response;
-            }
-            // Those before have not all arrived yet.
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let refused = tokio::time::timeout(CUT_OFF_WITHIN, refused).await.expect("never refused");
-    assert_eq!(refused.headers()[RETRY_AFTER], "1");
-    let status: serde_json::Value =
-        serde_json::from_slice(&refused.into_body().collect().await.unwrap().to_bytes()).unwrap();
-    assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("TooManyRequests")));
-    assert_eq!(client.send("GET", CONFIG_MAPS, "").await.status(), 200, "reads have places of their own");
-    drop(open);
-    let again = async {
-        while client.send("POST", CONFIG_MAPS, r#"{"metadata":{"name":"later"}}"#).await.status() != 201 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(CUT_OFF_WITHIN, again).await.expect("the places are free again");
 }
 
 /// A watcher that does not read does not make the server remember for it: its watch ends.

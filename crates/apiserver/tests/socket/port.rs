@@ -17,6 +17,8 @@ use crate::client::Client;
 
 /// Whoever sends it is an administrator.
 pub const TOKEN: &str = "letmein";
+/// Whoever sends it is the node `n1`.
+pub const NODE_TOKEN: &str = "iamanode";
 
 /// The certificates were made that long ago: still valid, but due to be renewed.
 const AGE: SignedDuration = SignedDuration::from_hours(24 * 300);
@@ -42,14 +44,18 @@ impl Port {
         let made = Timestamp::now() - AGE;
         let pki = Arc::new(Pki::load_or_create(&dir.path().join("pki"), &names, made).unwrap());
         let tokens = dir.path().join("tokens.csv");
-        std::fs::write(&tokens, format!("{TOKEN},admin,1,system:masters\n")).unwrap();
+        let known = format!("{TOKEN},admin,1,system:masters\n{NODE_TOKEN},system:node:n1,2,system:nodes\n");
+        std::fs::write(&tokens, known).unwrap();
         let config = Config {
             bind: SocketAddr::new(loopback, 0),
             advertise: loopback,
             service_cidr: "10.96.0.0/12".parse().unwrap(),
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file: Some(tokens),
+            allow_external_ips: false,
+            mesh: false,
             has_peers: false,
+            extension: Default::default(),
         };
         let server = Server::start(config, store, pki.clone()).await.unwrap();
         Port { server, pki, _dir: dir }

@@ -20,6 +20,8 @@ fn assert_sane(answer: &Answer, sent: &str) {
     match answer.code {
         200..300 => {}
         400..500 => answer.assert_status(),
+        // What upstream answers to a field that an apply must not have.
+        500 if answer.text().contains("failed to create typed patch object") => {}
         // A version from the future: clients know this answer.
         504 if answer.text().contains("ResourceVersionTooLarge") => answer.assert_status(),
         code => panic!("{} -> {code} {}\nsent: {shown}", answer.what, answer.text()),

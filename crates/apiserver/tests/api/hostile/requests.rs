@@ -217,12 +217,12 @@ fn requests_that_make_no_sense() {
         let service = cluster.server.local(User::authenticated("admin", &["system:masters"]));
         runtime.block_on(async {
             let response =
-                tokio::time::timeout(PATIENCE, service.oneshot(request)).await.expect("an answer").unwrap();
+                tokio::time::timeout(TIMEOUT, service.oneshot(request)).await.expect("an answer").unwrap();
             let (parts, body) = response.into_parts();
             // Watches go on: what has come within a moment is enough.
             let watching = parts.status == 200 && sent.contains("watch");
-            let patience = if watching { std::time::Duration::from_millis(1) } else { PATIENCE };
-            let bytes = match tokio::time::timeout(patience, body.collect()).await {
+            let timeout = if watching { std::time::Duration::from_millis(1) } else { TIMEOUT };
+            let bytes = match tokio::time::timeout(timeout, body.collect()).await {
                 Ok(body) => body.unwrap().to_bytes(),
                 Err(_) => bytes::Bytes::new(),
             };

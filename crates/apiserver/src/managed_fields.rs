@@ -10,17 +10,17 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// An object as stored, but for the bookkeeping.
-pub struct Lean(pub Value);
+/// An object as stored, but for the managed_fields.
+pub struct WithoutManagedFields(pub Value);
 
-impl<'de> Deserialize<'de> for Lean {
+impl<'de> Deserialize<'de> for WithoutManagedFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut managed = None;
-        Level::Object(Kept::No, &mut managed).deserialize(deserializer).map(Lean)
+        Level::Object(Kept::No, &mut managed).deserialize(deserializer).map(WithoutManagedFields)
     }
 }
 
-/// An object as stored, and its bookkeeping beside it, unread.
+/// An object as stored, and its managed_fields beside it, unread.
 pub struct Split {
     pub object: Value,
     pub managed: Option<Box<RawValue>>,
@@ -172,18 +172,21 @@ mod tests {
 
     #[test]
     fn all_but_managed_fields() {
-        let lean = |object: Value| serde_json::from_str::<Lean>(&object.to_string()).map(|lean| lean.0);
+        let without_managed_fields = |object: Value| {
+            serde_json::from_str::<WithoutManagedFields>(&object.to_string())
+                .map(|without_managed_fields| without_managed_fields.0)
+        };
         let managed = json!([{"manager": "a", "fieldsV1": {"f:spec": {}}}]);
         let object = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": managed, "labels": {"a": "b"}}, "spec": [1]});
         let expected = json!({"kind": "Pod", "metadata": {"name": "a", "labels": {"a": "b"}}, "spec": [1]});
-        assert_eq!(lean(object.clone()).unwrap(), expected);
+        assert_eq!(without_managed_fields(object.clone()).unwrap(), expected);
         let split: Split = serde_json::from_str(&object.to_string()).unwrap();
         assert_eq!((split.object, split.managed.unwrap().get()), (expected, &*managed.to_string()));
         // Elsewhere the name means something else.
         let elsewhere = json!({"managedFields": 1, "spec": {"metadata": {"managedFields": 2}}});
-        assert_eq!(lean(elsewhere.clone()).unwrap(), elsewhere);
-        assert!(lean(json!([1])).is_err());
-        assert!(lean(json!({"metadata": 1})).is_err());
+        assert_eq!(without_managed_fields(elsewhere.clone()).unwrap(), elsewhere);
+        assert!(without_managed_fields(json!([1])).is_err());
+        assert!(without_managed_fields(json!({"metadata": 1})).is_err());
     }
 
     #[test]

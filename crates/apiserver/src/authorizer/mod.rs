@@ -1,5 +1,7 @@
 //! May they? RBAC and the node authorizer, kept current by watching the store.
 
+mod wanted;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,19 +9,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use minik8s_api::FieldSelector;
 use minik8s_auth::impersonation::Impersonation;
 use minik8s_auth::node::{NodeAuthorizer, WatchedKind};
 use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
 use minik8s_auth::{Attributes, Decision, User};
-use minik8s_store::{Change, Range, Store, WatchItem};
+use minik8s_store::{Change, Page, Range, Store, WatchItem};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::wanted::{attributes, exact_fields};
 use crate::catalog::Snapshot;
 use crate::error::{ApiError, Result};
-use crate::lean::Lean;
+use crate::managed_fields::WithoutManagedFields;
 use crate::request::{Query, RequestInfo};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -27,8 +29,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const CATCH_UP: Duration = Duration::from_millis(300);
 /// Pods that may wait to be taken in: to read so many takes less than a tenth of a second.
 const WAITING_PODS: usize = 4096;
+/// Refusals that are looked into at once.
+const READERS: usize = 2;
 
-#[derive(Default)]
 pub struct Authorizer {
     policy: RwLock<Policy>,
     nodes: RwLock<NodeAuthorizer>,
@@ -39,6 +42,22 @@ pub struct Authorizer {
     changed: Notify,
     /// Told whenever the index of who uses what has changed.
     used: Notify,
+    /// Whoever is refused has pods read: a node that asks for nothing but what it may not have keeps few cores busy.
+    reading: Semaphore,
+}
+
+impl Default for Authorizer {
+    fn default() -> Self {
+        Authorizer {
+            policy: RwLock::default(),
+            nodes: RwLock::default(),
+            waiting_pods: Mutex::default(),
+            ready: AtomicBool::new(false),
+            changed: Notify::new(),
+            used: Notify::new(),
+            reading: Semaphore::new(READERS),
+        }
+    }
 }
 
 impl Authorizer {
@@ -73,24 +92,19 @@ impl Authorizer {
     /// Lets the request through or refuses it in upstream's words.
     pub async fn check(
         &self,
+        store: &dyn Store,
         snapshot: &Snapshot,
         user: &User,
         info: &RequestInfo,
         query: &Query,
     ) -> Result<()> {
-        let selected = exact_fields(query);
+        let selected = exact_fields(info, query);
         let selected: Vec<(&str, &str)> =
             selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
         let wanted = attributes(info, &selected);
         let mut decision = self.allows(user, &wanted);
-        // A node may know of its new pod a moment before this index does.
-        let deadline = tokio::time::Instant::now() + CATCH_UP;
-        while !decision.is_allowed() && user.node_name().is_some() {
-            let changed = self.used.notified();
-            decision = self.allows(user, &wanted);
-            if decision.is_allowed() || tokio::time::timeout_at(deadline, changed).await.is_err() {
-                break;
-            }
+        if !decision.is_allowed() && user.node_name().is_some() {
+            decision = self.newest(store, user, &wanted).await;
         }
         if decision.is_allowed() {
             return Ok(());
@@ -101,6 +115,60 @@ impl Authorizer {
         }
         let resource = snapshot.find(&info.group, &info.version, &info.resource);
         Err(ApiError::forbidden(resource.map(|served| served.resource()), &info.name, why))
+    }
+
+    /// A node may know of its new pod before the index does: before it is refused, the store is asked.
+    async fn newest(&self, store: &dyn Store, user: &User, wanted: &Attributes<'_>) -> Decision {
+        match self.by_store(store, user, wanted).await {
+            // A secret may also be an Ingress' or a volume's, which the store does not find as quickly.
+            Ok(Some(decision)) if decision.is_allowed() || wanted.resource != "secrets" => return decision,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "a node is judged by the index alone"),
+        }
+        let deadline = tokio::time::Instant::now() + CATCH_UP;
+        loop {
+            let changed = self.used.notified();
+            let decision = self.allows(user, wanted);
+            if decision.is_allowed() || tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return decision;
+            }
+        }
+    }
+
+    /// By the pods of the namespace as they are stored now; None where pods do not decide. Nothing of it is kept: the
+    /// index follows the store in its own order.
+    async fn by_store(
+        &self,
+        store: &dyn Store,
+        user: &User,
+        wanted: &Attributes<'_>,
+    ) -> Result<Option<Decision>> {
+        let by_pods = matches!(
+            (wanted.api_group, wanted.resource),
+            ("", "pods" | "secrets" | "configmaps" | "serviceaccounts" | "persistentvolumeclaims")
+                | ("resource.k8s.io", "resourceclaims")
+        );
+        let node = user.node_name().unwrap_or_default();
+        if !by_pods || node.is_empty() || wanted.namespace.is_empty() || wanted.name.is_empty() {
+            return Ok(None);
+        }
+        let Ok(_turn) = self.reading.acquire().await else { return Ok(None) };
+        let prefix = format!("{}{}/", Followed::Used(WatchedKind::Pod).prefix(), wanted.namespace);
+        let page = store.range(Range { prefix, ..Range::default() }).await?;
+        let mut nodes = NodeAuthorizer::default();
+        let quoted = format!("\"{node}\"");
+        let is_named = |value: &[u8]| value.windows(quoted.len()).any(|text| text == quoted.as_bytes());
+        for entry in page.entries.iter().filter(|entry| is_named(&entry.value)) {
+            upsert_used(&mut nodes, WatchedKind::Pod, &entry.key, &entry.value);
+        }
+        Ok(Some(nodes.allows(user, wanted)))
+    }
+
+    /// The RBAC rules as they are stored now. Nothing of it is kept: the rules in force follow the store in its order.
+    pub async fn newest_policy(&self, store: &dyn Store) -> Result<Policy> {
+        let _turn = self.reading.acquire().await;
+        let page = store.range(Range { prefix: Followed::Rbac.prefix(), ..Range::default() }).await?;
+        Ok(policy_of(&page))
     }
 
     /// The user to act as, if the `Impersonate-*` headers name one and the caller may.
@@ -158,11 +226,7 @@ impl Authorizer {
         let page = store.range(Range { prefix: followed.prefix(), ..Range::default() }).await?;
         // Begun anew: what was deleted while nobody watched must not live on.
         match followed {
-            Followed::Rbac => {
-                let mut policy = Policy::default();
-                page.entries.iter().for_each(|entry| upsert_rule(&mut policy, &entry.key, &entry.value));
-                *self.policy.write() = policy;
-            }
+            Followed::Rbac => *self.policy.write() = policy_of(&page),
             Followed::Used(kind) => {
                 if kind == WatchedKind::Pod {
                     self.waiting_pods.lock().clear();
@@ -223,6 +287,12 @@ impl Authorizer {
     }
 }
 
+fn policy_of(page: &Page) -> Policy {
+    let mut policy = Policy::default();
+    page.entries.iter().for_each(|entry| upsert_rule(&mut policy, &entry.key, &entry.value));
+    policy
+}
+
 fn change_rule(policy: &mut Policy, key: &str, value: Option<&Bytes>) {
     match (value, parse_rbac_key(key)) {
         (Some(value), _) => upsert_rule(policy, key, value),
@@ -251,7 +321,7 @@ fn change_used(nodes: &mut NodeAuthorizer, kind: WatchedKind, key: &str, value: 
 
 fn upsert_used(nodes: &mut NodeAuthorizer, kind: WatchedKind, key: &str, value: &[u8]) {
     match serde_json::from_slice(value) {
-        Ok(Lean(object)) => nodes.graph.upsert(kind, &object),
+        Ok(WithoutManagedFields(object)) => nodes.graph.upsert(kind, &object),
         Err(error) => tracing::error!(key, %error, "an object cannot be read and relates to no node"),
     }
 }
@@ -265,13 +335,14 @@ enum Followed {
 }
 
 impl Followed {
-    const ALL: [Followed; 6] = [
+    const ALL: [Followed; 7] = [
         Followed::Rbac,
         Followed::Used(WatchedKind::Pod),
         Followed::Used(WatchedKind::PersistentVolume),
         Followed::Used(WatchedKind::VolumeAttachment),
         Followed::Used(WatchedKind::ResourceSlice),
         Followed::Used(WatchedKind::Ingress),
+        Followed::Used(WatchedKind::GatewayConfig),
     ];
 
     fn prefix(self) -> String {
@@ -286,6 +357,9 @@ impl Followed {
                 "/registry/resource.k8s.io/resourceslices/".to_owned()
             }
             Followed::Used(WatchedKind::Ingress) => "/registry/networking.k8s.io/ingresses/".to_owned(),
+            Followed::Used(WatchedKind::GatewayConfig) => {
+                "/registry/internal.minik8s.io/gatewayconfigs/".to_owned()
+            }
         }
     }
 }
@@ -303,24 +377,59 @@ fn parse_rbac_key(key: &str) -> Option<(RbacKind, &str, &str)> {
     }
 }
 
-fn attributes<'a>(info: &'a RequestInfo, selected: &'a [(&'a str, &'a str)]) -> Attributes<'a> {
-    if !info.is_resource {
-        return Attributes::path(&info.verb, &info.path);
-    }
-    // A list or watch of one name is a request for that object.
-    let one = selected.iter().find(|(field, _)| *field == "metadata.name").map(|(_, name)| *name);
-    let name = if info.name.is_empty() { one.unwrap_or_default() } else { &info.name };
-    Attributes::resource(&info.verb, &info.group, &info.resource)
-        .in_namespace(&info.namespace)
-        .named(name)
-        .subresource(&info.subresource)
-        .selecting(selected)
-}
+#[cfg(test)]
+mod tests {
+    use minik8s_auth::rbac::RoleRef;
+    use minik8s_store::{Commit, Op, Options, RedbStore};
+    use serde_json::json;
 
-/// `field=value` terms of the field selector; one that does not parse is refused later.
-fn exact_fields(query: &Query) -> Vec<(String, String)> {
-    let Some(text) = query.get("fieldSelector").filter(|text| !text.is_empty()) else { return Vec::new() };
-    let Ok(selector) = FieldSelector::parse(text) else { return Vec::new() };
-    let exact = |field: &str| selector.exact(field).map(|value| (field.to_owned(), value.to_owned()));
-    selector.fields().filter_map(exact).collect()
+    use super::*;
+
+    /// The index here has seen nothing, as if it lagged behind for ever.
+    #[tokio::test]
+    async fn node_that_has_seen_its_pod_is_allowed_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(dir.path().join("store.redb"), Options::default()).unwrap();
+        let pod = json!({
+            "kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "a"},
+            "spec": {"nodeName": "n", "serviceAccountName": "sa", "volumes": [{"configMap": {"name": "m"}}]},
+        });
+        let value = Bytes::from(pod.to_string());
+        let ops = vec![Op::Put { key: "/registry/core/pods/a/p".to_owned(), value }];
+        store.commit(Commit { conditions: Vec::new(), ops }).await.unwrap();
+        let authorizer = Authorizer::default();
+        let check = async |node: &str, namespace: &str, resource: &str, name: &str, expected: bool| {
+            let user = User::authenticated(&format!("system:node:{node}"), &["system:nodes"]);
+            let wanted = Attributes::resource("get", "", resource).in_namespace(namespace).named(name);
+            assert!(!authorizer.allows(&user, &wanted).is_allowed());
+            let decision = authorizer.newest(&*store, &user, &wanted).await;
+            assert_eq!(decision.is_allowed(), expected, "{node} {namespace}/{name}: {decision:?}");
+        };
+        check("n", "a", "configmaps", "m", true).await;
+        check("n", "a", "pods", "p", true).await;
+        check("n", "a", "serviceaccounts", "sa", true).await;
+        check("n", "a", "configmaps", "other", false).await;
+        check("n", "b", "configmaps", "m", false).await;
+        check("m", "a", "configmaps", "m", false).await;
+        check("n", "a", "secrets", "m", false).await;
+        let gone = vec![Op::Delete { key: "/registry/core/pods/a/p".to_owned() }];
+        store.commit(Commit { conditions: Vec::new(), ops: gone }).await.unwrap();
+        check("n", "a", "configmaps", "m", false).await;
+    }
+
+    /// The rules in force here have seen nothing either.
+    #[tokio::test]
+    async fn newest_policy_knows_a_role_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = RedbStore::open(dir.path().join("store.redb"), Options::default()).unwrap();
+        let role = json!({"metadata": {"name": "fine", "namespace": "a"}, "rules": []});
+        let key = format!("{}roles/a/fine", Followed::Rbac.prefix());
+        let ops = vec![Op::Put { key, value: Bytes::from(role.to_string()) }];
+        store.commit(Commit { conditions: Vec::new(), ops }).await.unwrap();
+        let (authorizer, role) = (Authorizer::default(), RoleRef::Role("fine".to_owned()));
+        let user = User::authenticated("ann", &[]);
+        assert!(authorizer.policy().may_write_binding(&user, "a", &role).is_err());
+        let newest = authorizer.newest_policy(&*store).await.unwrap();
+        assert!(newest.may_write_binding(&user, "a", &role).is_ok());
+    }
 }

@@ -1,0 +1,118 @@
+//! An audit event, as `audit.k8s.io/v1` has it. Pure.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use minik8s_auth::User;
+use serde_json::{Value, json};
+
+use super::policy::{Level, Stage, Verdict};
+use crate::request::RequestInfo;
+
+/// What is known of a request so far.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub id: String,
+    pub received: Timestamp,
+    pub uri: String,
+    pub user_agent: String,
+    pub source: Option<String>,
+    pub info: RequestInfo,
+    pub user: User,
+    /// As whom the user acts, where that is somebody else.
+    pub impersonated: Option<User>,
+    pub verdict: Verdict,
+    pub allowed: Option<bool>,
+    pub request: Bytes,
+    pub response: Bytes,
+    pub code: u16,
+}
+
+/// Larger bodies are left out, and the event says so.
+pub const LARGEST_BODY: usize = 1 << 20;
+
+impl Record {
+    pub fn event(&self, stage: Stage, now: Timestamp) -> Value {
+        let info = &self.info;
+        let mut event = json!({
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": format!("{:?}", self.verdict.level),
+            "auditID": self.id, "stage": format!("{stage:?}"), "requestURI": self.uri, "verb": info.verb,
+            "user": user(&self.user), "requestReceivedTimestamp": time(self.received), "stageTimestamp": time(now),
+        });
+        if let Some(impersonated) = &self.impersonated {
+            event["impersonatedUser"] = user(impersonated);
+        }
+        if let Some(source) = &self.source {
+            event["sourceIPs"] = json!([source]);
+        }
+        if !self.user_agent.is_empty() {
+            event["userAgent"] = self.user_agent.clone().into();
+        }
+        if info.is_resource {
+            event["objectRef"] = object_ref(info);
+        }
+        if let Some(allowed) = self.allowed {
+            let decision = if allowed { "allow" } else { "forbid" };
+            event["annotations"] = json!({"authorization.k8s.io/decision": decision});
+        }
+        if stage != Stage::RequestReceived {
+            event["responseStatus"] = json!({"metadata": {}, "code": self.code});
+        }
+        if self.verdict.level >= Level::Request && stage != Stage::RequestReceived {
+            self.put_body(&mut event, "requestObject", &self.request);
+        }
+        if self.verdict.level >= Level::RequestResponse && stage == Stage::ResponseComplete {
+            self.put_body(&mut event, "responseObject", &self.response);
+        }
+        event
+    }
+
+    /// Only JSON is told: other forms are of no use to whoever reads the log.
+    fn put_body(&self, event: &mut Value, field: &str, body: &Bytes) {
+        if body.is_empty() {
+            return;
+        }
+        if body.len() > LARGEST_BODY {
+            event["annotations"][format!("audit.k8s.io/{field}-omitted")] = "larger than 1 MiB".into();
+            return;
+        }
+        if let Ok(mut object) = serde_json::from_slice::<Value>(body) {
+            if self.verdict.omit_managed_fields
+                && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+            {
+                metadata.remove("managedFields");
+            }
+            event[field] = object;
+        }
+    }
+}
+
+fn user(user: &User) -> Value {
+    let mut told = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        told["uid"] = user.uid.clone().into();
+    }
+    if !user.extra.is_empty() {
+        told["extra"] = json!(user.extra);
+    }
+    told
+}
+
+fn object_ref(info: &RequestInfo) -> Value {
+    let mut told = json!({"resource": info.resource, "apiVersion": info.version});
+    for (name, value) in [
+        ("namespace", &info.namespace),
+        ("name", &info.name),
+        ("apiGroup", &info.group),
+        ("subresource", &info.subresource),
+    ] {
+        if !value.is_empty() {
+            told[name] = value.clone().into();
+        }
+    }
+    told
+}
+
+/// With microseconds, as upstream's.
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
