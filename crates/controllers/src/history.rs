@@ -68,7 +68,11 @@ impl History {
         let mut all = claimed.mine;
         all.sort_by_key(|revision| (number(revision), revision.metadata.name.clone()));
         let data = data(template);
-        let current = all.iter().rev().find(|revision| revision.data.0 == data).cloned();
+        // An older program wrote less of what means nothing.
+        let is_current = |revision: &&Arc<ControllerRevision>| {
+            revision.data.0 == data || completed(revision.data.0.clone()) == data
+        };
+        let current = all.iter().rev().find(is_current).cloned();
         let newest = all.last().map_or(0, |revision| number(revision));
         let mut has_collided = false;
         match &current {
@@ -126,11 +130,40 @@ fn number(revision: &ControllerRevision) -> i64 {
     revision.revision.unwrap_or(0)
 }
 
-/// A strategic merge patch that sets the template as a whole: `kubectl rollout undo` sends it as it is.
+/// A strategic merge patch that sets the template as a whole: `kubectl rollout undo` sends it as it is. Clients
+/// compare it byte by byte with one that they make themselves, so its keys stand in Go's order.
 fn data(template: &PodTemplateSpec) -> Value {
     let mut template = json!(template);
     template["$patch"] = json!("replace");
-    json!({"spec": {"template": template}})
+    sorted(completed(json!({"spec": {"template": template}})))
+}
+
+/// With what Go writes also where nothing is said: its structs are never left out.
+fn completed(mut data: Value) -> Value {
+    let template = data.pointer_mut("/spec/template").and_then(Value::as_object_mut);
+    let Some(template) = template else { return data };
+    template.entry("metadata").or_insert_with(|| json!({}));
+    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return data };
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut) {
+            container.entry("resources").or_insert_with(|| json!({}));
+        }
+    }
+    data
+}
+
+/// The value with the keys of all its objects sorted.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Object(fields.into_iter().map(|(name, value)| (name, sorted(value))).collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        scalar => scalar,
+    }
 }
 
 fn revision<O: Object>(
@@ -157,5 +190,47 @@ fn revision<O: Object>(
         },
         data: RawExtension(data),
         revision: Some(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revision_data_is_written_as_go_writes_it() {
+        let template: PodTemplateSpec = serde_json::from_value(json!({
+            "spec": {"restartPolicy": "Always", "containers": [{
+                "name": "a", "image": "i", "env": [{"value": "1", "name": "B"}],
+            }], "nodeSelector": {"b": "1", "a": "2"}},
+            "metadata": {"labels": {"b": "1", "a": "2"}},
+        }))
+        .unwrap();
+        assert_eq!(
+            data(&template).to_string(),
+            concat!(
+                r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"a":"2","b":"1"}},"#,
+                r#""spec":{"containers":[{"env":[{"name":"B","value":"1"}],"image":"i","name":"a","resources":{}}],"#,
+                r#""nodeSelector":{"a":"2","b":"1"},"restartPolicy":"Always"}}}}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn revision_of_an_older_program_is_recognised() {
+        let template: PodTemplateSpec =
+            serde_json::from_value(json!({"spec": {"containers": [{"name": "a"}]}})).unwrap();
+        let old =
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "a"}]}, "$patch": "replace"}}});
+        assert_ne!(old, data(&template));
+        assert_eq!(completed(old), data(&template));
+        for odd in [
+            json!(null),
+            json!(5),
+            json!({"spec": 1}),
+            json!({"spec": {"template": {"spec": {"containers": 1}}}}),
+        ] {
+            completed(odd);
+        }
     }
 }

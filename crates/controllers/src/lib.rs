@@ -4,29 +4,30 @@
 //! by a pure function. Effects, retries, back-off and leader gating are the runtime's. No controller polls.
 
 pub mod autoscale;
-mod catalog;
 pub mod certificate;
 mod claim;
 pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;
-pub mod endpoint_mirror;
+pub mod endpoint_slice_mirroring;
 pub mod endpoints;
-pub mod garbage;
+pub mod features;
+pub mod garbage_collector;
 mod hash;
 mod history;
 pub mod job;
 pub mod load_balancer;
-pub mod measure;
 pub mod namespace;
 pub mod node;
-pub mod node_range;
+pub mod node_ipam;
 mod orphans;
-pub mod pod_garbage;
+pub mod pod_gc;
 mod pods;
 pub mod quota;
-pub mod replicas;
+pub mod replica_set;
+pub mod resource_claim;
+pub mod resource_metrics;
 pub mod routing;
 mod run;
 pub mod service_account;
@@ -34,5 +35,4 @@ pub mod simulate;
 pub mod stateful_set;
 mod template;
 
-pub use catalog::Catalog;
 pub use run::{Config, run};

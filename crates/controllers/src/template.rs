@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use minik8s_runtime::{Object, Regarding, Told, owner_reference};
+use minik8s_runtime::{Object, OutcomeEvents, Regarding, owner_reference};
 
 /// A pod as the template wants it, owned by `owner` and named by the server (`OWNER-xxxxx`).
 pub fn pod_for<O: Object>(owner: &O, template: &PodTemplateSpec) -> Pod {
@@ -37,8 +37,8 @@ fn pod_with(owner: &ObjectMeta, template: &PodTemplateSpec, reference: OwnerRefe
 }
 
 /// How pods that come are told of, on the owner.
-pub fn creation_told<O: Object>(owner: &O) -> Told {
-    Told {
+pub fn creation_events<O: Object>(owner: &O) -> OutcomeEvents {
+    OutcomeEvents {
         regarding: Regarding::of(owner),
         done: ("SuccessfulCreate", "Created pod: "),
         failed: ("FailedCreate", "Error creating: "),
@@ -46,8 +46,8 @@ pub fn creation_told<O: Object>(owner: &O) -> Told {
 }
 
 /// How pods that go are told of, on the owner.
-pub fn deletion_told<O: Object>(owner: &O) -> Told {
-    Told {
+pub fn deletion_events<O: Object>(owner: &O) -> OutcomeEvents {
+    OutcomeEvents {
         regarding: Regarding::of(owner),
         done: ("SuccessfulDelete", "Deleted pod: "),
         failed: ("FailedDelete", "Error deleting: "),

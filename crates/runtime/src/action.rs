@@ -10,7 +10,7 @@ pub enum Action {
         kind: Kind,
         namespace: String,
         object: Value,
-        told: Option<Told>,
+        told: Option<OutcomeEvents>,
     },
     /// Replaces the object, or one of its subresources (`status`, `finalize`).
     Update {
@@ -34,7 +34,7 @@ pub enum Action {
         target: Target,
         propagation: Option<Propagation>,
         grace_seconds: Option<i64>,
-        told: Option<Told>,
+        told: Option<OutcomeEvents>,
     },
     /// Deletes every object of a kind in a namespace.
     DeleteCollection {
@@ -82,7 +82,7 @@ impl Propagation {
 /// The events that tell how a creation or deletion went; the object's name follows `done`, the error
 /// follows `failed`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct OutcomeEvents {
     pub regarding: Regarding,
     pub done: (&'static str, &'static str),
     pub failed: (&'static str, &'static str),
@@ -139,7 +139,7 @@ impl Action {
 
     /// Tells by events how it went.
     #[must_use]
-    pub fn telling(mut self, telling: Told) -> Self {
+    pub fn telling(mut self, telling: OutcomeEvents) -> Self {
         if let Action::Create { told, .. } | Action::Delete { told, .. } = &mut self {
             *told = Some(telling);
         }

@@ -12,7 +12,9 @@ use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::{Action, Caches, Key, Kind, MetaOnly, Notice, NoticeType, Plan, Recorder, Target, Told};
+use crate::{
+    Action, Caches, EventRecord, EventType, Key, Kind, MetaOnly, OutcomeEvents, Plan, Recorder, Target,
+};
 
 /// How many requests of one plan are in flight at most.
 const WIDEST: usize = 256;
@@ -71,8 +73,8 @@ impl Executor {
     /// Carries out the actions in order; begins nothing new after one has failed. Events are told
     /// in any case.
     pub async fn run(&self, component: &'static str, plan: Plan) -> Result<(), Error> {
-        for notice in plan.notices {
-            self.recorder.record(component, notice);
+        for event in plan.events {
+            self.recorder.record(component, event);
         }
         let mut rest = plan.actions.as_slice();
         while let Some((first, others)) = rest.split_first() {
@@ -268,18 +270,18 @@ impl Executor {
     fn tell(
         &self,
         component: &'static str,
-        told: Option<&Told>,
+        told: Option<&OutcomeEvents>,
         outcome: Result<Option<String>, Error>,
     ) -> Result<(), Error> {
         let Some(told) = told else { return outcome.map(|_| ()) };
         let (severity, (reason, text), detail) = match &outcome {
-            Ok(Some(name)) => (NoticeType::Normal, told.done, name.clone()),
+            Ok(Some(name)) => (EventType::Normal, told.done, name.clone()),
             Ok(None) => return Ok(()),
-            Err(error) => (NoticeType::Warning, told.failed, error.cause()),
+            Err(error) => (EventType::Warning, told.failed, error.cause()),
         };
         let message = format!("{text}{detail}");
         self.recorder
-            .record(component, Notice { regarding: told.regarding.clone(), severity, reason, message });
+            .record(component, EventRecord { regarding: told.regarding.clone(), severity, reason, message });
         outcome.map(|_| ())
     }
 }

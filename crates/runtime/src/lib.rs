@@ -1,10 +1,9 @@
-//! What every control loop needs, written once.
+//! What every control loop needs, written once, on top of what [`minik8s_informer`] knows of objects.
 //!
 //! A [`Controller`] says which kinds it watches, how their objects lead to keys, what it looks at
 //! (`observe`) and what should be done about it (`plan`, a pure function). This crate owns everything with
-//! effects: watches and the [`Caches`] they feed (one per kind, shared by all controllers), the
-//! deduplicating [`Queue`] of keys, back-off, the execution of a [`Plan`], events, leader gating and the
-//! graceful stop.
+//! effects: what wakes a controller, the deduplicating [`Queue`] of keys, the execution of a [`Plan`], leader gating, the
+//! [`Supervisor`] of tasks that must live, and the graceful stop.
 //!
 //! Writes are shown to the caches as soon as the API has answered ("write-through"), so that a controller
 //! never plans on a state older than its own last write. See [`cache`].
@@ -13,36 +12,31 @@
 //! ([`placement`]).
 
 mod action;
-pub mod cache;
-mod caches;
 mod controller;
+mod discovery;
 mod execute;
-mod glance;
-mod key;
-mod kind;
 mod leader;
 mod manager;
 pub mod placement;
 mod plan;
 mod queue;
-mod recorder;
-mod reflect;
-mod selector;
+mod supervisor;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod watches;
 
-pub use action::{Action, Propagation, Target, Told};
-pub use cache::{Cache, Cached, MetaOnly};
-pub use caches::{AnyCache, Caches, MetaChange};
+pub use action::{Action, OutcomeEvents, Propagation, Target};
 pub use controller::Controller;
+pub use discovery::{Catalog, is_event};
 pub use execute::{Error, Executor};
-pub use key::{Key, controller_of, is_controlled_by, key_of, owner_reference};
-pub use kind::{Kind, Object, Scope};
 pub use leader::{Gate, LeaderConfig, Leadership, NotLeading, elect};
 pub use manager::{Manager, Settings};
+pub use minik8s_informer::{
+    AnyCache, Backoff, Cache, Cached, Caches, EventRecord, EventType, Key, Kind, MetaChange, MetaOnly,
+    Object, Recorder, Regarding, Retries, Scope, Selector, Unreadable, cache, controller_of,
+    is_controlled_by, key_of, owner_reference,
+};
 pub use plan::Plan;
-pub use queue::{Backoff, Queue};
-pub use recorder::{Notice, NoticeType, Recorder, Regarding};
-pub use selector::Selector;
+pub use queue::Queue;
+pub use supervisor::{Ended, Supervisor, TaskError};
 pub use watches::Watches;

@@ -71,9 +71,20 @@ impl Manager {
         });
     }
 
-    /// Until the stop token fires and all work in progress is done.
+    /// Until the stop token fires and all work in progress is done. It also ends when a controller ends by itself: the
+    /// others are worth little without it, and whoever runs this sees it.
     pub async fn run(mut self) {
-        self.settings.stop.cancelled().await;
+        // Once they are told to stop they end in whatever order, and that is no news.
+        let ended = tokio::select! {
+            biased;
+            () = self.settings.stop.cancelled() => None,
+            Some(ended) = self.tasks.join_next() => Some(ended),
+        };
+        if let Some(ended) = ended.filter(|_| !self.settings.stop.is_cancelled()) {
+            let cause = ended.err().map(|error| error.to_string()).unwrap_or_default();
+            tracing::error!(cause, "a controller has ended");
+            return;
+        }
         while let Some(outcome) = self.tasks.join_next().await {
             if let Err(error) = outcome {
                 tracing::error!(%error, "controller ended badly");

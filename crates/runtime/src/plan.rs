@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::{Action, Notice, Object};
+use crate::{Action, EventRecord, Object};
 
 /// Actions in the order they are carried out, events, and when to look again without being woken.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub actions: Vec<Action>,
-    pub notices: Vec<Notice>,
+    pub events: Vec<EventRecord>,
     pub again_after: Option<Duration>,
 }
 
 impl Plan {
     pub fn is_empty(&self) -> bool {
-        self.actions.is_empty() && self.notices.is_empty()
+        self.actions.is_empty() && self.events.is_empty()
     }
 
     pub fn act(&mut self, action: Action) {
         self.actions.push(action);
     }
 
-    pub fn notice(&mut self, notice: Notice) {
-        self.notices.push(notice);
+    pub fn event(&mut self, event: EventRecord) {
+        self.events.push(event);
     }
 
     /// Looks again at `then`; the earliest of several wins, a time in the past means soon.

@@ -11,26 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Doubles from `first` to `most`.
-#[derive(Debug, Clone, Copy)]
-pub struct Backoff {
-    pub first: Duration,
-    pub most: Duration,
-}
-
-impl Backoff {
-    /// The pause after the given number of failures in a row (from 1).
-    pub fn after(&self, failures: u32) -> Duration {
-        let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first.checked_mul(factor).unwrap_or(self.most).min(self.most)
-    }
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Backoff { first: Duration::from_millis(5), most: Duration::from_secs(300) }
-    }
-}
+use crate::Backoff;
 
 pub struct Queue<K> {
     state: Mutex<State<K>>,

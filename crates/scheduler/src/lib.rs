@@ -5,16 +5,21 @@
 //! compares the rest by [`scores`] or by one of the simple [`Strategy`]s. [`run`] connects it to the API.
 //!
 //! It never looks at a container, never talks to a node, and changes nothing but bindings, the status of
-//! pods it explains, and pods that must make room.
+//! pods it explains, pods that must make room, and what claims say of their devices.
 
+mod bound_claims;
+mod csi;
 mod decide;
+pub mod devices;
 mod diagnose;
 mod explain;
 pub mod filters;
+mod inbox;
 mod measured;
 mod nominations;
 mod preempt;
 mod queue;
+mod reserve;
 mod run;
 mod scheduler;
 pub mod scores;

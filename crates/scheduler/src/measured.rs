@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_metrics::{History, NodeUse};
 use minik8s_runtime::Caches;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use crate::inbox::Inbox;
 use crate::scheduler::Event;
 use crate::snapshot::Usage;
 
@@ -17,15 +17,10 @@ use crate::snapshot::Usage;
 const WINDOW: SignedDuration = SignedDuration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells until `stop`: when there are new figures, at most once a second.
-pub async fn tell(
-    figures: Arc<History>,
-    caches: Arc<Caches>,
-    sender: UnboundedSender<Event>,
-    stop: CancellationToken,
-) {
+/// Tells until `stop`: when there are new metrics, at most once a second.
+pub async fn tell(metrics: Arc<History>, caches: Arc<Caches>, inbox: Inbox, stop: CancellationToken) {
     let nodes = caches.of::<Node>();
-    let mut changes = figures.changes();
+    let mut changes = metrics.changes();
     loop {
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
@@ -34,12 +29,10 @@ pub async fn tell(
         let now = Timestamp::now();
         let names = nodes.list().into_iter().filter_map(|node| node.metadata.name.clone());
         let measured = names.map(|name| {
-            let used = figures.node(&name, WINDOW, now).map(usage);
+            let used = metrics.node(&name, WINDOW, now).map(usage);
             (name, used)
         });
-        if sender.send(Event::Measured(measured.collect())).is_err() {
-            return;
-        }
+        inbox.send(Event::Measured(measured.collect()));
         tokio::time::sleep(PAUSE).await;
     }
 }

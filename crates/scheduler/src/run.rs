@@ -3,18 +3,22 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodCondition};
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use minik8s_metrics::History;
-use minik8s_runtime::{Action, Caches, Executor, Notice, Object, Plan, Recorder, Target};
+use minik8s_runtime::{Action, Caches, EventRecord, Executor, Object, Plan, Recorder, Target};
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::bound_claims::{BoundClaims, SELECTED_NODE};
+use crate::devices::Reservation;
+use crate::inbox::Inbox;
 use crate::measured;
+use crate::reserve::{deallocate, reserve};
 use crate::scheduler::{Change, Effect, Event, Scheduler};
 use crate::snapshot::PodInfo;
 use crate::strategy::Strategy;
@@ -38,7 +42,7 @@ pub struct Config {
     /// Caches to share with others of this process.
     pub caches: Option<Arc<Caches>>,
     /// What nodes really use; None where nobody measures.
-    pub figures: Option<Arc<History>>,
+    pub metrics: Option<Arc<History>>,
 }
 
 impl Default for Config {
@@ -49,28 +53,37 @@ impl Default for Config {
             stop: CancellationToken::new(),
             leads: watch::channel(true).1,
             caches: None,
-            figures: None,
+            metrics: None,
         }
     }
 }
 
 /// Schedules until `config.stop`.
 pub async fn run(client: Client, config: Config) {
-    let Config { name, strategy, stop, mut leads, caches, figures } = config;
+    let Config { name, strategy, stop, mut leads, caches, metrics } = config;
     let caches = caches.unwrap_or_else(|| Caches::new(client.clone(), stop.clone()));
-    let (sender, events) = unbounded_channel();
-    listen::<Pod>(&caches, &sender, Event::Pod);
-    listen::<Node>(&caches, &sender, Event::Node);
-    listen(&caches, &sender, Event::Namespace);
-    listen(&caches, &sender, Event::Claim);
-    listen(&caches, &sender, Event::Volume);
-    listen(&caches, &sender, Event::Class);
-    listen(&caches, &sender, Event::Budget);
-    listen(&caches, &sender, Event::Settings);
+    let inbox = Inbox::default();
+    listen::<Pod>(&caches, &inbox, Event::Pod);
+    listen::<Node>(&caches, &inbox, Event::Node);
+    listen(&caches, &inbox, Event::Namespace);
+    listen(&caches, &inbox, Event::Claim);
+    listen(&caches, &inbox, Event::Volume);
+    listen(&caches, &inbox, Event::Class);
+    listen(&caches, &inbox, Event::CsiNode);
+    listen(&caches, &inbox, Event::CsiDriver);
+    listen(&caches, &inbox, Event::CsiCapacity);
+    listen(&caches, &inbox, Event::Budget);
+    listen(&caches, &inbox, Event::Settings);
+    listen::<ResourceClaim>(&caches, &inbox, Event::DeviceClaim);
+    listen(&caches, &inbox, Event::Slice);
+    listen(&caches, &inbox, Event::DeviceClass);
+    listen(&caches, &inbox, Event::TaintRule);
     let ready = async {
         // Deciding before all pods are known would place them where others are.
         caches.of::<Pod>().wait_synced().await;
         caches.of::<Node>().wait_synced().await;
+        // And before all claims are known, it would give their devices to others.
+        caches.of::<ResourceClaim>().wait_synced().await;
         if leads.wait_for(|leads| *leads).await.is_err() && !*leads.borrow() {
             std::future::pending::<()>().await;
         }
@@ -80,30 +93,32 @@ pub async fn run(client: Client, config: Config) {
         () = stop.cancelled() => return,
     }
     let recorder = Recorder::start(client.clone());
-    let executor = Arc::new(Executor::new(client, caches.clone(), recorder));
-    if let Some(figures) = figures {
-        tokio::spawn(measured::tell(figures, caches, sender.clone(), stop.clone()));
+    let executor = Arc::new(Executor::new(client.clone(), caches.clone(), recorder));
+    let claims = caches.clone();
+    if let Some(metrics) = metrics {
+        tokio::spawn(measured::tell(metrics, caches, inbox.clone(), stop.clone()));
     }
-    let hands = Hands { executor, sender, permits: Arc::new(Semaphore::new(MOST_REQUESTS)) };
+    let hands = Hands {
+        client,
+        executor,
+        inbox: inbox.clone(),
+        permits: Arc::new(Semaphore::new(MOST_REQUESTS)),
+        claims: BoundClaims::follow(&claims),
+    };
     let seed = u64::try_from(Timestamp::now().as_nanosecond() & i128::from(u64::MAX)).unwrap_or(1);
-    serve(Scheduler::new(&name, strategy, seed), events, hands, stop).await;
+    serve(Scheduler::new(&name, strategy, seed), inbox, hands, stop).await;
 }
 
-fn listen<K: Object>(caches: &Caches, sender: &UnboundedSender<Event>, event: fn(Change<K>) -> Event) {
-    let sender = sender.clone();
+fn listen<K: Object>(caches: &Caches, inbox: &Inbox, event: fn(Change<K>) -> Event) {
+    let inbox = inbox.clone();
     caches.of::<K>().listen(Box::new(move |old, new| {
-        let _ = sender.send(event((old.cloned(), new.cloned())));
+        inbox.send(event((old.cloned(), new.cloned())));
     }));
 }
 
-async fn serve(
-    mut scheduler: Scheduler,
-    mut events: UnboundedReceiver<Event>,
-    hands: Hands,
-    stop: CancellationToken,
-) {
+async fn serve(mut scheduler: Scheduler, inbox: Inbox, hands: Hands, stop: CancellationToken) {
     loop {
-        while let Ok(event) = events.try_recv() {
+        while let Some(event) = inbox.try_recv() {
             if let Some(effect) = scheduler.handle(event, Instant::now()) {
                 hands.perform(effect).await;
             }
@@ -128,9 +143,8 @@ async fn serve(
             }
         };
         tokio::select! {
-            event = events.recv() => {
-                // The caches hold senders, so the channel stays open.
-                if let Some(effect) = event.and_then(|event| scheduler.handle(event, Instant::now())) {
+            event = inbox.recv() => {
+                if let Some(effect) = scheduler.handle(event, Instant::now()) {
                     hands.perform(effect).await;
                 }
             }
@@ -141,9 +155,11 @@ async fn serve(
 }
 
 struct Hands {
+    client: Client,
     executor: Arc<Executor>,
-    sender: UnboundedSender<Event>,
+    inbox: Inbox,
     permits: Arc<Semaphore>,
+    claims: BoundClaims,
 }
 
 impl Hands {
@@ -151,22 +167,34 @@ impl Hands {
     async fn perform(&self, effect: Effect) {
         let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
         let executor = self.executor.clone();
-        let sender = self.sender.clone();
+        let inbox = self.inbox.clone();
+        let bound = self.claims.clone();
+        let client = self.client.clone();
         tokio::spawn(async move {
-            let _permit = permit;
             match effect {
-                Effect::Bind { pod, node, claims } => {
-                    let plan = binding(&pod, &node, &claims);
-                    let done = attempt(&executor, plan).await;
+                Effect::Bind { pod, node, claims, reservations } => {
+                    let mut done = claims.is_empty() || attempt(&executor, selection(&node, &claims)).await;
+                    if done && !claims.is_empty() {
+                        // This may take long, and is no request.
+                        drop(permit);
+                        done = bound.wait(&claims, &node).await;
+                    }
+                    done = done && reserve_all(&client, &pod, &reservations).await;
+                    done = done && attempt(&executor, binding(&pod, &node)).await;
                     if done {
                         let message = format!("Successfully assigned {} to {node}", pod.key);
-                        let notice = Notice::normal(&*pod.pod, "Scheduled", message);
-                        executor.recorder().record(COMPONENT, notice);
+                        let event = EventRecord::normal(&*pod.pod, "Scheduled", message);
+                        executor.recorder().record(COMPONENT, event);
                     }
-                    let _ = sender.send(Event::Bound { pod, done });
+                    inbox.send(Event::Bound { pod, done });
                 }
                 Effect::Explain { pod, message, nominate } => {
                     attempt(&executor, explanation(&pod, &message, nominate.as_deref())).await;
+                }
+                Effect::Deallocate { claim, pod } => {
+                    if let Err(error) = deallocate(&client, &pod, &claim).await {
+                        tracing::debug!(%error, pod = %pod.key, "a claim keeps its devices");
+                    }
                 }
                 Effect::Gated(pod) => {
                     attempt(&executor, gated(&pod)).await;
@@ -184,6 +212,16 @@ impl Hands {
     }
 }
 
+async fn reserve_all(client: &Client, pod: &PodInfo, reservations: &[Reservation]) -> bool {
+    for reservation in reservations {
+        if let Err(error) = reserve(client, pod, reservation).await {
+            tracing::debug!(%error, pod = %pod.key, "a claim cannot be reserved");
+            return false;
+        }
+    }
+    true
+}
+
 async fn attempt(executor: &Executor, plan: Plan) -> bool {
     match executor.run(COMPONENT, plan).await {
         Ok(()) => true,
@@ -194,16 +232,18 @@ async fn attempt(executor: &Executor, plan: Plan) -> bool {
     }
 }
 
-fn binding(
-    pod: &PodInfo,
-    node: &str,
-    claims: &[Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>],
-) -> Plan {
+/// Tells whoever provides volumes where those of the pod are wanted.
+fn selection(node: &str, claims: &[Arc<PersistentVolumeClaim>]) -> Plan {
     let mut plan = Plan::default();
     for claim in claims {
-        let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
+        let chosen = json!({"metadata": {"annotations": {SELECTED_NODE: node}}});
         plan.act(Action::patch(&**claim, chosen));
     }
+    plan
+}
+
+fn binding(pod: &PodInfo, node: &str) -> Plan {
+    let mut plan = Plan::default();
     let body = json!({
         "apiVersion": "v1",
         "kind": "Binding",
@@ -220,7 +260,7 @@ fn explanation(pod: &PodInfo, message: &str, nominate: Option<&str>) -> Plan {
     let mut status = json!({});
     if let Some(conditions) = with_condition(pod, "PodScheduled", "False", "Unschedulable", message) {
         status["conditions"] = json!(conditions);
-        plan.notice(Notice::warning(pod, "FailedScheduling", message));
+        plan.event(EventRecord::warning(pod, "FailedScheduling", message));
     }
     let known = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
     if known != nominate {
@@ -259,7 +299,7 @@ fn eviction(victim: &PodInfo, by: &PodInfo, node: &str) -> Plan {
         plan.act(Action::Patch { target: Target::of(pod), subresource: Some("status"), patch });
     }
     plan.act(Action::delete(pod));
-    plan.notice(Notice::normal(pod, "Preempted", why));
+    plan.event(EventRecord::normal(pod, "Preempted", why));
     plan
 }
 

@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodResourceClaimStatus,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use minik8s_runtime::{Key, key_of};
 
 use crate::decide::{Chooser, Decision, Refused, decide, refusal};
+use crate::devices::{Devices, Reservation};
 use crate::explain::explain;
 use crate::nominations::Nominations;
 use crate::preempt::{Preemption, preempt};
@@ -28,8 +32,15 @@ pub enum Event {
     Claim(Change<PersistentVolumeClaim>),
     Volume(Change<PersistentVolume>),
     Class(Change<StorageClass>),
+    CsiNode(Change<CSINode>),
+    CsiDriver(Change<CSIDriver>),
+    CsiCapacity(Change<CSIStorageCapacity>),
     Budget(Change<PodDisruptionBudget>),
     Settings(Change<ConfigMap>),
+    DeviceClaim(Change<ResourceClaim>),
+    Slice(Change<ResourceSlice>),
+    DeviceClass(Change<DeviceClass>),
+    TaintRule(Change<DeviceTaintRule>),
     /// What nodes really use, by name.
     Measured(Vec<(String, Option<Usage>)>),
     /// A binding that we asked for was made, or not.
@@ -46,6 +57,13 @@ pub enum Effect {
         pod: Arc<PodInfo>,
         node: String,
         claims: Vec<Arc<PersistentVolumeClaim>>,
+        /// What it needs of its claims to devices.
+        reservations: Vec<Reservation>,
+    },
+    /// Take its devices from a claim: with them its pod finds no node.
+    Deallocate {
+        claim: Arc<ResourceClaim>,
+        pod: Arc<PodInfo>,
     },
     /// Show in the pod why it waits, and where room is being made for it, if it is.
     Explain {
@@ -122,9 +140,26 @@ impl Scheduler {
             Event::Volume((Some(old), None)) => self.snapshot.volumes.remove_volume(&key_of(&*old).name),
             Event::Class((_, Some(new))) => self.storage_seen(now, |volumes| volumes.set_class(new)),
             Event::Class((Some(old), None)) => self.snapshot.volumes.remove_class(&key_of(&*old).name),
+            Event::CsiNode((old, new)) => self.storage_seen(now, |volumes| volumes.csi.set_node(old, new)),
+            Event::CsiDriver((old, new)) => {
+                self.storage_seen(now, |volumes| volumes.csi.set_driver(old, new))
+            }
+            Event::CsiCapacity((old, new)) => {
+                self.storage_seen(now, |volumes| volumes.csi.set_capacity(old, new));
+            }
+            Event::DeviceClaim((_, Some(new))) => self.devices_seen(now, |devices| devices.set_claim(new)),
+            Event::DeviceClaim((Some(old), None)) => self.devices_seen(now, |all| all.remove_claim(&old)),
+            Event::Slice((_, Some(new))) => self.devices_seen(now, |devices| devices.set_slice(&new)),
+            Event::Slice((Some(old), None)) => self.snapshot.devices.remove_slice(&old),
+            Event::DeviceClass((_, Some(new))) => self.devices_seen(now, |devices| devices.set_class(new)),
+            Event::DeviceClass((Some(old), None)) => self.snapshot.devices.remove_class(&key_of(&*old).name),
+            Event::TaintRule((_, Some(new))) => self.devices_seen(now, |devices| devices.set_rule(new)),
+            Event::TaintRule((Some(old), None)) => {
+                self.devices_seen(now, |devices| devices.remove_rule(&key_of(&*old).name))
+            }
             Event::Settings((old, new)) => self.settings_seen(old.as_deref(), new.as_deref()),
-            Event::Measured(figures) => {
-                figures.iter().for_each(|(node, usage)| self.snapshot.set_usage(node, *usage))
+            Event::Measured(metrics) => {
+                metrics.iter().for_each(|(node, usage)| self.snapshot.set_usage(node, *usage))
             }
             Event::Bound { pod, done } => self.binding_answered(&pod, done, now),
             _ => {}
@@ -140,12 +175,7 @@ impl Scheduler {
         let aside = self.nominated.set_aside(pod.priority, &mut self.snapshot);
         let key = pod.key.clone();
         let effects = match self.decide(&pod, kept.as_deref()) {
-            Decision::Place(node) => {
-                let claims = self.snapshot.volumes.waiting_claims(&pod);
-                self.snapshot.place(pod.clone(), &node);
-                self.assumed.insert(pod.key.clone(), pod.uid.clone());
-                vec![Effect::Bind { pod, node, claims }]
-            }
+            Decision::Place(node) => self.place(pod, node, now),
             Decision::Refuse(refused) => self.refuse(pod, &refused, kept, now),
         };
         let promised = self.nominated.node_of(&key).map(str::to_owned);
@@ -153,6 +183,21 @@ impl Scheduler {
             self.queue.wake_one(&lost, now);
         }
         Some(effects)
+    }
+
+    fn place(&mut self, pod: Arc<PodInfo>, node: String, now: Instant) -> Vec<Effect> {
+        let claims = self.snapshot.volumes.waiting_claims(&pod);
+        let info = self.snapshot.node(&node);
+        let reservations = info.map_or(Ok(Vec::new()), |info| self.snapshot.devices.reservations(&pod, info));
+        let Ok(reservations) = reservations else {
+            // Nothing has changed since the filter found them; should that be wrong, it is tried again.
+            self.queue.retry(&pod.key, now);
+            return Vec::new();
+        };
+        self.snapshot.devices.assume(&pod.key, &reservations);
+        self.snapshot.place(pod.clone(), &node);
+        self.assumed.insert(pod.key.clone(), pod.uid.clone());
+        vec![Effect::Bind { pod, node, claims, reservations }]
     }
 
     fn decide(&mut self, pod: &PodInfo, kept: Option<&str>) -> Decision {
@@ -175,6 +220,12 @@ impl Scheduler {
         let mut message = explain(refused);
         if refused.nodes == 0 {
             return vec![Effect::Explain { pod, message, nominate: None }];
+        }
+        if let Some(claim) = self.snapshot.devices.deallocatable(&pod) {
+            return vec![
+                Effect::Deallocate { claim, pod: pod.clone() },
+                Effect::Explain { pod, message, nominate: None },
+            ];
         }
         let budgets: Vec<_> = self.budgets.values().cloned().collect();
         match preempt(&pod, &mut self.snapshot, refused, kept.as_deref(), &budgets) {
@@ -235,10 +286,16 @@ impl Scheduler {
             self.queue.remove(&key);
             return (!has_reason(&new, "SchedulingGated")).then_some(Effect::Gated(new));
         }
+        // Its claims are about to be made, and then it is seen again.
+        if !has_its_claims(&new) {
+            self.queue.remove(&key);
+            return None;
+        }
         let same = old.is_some_and(|old| {
             old.spec == new.spec
                 && old.metadata.labels == new.metadata.labels
                 && old.metadata.annotations == new.metadata.annotations
+                && resource_claims(&old) == resource_claims(&new)
         });
         let info = PodInfo::new(new);
         self.keep_nomination(&info);
@@ -265,6 +322,7 @@ impl Scheduler {
         self.queue.remove(key);
         self.assumed.remove(key);
         self.nominated.fulfil(key);
+        self.snapshot.devices.forget(key);
         if self.snapshot.displace(key).is_some() {
             self.queue.wake(Waking::POD_GONE, now);
         }
@@ -294,6 +352,11 @@ impl Scheduler {
         self.queue.wake(Waking::VOLUME, now);
     }
 
+    fn devices_seen(&mut self, now: Instant, change: impl FnOnce(&mut Devices)) {
+        change(&mut self.snapshot.devices);
+        self.queue.wake(Waking::DEVICE, now);
+    }
+
     fn settings_seen(&mut self, old: Option<&ConfigMap>, new: Option<&ConfigMap>) {
         let ours = |map: &ConfigMap| key_of(map) == Key::new(SETTINGS.0, SETTINGS.1);
         if !old.or(new).is_some_and(ours) {
@@ -312,6 +375,7 @@ impl Scheduler {
             return;
         }
         self.assumed.remove(&pod.key);
+        self.snapshot.devices.forget(&pod.key);
         self.snapshot.displace(&pod.key);
         self.queue.retry(&pod.key, now);
     }
@@ -326,6 +390,18 @@ fn is_finished(pod: &Pod) -> bool {
 
 fn assigned_node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// The claims that were made for a pod from templates.
+fn resource_claims(pod: &Pod) -> Option<&Vec<PodResourceClaimStatus>> {
+    pod.status.as_ref()?.resource_claim_statuses.as_ref()
+}
+
+/// Whether all claims that are made from templates have been made, or are not needed.
+fn has_its_claims(pod: &Pod) -> bool {
+    let named = pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten());
+    let mut made = named.filter(|claim| claim.resource_claim_template_name.is_some());
+    made.all(|claim| resource_claims(pod).into_iter().flatten().any(|status| status.name == claim.name))
 }
 
 fn is_gated(pod: &Pod) -> bool {

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::{
     PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, TopologySelectorTerm,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use minik8s_runtime::{Key, Selector, key_of};
 
+use crate::csi::Csi;
 use crate::snapshot::{NodeInfo, NodeTerms, PodInfo};
 
 /// Volumes of such a class are made by hand.
@@ -20,6 +21,7 @@ pub struct Volumes {
     claims: HashMap<Key, Arc<PersistentVolumeClaim>>,
     volumes: HashMap<String, Arc<PersistentVolume>>,
     classes: HashMap<String, Arc<StorageClass>>,
+    pub csi: Csi,
 }
 
 /// How far a claim is on its way to a volume.
@@ -55,10 +57,37 @@ pub struct Offer<'a> {
     made: Option<&'a [TopologySelectorTerm]>,
     /// Volumes that lie ready.
     ready: Vec<Reach>,
+    /// Where the volume is whose content it starts with.
+    source: Option<Reach>,
+    room: Room<'a>,
+}
+
+/// What a volume that is to be made needs.
+struct Room<'a> {
+    csi: &'a Csi,
+    class: &'a StorageClass,
+    bytes: i64,
+}
+
+impl Room<'_> {
+    fn admits(&self, node: &NodeInfo) -> bool {
+        let class = self.class.metadata.name.as_deref().unwrap_or_default();
+        self.csi.has_room(&self.class.provisioner, class, self.bytes, node)
+    }
 }
 
 impl Offer<'_> {
     pub fn admits(&self, node: &NodeInfo) -> bool {
+        let can_make = self.can_make(node) && self.room.admits(node);
+        can_make || self.ready.iter().any(|reach| reach.admits(node))
+    }
+
+    /// Whether a volume could be made for the node if there were more storage.
+    pub fn lacks_room(&self, node: &NodeInfo) -> bool {
+        self.can_make(node) && !self.room.admits(node)
+    }
+
+    fn can_make(&self, node: &NodeInfo) -> bool {
         let made_here = self.made.is_some_and(|terms| {
             let meets = |term: &TopologySelectorTerm| {
                 let mut labels = term.match_label_expressions.iter().flatten();
@@ -68,7 +97,7 @@ impl Offer<'_> {
             };
             terms.is_empty() || terms.iter().any(meets)
         });
-        made_here || self.ready.iter().any(|reach| reach.admits(node))
+        made_here && self.source.as_ref().is_none_or(|source| source.admits(node))
     }
 }
 
@@ -95,6 +124,18 @@ impl Volumes {
 
     pub fn remove_class(&mut self, name: &str) {
         self.classes.remove(name);
+    }
+
+    pub fn claim(&self, key: &Key) -> Option<&PersistentVolumeClaim> {
+        self.claims.get(key).map(|claim| &**claim)
+    }
+
+    pub fn volume(&self, name: &str) -> Option<&PersistentVolume> {
+        self.volumes.get(name).map(|volume| &**volume)
+    }
+
+    pub fn class(&self, name: &str) -> Option<&StorageClass> {
+        self.classes.get(name).map(|class| &**class)
     }
 
     /// Names of the claims that a pod mounts, with those made for it from templates.
@@ -134,10 +175,30 @@ impl Volumes {
             Some(class) if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") => {
                 let topologies = class.allowed_topologies.as_deref().unwrap_or_default();
                 let made = (class.provisioner != NO_PROVISIONER).then_some(topologies);
-                ClaimState::WaitsForConsumer(Offer { made, ready: self.ready_for(spec, &found.metadata) })
+                // What starts with other content is made, never found.
+                let ready = match spec.data_source.is_some() {
+                    true => Vec::new(),
+                    false => self.ready_for(spec, &found.metadata),
+                };
+                let bytes = amount(spec.resources.as_ref().and_then(|r| r.requests.as_ref()));
+                let room = Room { csi: &self.csi, class, bytes };
+                ClaimState::WaitsForConsumer(Offer {
+                    made,
+                    ready,
+                    source: self.source_of(namespace, spec),
+                    room,
+                })
             }
             _ => ClaimState::Unbound,
         }
+    }
+
+    /// The volume of the claim that a claim is to be a copy of.
+    fn source_of(&self, namespace: &str, claim: &PersistentVolumeClaimSpec) -> Option<Reach> {
+        let source = claim.data_source.as_ref().filter(|source| source.kind == "PersistentVolumeClaim")?;
+        let source = self.claims.get(&Key::new(namespace, &*source.name))?;
+        let volume = source.spec.as_ref()?.volume_name.as_deref()?;
+        self.volumes.get(volume).map(|volume| Reach::of(volume))
     }
 
     /// Volumes that nobody has, or that are kept for this very claim, and that do for it.

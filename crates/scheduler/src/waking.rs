@@ -16,7 +16,9 @@ impl Waking {
     pub const POD_PLACED: Waking = Waking(4);
     /// A claim, volume or storage class came or changed.
     pub const VOLUME: Waking = Waking(8);
-    pub const ALL: Waking = Waking(15);
+    /// Something about devices or claims to them came or changed.
+    pub const DEVICE: Waking = Waking(16);
+    pub const ALL: Waking = Waking(31);
 
     pub fn intersects(self, other: Waking) -> bool {
         self.0 & other.0 != 0

@@ -61,6 +61,9 @@ impl Cluster {
             Effect::Explain { nominate: Some(node), .. } => format!("nominated {node}"),
             Effect::Evict { victim, .. } => format!("evict {}", victim.key.name),
             Effect::Gated(_) => "gated".to_owned(),
+            Effect::Deallocate { claim, .. } => {
+                format!("deallocate {}", claim.metadata.name.as_deref().unwrap())
+            }
         });
         shown.collect::<Vec<_>>().join("; ")
     }
@@ -410,6 +413,78 @@ fn volumes_bind_where_they_can_be_reached() {
 }
 
 #[test]
+fn nodes_have_only_so_many_volumes_of_a_driver() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    cluster.node("n1", json!({})).node("n2", json!({}));
+    for (node, count) in [("n1", 1), ("n2", 1)] {
+        let drivers = json!([{"name": "d", "nodeID": node, "allocatable": {"count": count}}]);
+        let csi_node = json!({"metadata": {"name": node}, "spec": {"drivers": drivers}});
+        let csi_node = Arc::new(serde_json::from_value(csi_node).unwrap());
+        cluster.scheduler.handle(Event::CsiNode((None, Some(csi_node))), cluster.now);
+    }
+    for name in ["a", "b", "c"] {
+        let volume =
+            json!({"metadata": {"name": name}, "spec": {"csi": {"driver": "d", "volumeHandle": name}}});
+        let volume = Arc::new(serde_json::from_value(volume).unwrap());
+        cluster.scheduler.handle(Event::Volume((None, Some(volume))), cluster.now);
+        let claim = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"volumeName": name}});
+        let claim = Arc::new(serde_json::from_value(claim).unwrap());
+        cluster.scheduler.handle(Event::Claim((None, Some(claim))), cluster.now);
+    }
+    let using = |name: &str, claim: &str| {
+        pod(
+            name,
+            json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}}),
+        )
+    };
+    let first = cluster.place(using("p", "a"));
+    let second = cluster.place(using("q", "b"));
+    assert!(first != second && first.starts_with('n') && second.starts_with('n'), "{first} {second}");
+    // One that is there already is no further one.
+    assert_eq!(cluster.place(using("again", "a")), first);
+    let refused = cluster.place(using("r", "c"));
+    assert!(refused.contains("2 node(s) exceed max volume count"), "{refused}");
+    cluster.gone(using("q", "b"));
+    assert_eq!(cluster.next(), second);
+}
+
+#[test]
+fn volumes_are_made_where_there_is_room() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    for (node, zone) in [("n1", "a"), ("n2", "b")] {
+        cluster.node(node, json!({"metadata": {"labels": {"zone": zone}}}));
+    }
+    let class = json!({"metadata": {"name": "fast"}, "provisioner": "d", "volumeBindingMode": "WaitForFirstConsumer"});
+    let class = Arc::new(serde_json::from_value(class).unwrap());
+    cluster.scheduler.handle(Event::Class((None, Some(class))), cluster.now);
+    let driver = json!({"metadata": {"name": "d"}, "spec": {"storageCapacity": true}});
+    let driver = Arc::new(serde_json::from_value(driver).unwrap());
+    cluster.scheduler.handle(Event::CsiDriver((None, Some(driver))), cluster.now);
+    for name in ["p", "q"] {
+        let claim = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"storageClassName": "fast",
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}});
+        let claim = Arc::new(serde_json::from_value(claim).unwrap());
+        cluster.scheduler.handle(Event::Claim((None, Some(claim))), cluster.now);
+    }
+    let using = |name: &str| {
+        let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
+        pod(name, json!({"spec": {"volumes": volumes}}))
+    };
+    let room = |cluster: &mut Cluster, zone: &str, class: &str, size: &str| {
+        let capacity = json!({"metadata": {"name": format!("{zone}-{class}"), "namespace": "kube-system"},
+            "storageClassName": class, "capacity": size, "nodeTopology": {"matchLabels": {"zone": zone}}});
+        let capacity = Arc::new(serde_json::from_value(capacity).unwrap());
+        cluster.scheduler.handle(Event::CsiCapacity((None, Some(capacity))), cluster.now);
+    };
+    room(&mut cluster, "a", "fast", "1Gi");
+    room(&mut cluster, "b", "slow", "100Gi");
+    let refused = cluster.place(using("p"));
+    assert!(refused.contains("2 node(s) did not have enough free storage"), "{refused}");
+    room(&mut cluster, "b", "fast", "10Gi");
+    assert_eq!(cluster.next(), "n2", "retried because there is room");
+}
+
+#[test]
 fn host_ports_collide() {
     let mut cluster = Cluster::new(Strategy::Balanced);
     cluster.node("n1", json!({}));
@@ -573,13 +648,13 @@ fn strategies_choose_as_they_say() {
 }
 
 /// Of three equal nodes the one that really uses least is chosen, until what was placed there makes up for it; a pod
-/// counts by its request until it had time to show in the figures.
+/// counts by its request until it had time to show in the metrics.
 #[test]
 fn measured_use_decides() {
     let usage = |cpu_millis: i64| Some(Usage { cpu_millis, memory_bytes: 1 << 30 });
     let measure = |cluster: &mut Cluster, cpu: [i64; 3]| {
-        let figures = ["n1", "n2", "n3"].iter().zip(cpu).map(|(node, cpu)| ((*node).to_owned(), usage(cpu)));
-        cluster.scheduler.handle(Event::Measured(figures.collect()), cluster.now);
+        let metrics = ["n1", "n2", "n3"].iter().zip(cpu).map(|(node, cpu)| ((*node).to_owned(), usage(cpu)));
+        cluster.scheduler.handle(Event::Measured(metrics.collect()), cluster.now);
     };
     let mut cluster = Cluster::new(Strategy::LeastCpu);
     cluster.node("n1", json!({})).node("n2", json!({})).node("n3", json!({}));

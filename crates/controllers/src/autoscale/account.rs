@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::autoscaling::v2::{MetricSpec, MetricStatus, MetricTarget, MetricValueStatus};
-use minik8s_api::scaling_decision::{ScalingMetric, ScalingPod};
+use minik8s_meta::scaling_decision::{ScalingMetric, ScalingPod};
 
 use super::group::Groups;
 use super::metric::{Basis, Failure, Proposal, Wanted, own_groups, own_id, written};
+use super::remote;
 
 pub fn account(spec: &MetricSpec, basis: &Basis<'_>, outcome: &Result<Proposal, Failure>) -> ScalingMetric {
     let mut account = ScalingMetric {
@@ -19,6 +20,7 @@ pub fn account(spec: &MetricSpec, basis: &Basis<'_>, outcome: &Result<Proposal, 
         account.target = target(source.target);
         account.pods = pods(&source.groups, &source.requests);
     }
+    account.query = query(spec, basis);
     match outcome {
         Ok(proposal) => {
             account.proposal = Some(proposal.replicas);
@@ -54,10 +56,34 @@ fn parts<'a>(spec: &'a MetricSpec, basis: &Basis<'a>) -> Option<Parts<'a>> {
         let shown = format!("{} of container {}", source.name, source.container);
         return Some(resource(&source.name, Some(&source.container), &source.target, shown));
     }
+    if let Some((name, target)) = remote_parts(spec) {
+        return Some(Parts { name, target, groups: Groups::default(), requests: BTreeMap::new() });
+    }
     let source = spec.pods.as_ref()?;
     let id = own_id(&source.metric).ok()?;
     let groups = own_groups(&id, basis);
     Some(Parts { name: id, target: &source.target, groups, requests: BTreeMap::new() })
+}
+
+/// Of a metric that is not of the pods.
+fn remote_parts(spec: &MetricSpec) -> Option<(String, &MetricTarget)> {
+    if let Some(source) = &spec.external {
+        return Some((format!("external {}", source.metric.name), &source.target));
+    }
+    let source = spec.object.as_ref()?;
+    let object = &source.described_object;
+    Some((format!("{} of {}/{}", source.metric.name, object.kind, object.name), &source.target))
+}
+
+/// What was asked for: the query of whoever answered, where it tells, or the path of the API.
+fn query(spec: &MetricSpec, basis: &Basis<'_>) -> Option<String> {
+    let path = remote::path(basis.namespace, spec).ok()?;
+    let told = basis
+        .remote
+        .get(&path)
+        .and_then(|answer| answer.as_ref().ok())
+        .and_then(|answer| answer.query.clone());
+    Some(told.unwrap_or(path))
 }
 
 fn pods(groups: &Groups<'_>, requests: &BTreeMap<&str, i64>) -> Vec<ScalingPod> {
@@ -85,8 +111,10 @@ fn current(status: &MetricStatus) -> Option<String> {
     let resource = status.resource.as_ref().map(|resource| &resource.current);
     let container = status.container_resource.as_ref().map(|resource| &resource.current);
     let pods = status.pods.as_ref().map(|pods| &pods.current);
-    let current: &MetricValueStatus = resource.or(container).or(pods)?;
-    let amount = current.average_value.as_ref().map(|amount| amount.0.clone());
+    let external = status.external.as_ref().map(|external| &external.current);
+    let object = status.object.as_ref().map(|object| &object.current);
+    let current: &MetricValueStatus = resource.or(container).or(pods).or(external).or(object)?;
+    let amount = current.average_value.as_ref().or(current.value.as_ref()).map(|amount| amount.0.clone());
     match current.average_utilization {
         Some(percent) => Some(format!("{percent}% ({} a pod)", amount.unwrap_or_default())),
         None => amount,

@@ -1,6 +1,6 @@
 //! Watches autoscalers, what they scale and what is measured, and has them decide.
 //!
-//! An autoscaler is looked at when it, its target or its pods change and when there are new figures, at most once a
+//! An autoscaler is looked at when it, its target or its pods change and when there are new metrics, at most once a
 //! second: not by a clock of its own. What it remembers of its past wishes and changes lives in memory; after a
 //! restart it takes what runs for what was wished for, so nothing shrinks before its time, and the time of the last
 //! change from its status, so nothing grows faster than its policies allow.
@@ -21,11 +21,13 @@ use tokio::sync::watch;
 
 use super::metric::own_id;
 use super::plan::{Observed, State, plan, plan_failure};
+use super::remote::Remotes;
 use super::samples::PodSample;
 use super::scales::Scales;
 use super::target::{self, Target};
-use crate::measure::Wants;
-use crate::{Catalog, pods};
+use crate::pods;
+use crate::resource_metrics::Wants;
+use minik8s_runtime::Catalog;
 
 /// Rates are averaged over this long: short, so that a step of load is seen whole within seconds.
 const WINDOW: SignedDuration = SignedDuration::from_secs(3);
@@ -37,6 +39,7 @@ pub struct Autoscalers {
     wants: Arc<Wants>,
     decisions: Arc<Decisions>,
     scales: Scales,
+    remotes: Remotes,
     states: Mutex<HashMap<Key, Arc<Mutex<State>>>>,
 }
 
@@ -48,8 +51,9 @@ impl Autoscalers {
         wants: Arc<Wants>,
         decisions: Arc<Decisions>,
     ) -> Self {
+        let remotes = Remotes::new(client.clone());
         let scales = Scales::new(client, catalog);
-        Autoscalers { history, wants, decisions, scales, states: Mutex::default() }
+        Autoscalers { history, wants, decisions, scales, remotes, states: Mutex::default() }
     }
 }
 
@@ -69,7 +73,8 @@ impl Controller for Autoscalers {
         on_target::<ReplicationController>(watches);
         watches.needs::<Pod>();
         self.scales.tell(watches.sink());
-        tokio::spawn(wake_by_figures(watches.caches().clone(), self.history.changes(), watches.sink()));
+        self.remotes.tell(watches.sink());
+        tokio::spawn(wake_by_metrics(watches.caches().clone(), self.history.changes(), watches.sink()));
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -81,6 +86,7 @@ impl Controller for Autoscalers {
         };
         let state = self.state_of(key, &autoscaler);
         let target = target::find(caches, &self.scales, &autoscaler)?;
+        let remote = self.remotes.find(key, &autoscaler.spec)?;
         let mut of_target = Vec::new();
         let mut rivals = Vec::new();
         if let Some(selector) = target.as_ref().ok().and_then(|target| target.selector.as_ref()) {
@@ -90,7 +96,7 @@ impl Controller for Autoscalers {
         }
         self.want(key, &autoscaler, &of_target);
         let samples = self.samples(&of_target);
-        Some(Observed { autoscaler, target, pods: of_target, samples, rivals, state })
+        Some(Observed { autoscaler, target, pods: of_target, samples, remote, rivals, state })
     }
 
     /// Pure but for the autoscaler's own memory, and for the note of what was decided.
@@ -151,8 +157,8 @@ impl Autoscalers {
     }
 }
 
-/// Every autoscaler is looked at after new figures.
-async fn wake_by_figures(
+/// Every autoscaler is looked at after new metrics.
+async fn wake_by_metrics(
     caches: Arc<Caches>,
     mut changes: watch::Receiver<u64>,
     wake: Arc<dyn Fn(Key) + Send + Sync>,

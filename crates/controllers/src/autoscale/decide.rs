@@ -9,12 +9,13 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::Quantity;
-use minik8s_api::scaling_decision::ScalingMetric;
+use minik8s_meta::Quantity;
+use minik8s_meta::scaling_decision::ScalingMetric;
 
 use super::account::account;
 use super::metric::{Basis, Failure, Proposal, Tolerance, propose};
 use super::pace::{Memory, bounds, pace};
+use super::remote::Answers;
 use super::samples::PodSample;
 use super::text::condition;
 
@@ -25,12 +26,16 @@ const DEFAULT_CPU: i32 = 80;
 /// What a decision is made from.
 pub struct Seen<'a> {
     pub spec: &'a HorizontalPodAutoscalerSpec,
+    /// Of the autoscaler.
+    pub namespace: &'a str,
     /// `spec.replicas` of the target.
     pub replicas: i32,
     /// The pods that the target selects.
     pub pods: &'a [Arc<Pod>],
     /// By pod name; pods without one are not measured.
     pub samples: &'a BTreeMap<String, PodSample>,
+    /// Metrics that are not of these pods.
+    pub remote: &'a Answers,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -102,8 +107,15 @@ fn by_metrics(seen: &Seen<'_>, memory: &mut Memory, now: Timestamp) -> Decision 
     let current = seen.replicas;
     let default = [default_metric()];
     let specs = seen.spec.metrics.as_deref().filter(|metrics| !metrics.is_empty()).unwrap_or(&default);
-    let basis =
-        Basis { current, pods: seen.pods, samples: seen.samples, tolerance: tolerance(seen.spec), now };
+    let basis = Basis {
+        current,
+        namespace: seen.namespace,
+        pods: seen.pods,
+        samples: seen.samples,
+        remote: seen.remote,
+        tolerance: tolerance(seen.spec),
+        now,
+    };
     let (mut proposals, mut failures): (Vec<Proposal>, Vec<Failure>) = (Vec::new(), Vec::new());
     let mut why = Why::default();
     for spec in specs {

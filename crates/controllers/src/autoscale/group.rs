@@ -1,4 +1,4 @@
-//! Which pods' figures count.
+//! Which pods' metrics count.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::samples::PodSample;
 use crate::pods;
 
-/// So long after a pod's start its CPU figures count only while it is ready.
+/// So long after a pod's start its CPU metrics count only while it is ready.
 const CPU_INITIALIZATION: SignedDuration = SignedDuration::from_mins(5);
 /// Pods that became unready within so long of their start were never ready.
 const INITIAL_READINESS_DELAY: SignedDuration = SignedDuration::from_secs(30);
@@ -22,7 +22,7 @@ pub struct Groups<'a> {
     pub missing: Vec<&'a str>,
 }
 
-/// Sorts the pods of a target by what their figures are worth. Pods that are on their way out or failed count
+/// Sorts the pods of a target by what their metrics are worth. Pods that are on their way out or failed count
 /// for nothing.
 pub fn group<'a>(
     all: &'a [Arc<Pod>],

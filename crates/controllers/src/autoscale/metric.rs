@@ -10,10 +10,12 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use minik8s_metrics::exposition;
 
 use super::group::{Groups, group};
+use super::metric_remote;
+use super::remote::Answers;
 use super::samples::{MEASURED, PodSample};
 
 pub struct Proposal {
@@ -40,7 +42,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    fn holds(self, ratio: f64) -> bool {
+    pub fn holds(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }
 }
@@ -48,8 +50,11 @@ impl Tolerance {
 /// What a proposal is made from.
 pub struct Basis<'a> {
     pub current: i32,
+    pub namespace: &'a str,
     pub pods: &'a [Arc<Pod>],
     pub samples: &'a BTreeMap<String, PodSample>,
+    /// Metrics that are not of these pods.
+    pub remote: &'a Answers,
     pub tolerance: Tolerance,
     pub now: Timestamp,
 }
@@ -97,6 +102,9 @@ pub fn propose(metric: &MetricSpec, basis: &Basis<'_>) -> Result<Proposal, Failu
         let status =
             MetricStatus { type_: metric.type_.clone(), pods: Some(status), ..MetricStatus::default() };
         return Ok(Proposal { replicas, name: format!("pods metric {name}"), ratio, status });
+    }
+    if let Some(proposal) = metric_remote::propose(metric, basis) {
+        return proposal;
     }
     let message = format!("metrics of type {:?} are not available in this cluster", metric.type_);
     Err(Failure { reason: "InvalidMetricSourceType", message })
@@ -282,7 +290,7 @@ fn replicas<'a>(
 
 /// Rounded up, but not by what only floating point added.
 #[allow(clippy::cast_possible_truncation)]
-fn times(ratio: f64, pods: usize) -> i32 {
+pub fn times(ratio: f64, pods: usize) -> i32 {
     let product = ratio * pods as f64;
     (product - 1e-9).ceil().clamp(0.0, f64::from(i32::MAX)) as i32
 }
@@ -296,7 +304,7 @@ fn how(target: &MetricTarget) -> &'static str {
     if target.type_ == "AverageValue" { "metric value" } else { "utilization" }
 }
 
-fn milli(quantity: Option<&Written>) -> Option<i64> {
+pub fn milli(quantity: Option<&Written>) -> Option<i64> {
     Quantity::try_from(quantity?).ok().map(|quantity| quantity.milli())
 }
 

@@ -3,15 +3,18 @@
 //! [`decide`] is the whole judgement, without IO: (spec, pods, samples, memory, now) → (replicas, memory, why).
 //! It follows upstream's rules: pods that are not ready or not measured are counted so that they never cause
 //! a change by themselves, the largest of several proposals wins, and [`pace`] bounds how fast and how soon.
-//! [`Autoscalers`] brings it the figures and carries out its verdict.
+//! [`Autoscalers`] brings it the metrics and carries out its verdict.
 
 mod account;
 mod controller;
 mod decide;
 mod group;
 mod metric;
+mod metric_remote;
 mod pace;
 mod plan;
+mod remote;
+mod resource;
 mod samples;
 mod scales;
 mod target;
@@ -20,6 +23,8 @@ mod text;
 pub use controller::Autoscalers;
 pub use decide::{Decision, Seen, Verdict, Why, decide};
 pub use pace::{Memory, pace};
+pub use remote::Answers;
+pub use resource::resource as scaling_decision;
 pub use samples::PodSample;
 
 #[cfg(test)]

@@ -11,19 +11,22 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_api::scaling_decision::ScalingDecision;
-use minik8s_runtime::{Action, Notice, Plan};
+use minik8s_meta::scaling_decision::ScalingDecision;
+use minik8s_runtime::{Action, EventRecord, Plan};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::decide::{Decision, Seen, Verdict, Why, decide};
 use super::pace::{Memory, bounds};
+use super::remote::Answers;
 use super::samples::PodSample;
 use super::target::{Missing, Target};
 use super::text::{condition, merged};
 
 /// A new size that does not show within this long was not taken.
 const SETTLING: SignedDuration = SignedDuration::from_secs(2);
+/// Metrics of other APIs are asked for this often.
+const ASKING: SignedDuration = SignedDuration::from_secs(6);
 /// Figures alone are written into the status this often at most: they change all the time.
 const TELLING: SignedDuration = SignedDuration::from_secs(5);
 
@@ -35,6 +38,8 @@ pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     /// By pod name.
     pub samples: BTreeMap<String, PodSample>,
+    /// Metrics that are not of these pods.
+    pub remote: Answers,
     /// Other autoscalers of these pods.
     pub rivals: Vec<String>,
     pub state: Arc<Mutex<State>>,
@@ -45,7 +50,7 @@ pub struct Observed {
 pub struct State {
     memory: Memory,
     proposed: Option<Proposed>,
-    /// When figures were last written into the status.
+    /// When metrics were last written into the status.
     told: Option<Timestamp>,
 }
 
@@ -115,7 +120,7 @@ pub fn plan_failure(seen: &Observed, error: &str, now: Timestamp) -> Plan {
         return plan;
     }
     let told = format!("New size: {}; reason: {}; error: {error}", proposed.to, proposed.reason);
-    plan.notice(Notice::warning(autoscaler, "FailedRescale", told));
+    plan.event(EventRecord::warning(autoscaler, "FailedRescale", told));
     status.conditions = Some(merged(status.conditions.as_deref().unwrap_or_default(), vec![failed], now));
     let updated = HorizontalPodAutoscaler { status: Some(status), ..autoscaler.clone() };
     plan.status(autoscaler, updated);
@@ -133,7 +138,7 @@ fn settling(
     let Some(proposed) = state.proposed.take() else { return false };
     if target.wanted == proposed.to {
         let message = format!("New size: {}; reason: {}", proposed.to, proposed.reason);
-        plan.notice(Notice::normal(autoscaler, "SuccessfulRescale", message));
+        plan.event(EventRecord::normal(autoscaler, "SuccessfulRescale", message));
         return false;
     }
     if target.wanted == proposed.from && now.duration_since(proposed.at) < SETTLING {
@@ -198,7 +203,18 @@ fn with_target(
         };
     }
     let spec = &autoscaler.spec;
-    let input = Seen { spec, replicas: target.wanted, pods: &seen.pods, samples: &seen.samples };
+    let input = Seen {
+        spec,
+        namespace: autoscaler.metadata.namespace.as_deref().unwrap_or_default(),
+        replicas: target.wanted,
+        pods: &seen.pods,
+        samples: &seen.samples,
+        remote: &seen.remote,
+    };
+    // Nobody tells of these: they are asked for again.
+    if !seen.remote.is_empty() {
+        plan.again_at(now + ASKING, now);
+    }
     let Decision { verdict, desired, mut conditions, metrics, why } = decide(&input, &mut state.memory, now);
     conditions.insert(0, able);
     let (mut rescaled, mut metrics) = (false, Some(metrics));
@@ -239,6 +255,8 @@ fn specific(reason: &str) -> &'static str {
         "FailedGetResourceMetric" => "FailedGetResourceMetric",
         "FailedGetContainerResourceMetric" => "FailedGetContainerResourceMetric",
         "FailedGetPodsMetric" => "FailedGetPodsMetric",
+        "FailedGetExternalMetric" => "FailedGetExternalMetric",
+        "FailedGetObjectMetric" => "FailedGetObjectMetric",
         _ => "InvalidMetricSourceType",
     }
 }
@@ -258,7 +276,7 @@ fn warn_once(
             && (&c.reason, &c.message) == (&about.reason, &about.message)
     };
     if !known.into_iter().any(said) {
-        plan.notice(Notice::warning(autoscaler, reason, message));
+        plan.event(EventRecord::warning(autoscaler, reason, message));
     }
 }
 
@@ -275,10 +293,10 @@ fn write_status(seen: &Observed, outcome: Outcome, state: &mut State, now: Times
         last_scale_time: if outcome.rescaled { Some(Time(now)) } else { old.last_scale_time.clone() },
         observed_generation: autoscaler.metadata.generation,
     };
-    let figures_only =
+    let metrics_only =
         HorizontalPodAutoscalerStatus { current_metrics: old.current_metrics.clone(), ..status.clone() }
             == old;
-    if figures_only && state.told.is_some_and(|at| now.duration_since(at) < TELLING) {
+    if metrics_only && state.told.is_some_and(|at| now.duration_since(at) < TELLING) {
         return;
     }
     state.told = Some(now);

@@ -1,4 +1,4 @@
-//! From caches and figures to actions: what the controller makes of what it sees.
+//! From caches and metrics to actions: what the controller makes of what it sees.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAu
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_metrics::{ContainerLayout, Decisions, History, Layout, PodLayout, Reading};
-use minik8s_runtime::testing::World;
+use minik8s_runtime::testing::{Simulation, World, check_convergence};
 use minik8s_runtime::{Action, Controller, Key, Plan};
 use serde_json::{Value, json};
 
 use super::Autoscalers;
-use crate::Catalog;
-use crate::measure::Wants;
+use crate::resource_metrics::Wants;
+use minik8s_runtime::Catalog;
 
-struct Scene {
+struct Fixture {
     world: World,
     history: Arc<History>,
     wants: Arc<Wants>,
@@ -28,14 +28,14 @@ fn key() -> Key {
     Key::new("ns", "web")
 }
 
-impl Scene {
+impl Fixture {
     /// A Deployment of two pods that request a tenth of a core each, and an autoscaler at 50 %.
-    fn new(change: Value) -> Scene {
+    fn new(change: Value) -> Fixture {
         let (history, wants, decisions) = <(Arc<History>, Arc<Wants>, Arc<Decisions>)>::default();
         let catalog = Arc::new(Catalog::default());
         let controller = Autoscalers::new(None, catalog, history.clone(), wants.clone(), decisions.clone());
         let now = Timestamp::now();
-        let mut scene = Scene { world: World::default(), history, wants, decisions, controller, now };
+        let mut fixture = Fixture { world: World::default(), history, wants, decisions, controller, now };
         let labels = json!({"app": "web"});
         let deployment = json!({
             "metadata": {"name": "web", "namespace": "ns"},
@@ -43,7 +43,7 @@ impl Scene {
                 "template": {"metadata": {"labels": labels}}},
             "status": {"replicas": 2},
         });
-        scene.world.insert(&serde_json::from_value::<Deployment>(deployment).unwrap());
+        fixture.world.insert(&serde_json::from_value::<Deployment>(deployment).unwrap());
         for name in ["web-0", "web-1"] {
             let long_ago = (now - SignedDuration::from_hours(1)).to_string();
             let pod = json!({
@@ -53,10 +53,10 @@ impl Scene {
                 "status": {"phase": "Running", "startTime": long_ago,
                     "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": long_ago}]},
             });
-            scene.world.insert(&serde_json::from_value::<Pod>(pod).unwrap());
+            fixture.world.insert(&serde_json::from_value::<Pod>(pod).unwrap());
         }
-        scene.autoscaler("web", change);
-        scene
+        fixture.autoscaler("web", change);
+        fixture
     }
 
     fn autoscaler(&mut self, name: &str, change: Value) {
@@ -125,30 +125,30 @@ fn asked(plan: &Plan) -> Option<i64> {
 }
 
 fn reasons(plan: &Plan) -> Vec<&'static str> {
-    plan.notices.iter().map(|notice| notice.reason).collect()
+    plan.events.iter().map(|event| event.reason).collect()
 }
 
 #[test]
 fn load_is_answered_once() {
-    let mut scene = Scene::new(json!({}));
-    scene.measure(100, 0);
-    let plan = scene.round(0);
+    let mut fixture = Fixture::new(json!({}));
+    fixture.measure(100, 0);
+    let plan = fixture.round(0);
     assert_eq!((asked(&plan), reasons(&plan).is_empty()), (Some(4), true));
-    assert_eq!(scene.condition("AbleToScale").1, "SucceededRescale");
-    let status = scene.status();
+    assert_eq!(fixture.condition("AbleToScale").1, "SucceededRescale");
+    let status = fixture.status();
     assert_eq!((status.current_replicas, status.desired_replicas), (Some(2), 4));
     assert_eq!(status.observed_generation, Some(1));
     assert!(status.last_scale_time.is_some());
     let current = status.current_metrics.unwrap()[0].resource.clone().unwrap().current;
     assert_eq!(current.average_utilization, Some(100));
 
-    assert_eq!(asked(&scene.round(100)), None, "the new size is on its way");
-    scene.world.change::<Deployment>(&key(), |d| d.spec.replicas = Some(4));
-    let plan = scene.round(200);
+    assert_eq!(asked(&fixture.round(100)), None, "the new size is on its way");
+    fixture.world.change::<Deployment>(&key(), |d| d.spec.replicas = Some(4));
+    let plan = fixture.round(200);
     assert_eq!((asked(&plan), reasons(&plan)), (None, vec!["SuccessfulRescale"]));
-    assert!(plan.notices[0].message.starts_with("New size: 4; reason: cpu resource utilization"));
-    assert_eq!(scene.condition("ScalingActive").1, "ValidMetricFound");
-    let decided = scene.decisions.in_namespace("ns");
+    assert!(plan.events[0].message.starts_with("New size: 4; reason: cpu resource utilization"));
+    assert_eq!(fixture.condition("ScalingActive").1, "ValidMetricFound");
+    let decided = fixture.decisions.in_namespace("ns");
     assert_eq!(
         (&decided[0]["target"], &decided[0]["metrics"][0]["current"]),
         (&json!("Deployment/web"), &json!("100% (100m a pod)"))
@@ -159,20 +159,20 @@ fn load_is_answered_once() {
 /// seconds after the step the answer is the whole of it.
 #[test]
 fn a_step_of_load_is_answered_within_three_seconds() {
-    let mut scene = Scene::new(json!({}));
+    let mut fixture = Fixture::new(json!({}));
     let (step, mut answers) = (5, Vec::new());
     for second in 0..=8u64 {
         let used = second.saturating_sub(step) * 100_000_000;
         let ago = SignedDuration::from_secs(i64::try_from(8 - second).unwrap());
-        scene.record(used, scene.now - ago);
-        let asked = asked(&scene.round(i64::try_from(second).unwrap() * 1000 - 8000));
-        let decided = scene.decisions.in_namespace("ns").pop();
+        fixture.record(used, fixture.now - ago);
+        let asked = asked(&fixture.round(i64::try_from(second).unwrap() * 1000 - 8000));
+        let decided = fixture.decisions.in_namespace("ns").pop();
         let ratio = decided.and_then(|decided| decided["metrics"][0]["ratio"].as_f64()).unwrap_or_default();
         // Two readings make a rate: before, nothing can be known.
         assert_eq!(asked.is_some(), ratio > 1.1, "{second}: {ratio} is answered by {asked:?}");
         if let Some(replicas) = asked {
             answers.push((second - step, replicas));
-            scene.world.change::<Deployment>(&key(), |d| d.spec.replicas = i32::try_from(replicas).ok());
+            fixture.world.change::<Deployment>(&key(), |d| d.spec.replicas = i32::try_from(replicas).ok());
         }
     }
     assert_eq!(answers.first().map(|(after, _)| *after), Some(2), "{answers:?}");
@@ -181,71 +181,71 @@ fn a_step_of_load_is_answered_within_three_seconds() {
 
 #[test]
 fn a_size_that_was_not_taken_is_asked_for_again() {
-    let mut scene = Scene::new(json!({}));
-    scene.measure(100, 0);
-    assert_eq!(asked(&scene.round(0)), Some(4));
-    assert_eq!(asked(&scene.round(1000)), None);
-    assert_eq!(asked(&scene.round(2500)), Some(4));
-    let seen = scene.controller.observe(scene.world.caches(), &key()).unwrap();
-    let plan = scene.controller.plan_failure(&seen, "no room", scene.now);
+    let mut fixture = Fixture::new(json!({}));
+    fixture.measure(100, 0);
+    assert_eq!(asked(&fixture.round(0)), Some(4));
+    assert_eq!(asked(&fixture.round(1000)), None);
+    assert_eq!(asked(&fixture.round(2500)), Some(4));
+    let seen = fixture.controller.observe(fixture.world.caches(), &key()).unwrap();
+    let plan = fixture.controller.plan_failure(&seen, "no room", fixture.now);
     assert_eq!(reasons(&plan), ["FailedRescale"]);
-    assert_eq!(asked(&scene.round(2600)), Some(4), "nothing is remembered of a change that was refused");
+    assert_eq!(asked(&fixture.round(2600)), Some(4), "nothing is remembered of a change that was refused");
 }
 
 #[test]
 fn what_is_wrong_is_told_once() {
-    let check = |mut scene: Scene, kind: &str, reason: &str, part: &str| {
-        let plan = scene.round(0);
+    let check = |mut fixture: Fixture, kind: &str, reason: &str, part: &str| {
+        let plan = fixture.round(0);
         assert_eq!(asked(&plan), None, "{reason}");
-        assert!(reasons(&plan).contains(&reason), "{:?}", plan.notices);
-        let (status, found, message) = scene.condition(kind);
+        assert!(reasons(&plan).contains(&reason), "{:?}", plan.events);
+        let (status, found, message) = fixture.condition(kind);
         assert_eq!((status.as_str(), found.as_str()), ("False", reason));
         assert!(message.contains(part), "{message}");
-        let again = scene.round(10_000);
+        let again = fixture.round(10_000);
         assert!(again.is_empty(), "{again:?}");
     };
     let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"});
-    let scene = Scene::new(json!({"scaleTargetRef": other}));
-    check(scene, "AbleToScale", "FailedGetScale", "deployments.apps \"gone\" not found");
+    let fixture = Fixture::new(json!({"scaleTargetRef": other}));
+    check(fixture, "AbleToScale", "FailedGetScale", "deployments.apps \"gone\" not found");
 
-    let mut scene = Scene::new(json!({}));
-    scene.autoscaler("rival", json!({}));
-    scene.measure(100, 0);
-    check(scene, "ScalingActive", "AmbiguousSelector", "ns/rival");
+    let mut fixture = Fixture::new(json!({}));
+    fixture.autoscaler("rival", json!({}));
+    fixture.measure(100, 0);
+    check(fixture, "ScalingActive", "AmbiguousSelector", "ns/rival");
 
-    let scene = Scene::new(json!({}));
-    check(scene, "ScalingActive", "FailedGetResourceMetric", "did not receive metrics");
+    let fixture = Fixture::new(json!({}));
+    check(fixture, "ScalingActive", "FailedGetResourceMetric", "did not receive metrics");
 
     let memory = json!({"type": "Resource", "resource":
         {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 50}}});
-    let scene = Scene::new(json!({"metrics": [memory]}));
-    scene.measure(100, 0);
-    check(scene, "ScalingActive", "FailedGetResourceMetric", "missing request for memory in container c");
+    let fixture = Fixture::new(json!({"metrics": [memory]}));
+    fixture.measure(100, 0);
+    check(fixture, "ScalingActive", "FailedGetResourceMetric", "missing request for memory in container c");
 
     let odd = json!({"type": "Resource", "resource":
         {"name": "luck", "target": {"type": "AverageValue", "averageValue": "1"}}});
-    let scene = Scene::new(json!({"metrics": [odd]}));
-    scene.measure(100, 0);
-    check(scene, "ScalingActive", "FailedGetResourceMetric", "nobody measures it; known are cpu, memory");
+    let fixture = Fixture::new(json!({"metrics": [odd]}));
+    fixture.measure(100, 0);
+    check(fixture, "ScalingActive", "FailedGetResourceMetric", "nobody measures it; known are cpu, memory");
 }
 
 #[test]
 fn a_gap_never_shrinks() {
     let now_down = json!({"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}});
-    let mut scene = Scene::new(now_down.clone());
-    scene.measure(1, 0);
-    assert_eq!(asked(&scene.round(0)), Some(1), "idle pods");
-    let mut scene = Scene::new(now_down);
-    scene.measure(1, 60);
-    assert_eq!(asked(&scene.round(0)), None, "idle a minute ago, unknown now");
+    let mut fixture = Fixture::new(now_down.clone());
+    fixture.measure(1, 0);
+    assert_eq!(asked(&fixture.round(0)), Some(1), "idle pods");
+    let mut fixture = Fixture::new(now_down);
+    fixture.measure(1, 60);
+    assert_eq!(asked(&fixture.round(0)), None, "idle a minute ago, unknown now");
 }
 
 #[test]
 fn after_a_restart_policies_still_hold() {
-    let mut scene = Scene::new(json!({}));
-    scene.measure(100, 0);
-    let recently = scene.now - SignedDuration::from_secs(5);
-    scene.world.change::<HorizontalPodAutoscaler>(&key(), |autoscaler| {
+    let mut fixture = Fixture::new(json!({}));
+    fixture.measure(100, 0);
+    let recently = fixture.now - SignedDuration::from_secs(5);
+    fixture.world.change::<HorizontalPodAutoscaler>(&key(), |autoscaler| {
         let last_scale_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(recently));
         autoscaler.status = Some(HorizontalPodAutoscalerStatus {
             last_scale_time,
@@ -253,29 +253,43 @@ fn after_a_restart_policies_still_hold() {
         });
     });
     assert_eq!(
-        asked(&scene.round(0)),
+        asked(&fixture.round(0)),
         None,
         "what was changed five seconds ago may be all there is to change"
     );
-    assert_eq!(asked(&scene.round(10_500)), Some(4));
+    assert_eq!(asked(&fixture.round(10_500)), Some(4));
 }
 
 #[test]
 fn own_metrics_are_asked_for() {
     let hits = json!({"type": "Pods", "pods": {"metric": {"name": "hits", "selector": {"matchLabels": {"code": "200"}}},
         "target": {"type": "AverageValue", "averageValue": "10"}}});
-    let mut scene = Scene::new(json!({"metrics": [hits]}));
-    scene.measure(1, 0);
-    assert_eq!(asked(&scene.round(0)), None);
-    let query = scene.wants.of_node("n1").unwrap();
+    let mut fixture = Fixture::new(json!({"metrics": [hits]}));
+    fixture.measure(1, 0);
+    assert_eq!(asked(&fixture.round(0)), None);
+    let query = fixture.wants.of_node("n1").unwrap();
     assert!(query.starts_with("pod=ns/web-0&pod=ns/web-1&metric=hits%7Bcode"), "{query}");
     for pod in ["web-0", "web-1"] {
         let values = [("hits{code=\"200\"}".to_owned(), 25.0)].into();
-        scene.history.record_own("ns", pod, values, scene.now);
+        fixture.history.record_own("ns", pod, values, fixture.now);
     }
-    assert_eq!(asked(&scene.round(0)), Some(5));
-    scene.world.erase::<HorizontalPodAutoscaler>(&key());
-    assert!(scene.controller.observe(scene.world.caches(), &key()).is_none());
-    assert_eq!(scene.wants.of_node("n1"), None);
-    assert!(scene.decisions.in_namespace("").is_empty());
+    assert_eq!(asked(&fixture.round(0)), Some(5));
+    fixture.world.erase::<HorizontalPodAutoscaler>(&key());
+    assert!(fixture.controller.observe(fixture.world.caches(), &key()).is_none());
+    assert_eq!(fixture.wants.of_node("n1"), None);
+    assert!(fixture.decisions.in_namespace("").is_empty());
+}
+
+#[tokio::test]
+async fn autoscaler_converges_on_its_bounds() {
+    let build = || {
+        let Fixture { world, controller, .. } = Fixture::new(json!({"minReplicas": 3}));
+        let mut simulation = Simulation::new(world).with(controller);
+        simulation.stop_at(SignedDuration::from_mins(2));
+        simulation
+    };
+    check_convergence(build, |simulation| {
+        let deployment = simulation.world.get::<Deployment>(&key()).unwrap();
+        assert_eq!(deployment.spec.replicas, Some(3));
+    });
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::Client;
-use minik8s_api::LabelSelector;
+use minik8s_meta::LabelSelector;
 use minik8s_runtime::{Key, Kind, Selector};
 use parking_lot::Mutex;
 
 use super::target::{Missing, Target};
-use crate::Catalog;
+use minik8s_runtime::Catalog;
 
 /// So old an answer may be; the next look asks anew.
 const FRESH: Duration = Duration::from_secs(1);

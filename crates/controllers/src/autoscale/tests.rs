@@ -71,7 +71,11 @@ fn desired(
     samples: &BTreeMap<String, PodSample>,
 ) -> Decision {
     let replicas = i32::try_from(pods.len()).unwrap();
-    decide(&Seen { spec, replicas, pods, samples }, &mut Memory::default(), now())
+    decide(
+        &Seen { spec, namespace: "default", replicas, pods, samples, remote: &Answers::new() },
+        &mut Memory::default(),
+        now(),
+    )
 }
 
 #[test]
@@ -158,8 +162,8 @@ fn what_cannot_be_told_changes_nothing() {
         assert_eq!(decision.conditions[0].reason.as_deref(), Some(reason));
         assert_eq!(decision.desired, i32::try_from(pods.len()).unwrap());
     };
-    check(json!([unknown]), &two, &samples, "InvalidMetricSourceType", "1 invalid out of 1");
-    check(json!([cpu, unknown]), &two, &samples, "InvalidMetricSourceType", "1 invalid out of 2");
+    check(json!([unknown]), &two, &samples, "FailedGetExternalMetric", "1 invalid out of 1");
+    check(json!([cpu, unknown]), &two, &samples, "FailedGetExternalMetric", "1 invalid out of 2");
     check(
         json!([cpu]),
         &two,
@@ -185,7 +189,14 @@ fn what_cannot_be_told_changes_nothing() {
 fn bounds_hold_at_once_and_zero_means_off() {
     let check = |replicas: i32, expected: i32| {
         let decision = decide(
-            &Seen { spec: &spec(2, 4, json!({})), replicas, pods: &[], samples: &BTreeMap::new() },
+            &Seen {
+                spec: &spec(2, 4, json!({})),
+                namespace: "default",
+                replicas,
+                pods: &[],
+                samples: &BTreeMap::new(),
+                remote: &Answers::new(),
+            },
             &mut Memory::default(),
             now(),
         );
@@ -278,7 +289,14 @@ proptest! {
             let share = load / i64::from(replicas);
             let (pods, samples) = pods(&vec![share; usize::try_from(replicas).unwrap()]);
             let at = now() + SignedDuration::from_secs(turn * 20);
-            let seen_now = Seen { spec: &spec, replicas, pods: &pods, samples: &samples };
+            let seen_now = Seen {
+                spec: &spec,
+                namespace: "default",
+                replicas,
+                pods: &pods,
+                samples: &samples,
+                remote: &Answers::new(),
+            };
             replicas = decide(&seen_now, &mut memory, at).desired;
             seen.push(replicas);
         }

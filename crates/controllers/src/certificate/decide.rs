@@ -5,12 +5,14 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_meta::mesh::Identity;
 
 use super::Asked;
 
 pub(super) const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub(super) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 pub(super) const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
+pub(super) const MESH: &str = minik8s_meta::mesh::SIGNER;
 
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
 const NODES: &str = "system:nodes";
@@ -18,6 +20,17 @@ const NODES: &str = "system:nodes";
 /// As upstream: what was decided is kept for an hour, what nobody decides for a day.
 const KEEP_DECIDED: SignedDuration = SignedDuration::from_hours(1);
 const KEEP_PENDING: SignedDuration = SignedDuration::from_hours(24);
+/// A node may know of a pod before this controller does.
+const POD_SEEN: SignedDuration = SignedDuration::from_secs(10);
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_millis(250);
+
+/// What a request is judged by.
+pub(super) struct Known<'a> {
+    /// Nodes that have been seen alive, with their addresses.
+    pub nodes: &'a BTreeMap<String, Vec<String>>,
+    /// Service accounts (namespace and name) of the pods of the node that asks.
+    pub accounts: &'a BTreeSet<(String, String)>,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
@@ -32,7 +45,7 @@ pub(super) enum Decision {
 pub(super) fn decide(
     request: &CertificateSigningRequest,
     asked: &Result<Asked, String>,
-    nodes: &BTreeMap<String, Vec<String>>,
+    known: &Known<'_>,
     reserved: &(BTreeSet<String>, BTreeSet<IpAddr>),
     now: Timestamp,
 ) -> Decision {
@@ -43,7 +56,8 @@ pub(super) fn decide(
     let is_over = has("Denied") || has("Failed") || is_issued;
     let made = request.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let end = made + if is_over { KEEP_DECIDED } else { KEEP_PENDING };
-    let is_ours = [CLIENT, KUBELET_CLIENT, KUBELET_SERVING].contains(&request.spec.signer_name.as_str());
+    let is_ours =
+        [CLIENT, KUBELET_CLIENT, KUBELET_SERVING, MESH].contains(&request.spec.signer_name.as_str());
     if end <= now {
         return Decision::Remove;
     }
@@ -56,8 +70,9 @@ pub(super) fn decide(
     // What can never be signed is not approved either; a person may look at it.
     let Ok(asked) = asked else { return Decision::WaitUntil(end) };
     let verdict = match request.spec.signer_name.as_str() {
-        KUBELET_CLIENT => client_of_node(request, asked, nodes),
-        KUBELET_SERVING => serving_of_node(request, asked, nodes, reserved),
+        KUBELET_CLIENT => client_of_node(request, asked, known.nodes),
+        KUBELET_SERVING => serving_of_node(request, asked, known.nodes, reserved),
+        MESH => identity_of_pod(request, asked, known.accounts, made, now),
         _ => None,
     };
     verdict.unwrap_or(Decision::WaitUntil(end))
@@ -120,8 +135,28 @@ fn serving_of_node(
     Some(Decision::Approve("a node asks for the certificate of its own port"))
 }
 
+/// A node gets the identities of its own pods' service accounts: stolen, it is none of the others.
+fn identity_of_pod(
+    request: &CertificateSigningRequest,
+    asked: &Asked,
+    accounts: &BTreeSet<(String, String)>,
+    made: Timestamp,
+    now: Timestamp,
+) -> Option<Decision> {
+    let node = requesting_node(request)?;
+    let identity: Identity = asked.identity.as_deref()?.parse().ok()?;
+    if accounts.contains(&(identity.namespace.clone(), identity.account.clone())) {
+        return Some(Decision::Approve("a pod of that service account runs on the node that asks"));
+    }
+    if now < made + POD_SEEN {
+        return Some(Decision::WaitUntil(now + LOOK_AGAIN));
+    }
+    let Identity { namespace, account, .. } = identity;
+    Some(Decision::Deny(format!("no pod of service account {namespace}/{account} runs on node {node}")))
+}
+
 /// The node that asks, if it is one.
-fn requesting_node(request: &CertificateSigningRequest) -> Option<&str> {
+pub(super) fn requesting_node(request: &CertificateSigningRequest) -> Option<&str> {
     let name = request.spec.username.as_deref()?.strip_prefix("system:node:")?;
     is_in(request, NODES).then_some(name)
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Target, Watches, key_of};
 use serde_json::json;
 
-use self::decide::{Decision, decide};
+use self::decide::{Decision, Known, decide};
 
 /// The keys of the cluster, as far as requests are concerned.
 pub trait Authority: Send + Sync + 'static {
@@ -38,6 +38,8 @@ pub struct Asked {
     pub node: Option<String>,
     pub names: BTreeSet<String>,
     pub addresses: BTreeSet<IpAddr>,
+    /// Who a pod is to be, in the mesh.
+    pub identity: Option<String>,
 }
 
 pub struct Certificates {
@@ -48,6 +50,8 @@ pub struct Observed {
     request: Arc<CertificateSigningRequest>,
     /// Nodes that have been seen alive, with their addresses.
     nodes: BTreeMap<String, Vec<String>>,
+    /// Service accounts (namespace and name) of the pods of the node that asks.
+    accounts: BTreeSet<(String, String)>,
 }
 
 impl Controller for Certificates {
@@ -62,6 +66,7 @@ impl Controller for Certificates {
         watches.own::<CertificateSigningRequest>();
         // Only to be in the cache: a request is judged by the nodes there are when it comes.
         watches.on_change::<Node>(|_, _| Vec::new());
+        watches.needs::<Pod>();
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -69,7 +74,12 @@ impl Controller for Certificates {
         let nodes = caches.of::<Node>().list();
         let nodes = nodes.iter().filter(|node| has_reported(node));
         let nodes = nodes.map(|node| (key_of(&**node).name, addresses(node))).collect();
-        Some(Observed { request, nodes })
+        let asking = request.spec.signer_name == decide::MESH;
+        let accounts = match decide::requesting_node(&request).filter(|_| asking) {
+            Some(node) => accounts(&caches.of::<Pod>().list(), node),
+            None => BTreeSet::new(),
+        };
+        Some(Observed { request, nodes, accounts })
     }
 
     fn plan(&self, seen: &Observed, now: Timestamp) -> Plan {
@@ -79,7 +89,8 @@ impl Controller for Certificates {
             return plan;
         }
         let asked = self.authority.read(&request.spec);
-        match decide(request, &asked, &seen.nodes, &self.authority.reserved(), now) {
+        let known = Known { nodes: &seen.nodes, accounts: &seen.accounts };
+        match decide(request, &asked, &known, &self.authority.reserved(), now) {
             Decision::Approve(message) => {
                 plan.act(judged(request, "approval", "Approved", "AutoApproved", message, now));
             }
@@ -117,6 +128,18 @@ fn judged(
     }));
     let patch = json!({"status": {"conditions": conditions}});
     Action::Patch { target: Target::unchanged(request), subresource: Some(subresource), patch }
+}
+
+/// Of pods on that node that have not ended.
+fn accounts(pods: &[Arc<Pod>], node: &str) -> BTreeSet<(String, String)> {
+    let account = |pod: &Arc<Pod>| {
+        let spec = pod.spec.as_ref().filter(|spec| spec.node_name.as_deref() == Some(node))?;
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let has_ended = matches!(phase, Some("Succeeded" | "Failed"));
+        let account = spec.service_account_name.clone().filter(|_| !has_ended)?;
+        Some((pod.metadata.namespace.clone()?, account))
+    };
+    pods.iter().filter_map(account).collect()
 }
 
 /// A Node that somebody only wrote down is still to be joined.

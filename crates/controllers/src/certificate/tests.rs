@@ -15,6 +15,7 @@ impl Authority for Fake {
             node: value["node"].as_str().map(str::to_owned),
             names: texts("names").map(|name| name.as_str().unwrap().to_owned()).collect(),
             addresses: texts("addresses").map(|ip| ip.as_str().unwrap().parse().unwrap()).collect(),
+            identity: value["identity"].as_str().map(str::to_owned),
         })
     }
 
@@ -40,7 +41,9 @@ fn request(signer: &str, user: &str, groups: &[&str], asked: Value) -> Certifica
 
 fn verdict(request: &CertificateSigningRequest, at: &str) -> Decision {
     let nodes = [("old".to_owned(), vec!["10.0.0.9".to_owned()])].into();
-    decide(request, &Fake.read(&request.spec), &nodes, &Fake.reserved(), at.parse().unwrap())
+    let accounts = [("shop".to_owned(), "web".to_owned())].into();
+    let known = Known { nodes: &nodes, accounts: &accounts };
+    decide(request, &Fake.read(&request.spec), &known, &Fake.reserved(), at.parse().unwrap())
 }
 
 const SOON: &str = "2030-01-01T00:00:01Z";
@@ -73,6 +76,39 @@ fn who_gets_what_by_themselves() {
     serving(json!({"node": "new", "names": ["new"], "addresses": ["127.0.0.1"]}), "Deny");
     let master = ("system:node:master", ["system:nodes"]);
     check(KUBELET_SERVING, master.0, &master.1, json!({"node": "master", "names": ["master"]}), "Deny");
+}
+
+/// A node, stolen or not, gets identities of service accounts whose pods it runs; nobody else gets any by itself.
+#[test]
+fn identities_are_for_nodes_with_such_a_pod() {
+    let identity = |name: &str| json!({"identity": format!("spiffe://cluster.local/ns/shop/sa/{name}")});
+    let check = |user: &str, groups: &[&str], asked: Value, at: &str, expected: &str| {
+        let verdict = format!("{:?}", verdict(&request(decide::MESH, user, groups, asked.clone()), at));
+        assert!(verdict.contains(expected), "{user} {asked}: {verdict}");
+    };
+    let node = ("system:node:old", ["system:nodes"]);
+    let later = "2030-01-01T00:00:11Z";
+    check(node.0, &node.1, identity("web"), SOON, "Approve");
+    // Its pod may not have been seen yet.
+    check(node.0, &node.1, identity("bank"), SOON, "WaitUntil");
+    check(
+        node.0,
+        &node.1,
+        identity("bank"),
+        later,
+        "Deny(\"no pod of service account shop/bank runs on node old",
+    );
+    check(node.0, &[], identity("web"), later, "WaitUntil");
+    check("ann", &["system:authenticated"], identity("web"), later, "WaitUntil");
+    check("system:serviceaccount:shop:web", &["system:serviceaccounts"], identity("web"), later, "WaitUntil");
+    check(node.0, &node.1, json!({"identity": "spiffe://x/ns/shop"}), later, "WaitUntil");
+    let pod = |name: &str, node: &str, phase: &str| -> Arc<Pod> {
+        let pod = json!({"metadata": {"name": name, "namespace": "shop"},
+            "spec": {"nodeName": node, "serviceAccountName": name, "containers": []}, "status": {"phase": phase}});
+        Arc::new(serde_json::from_value(pod).unwrap())
+    };
+    let pods = [pod("a", "n", "Running"), pod("b", "other", "Running"), pod("c", "n", "Failed")];
+    assert_eq!(accounts(&pods, "n"), [("shop".to_owned(), "a".to_owned())].into());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::Job;
-use minik8s_runtime::{Action, Plan, Propagation, Regarding, Told};
+use minik8s_runtime::{Action, OutcomeEvents, Plan, Propagation, Regarding};
 
 use super::{Observed, runs};
 use crate::job::finished;
@@ -31,7 +31,7 @@ pub(super) fn trim(seen: &Observed, plan: &mut Plan) {
 
 /// A run with its pods.
 pub(super) fn delete(seen: &Observed, job: &Job) -> Action {
-    let told = Told {
+    let told = OutcomeEvents {
         regarding: Regarding::of(&*seen.cron),
         done: ("SuccessfulDelete", "Deleted job "),
         failed: ("FailedDelete", "Error deleting job: "),

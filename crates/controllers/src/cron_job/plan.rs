@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_runtime::{Action, Notice, Plan, Regarding, Told};
+use minik8s_runtime::{Action, EventRecord, OutcomeEvents, Plan, Regarding};
 
 use super::schedule::{Clock, MANY};
 use super::{Observed, history, runs};
@@ -23,7 +23,7 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
         match Clock::of(cron) {
             Ok(_) if suspended => {}
             Ok(clock) => start_if_due(seen, &clock, &mut status, now, &mut plan),
-            Err((reason, message)) => plan.notice(Notice::warning(cron, reason, message)),
+            Err((reason, message)) => plan.event(EventRecord::warning(cron, reason, message)),
         }
     }
     let is_new = cron.status.is_none() && status == CronJobStatus::default();
@@ -43,7 +43,7 @@ fn look_at_runs(seen: &Observed, status: &mut CronJobStatus, plan: &mut Plan) {
         if let Some(end) = finished(job) {
             let name = job.metadata.name.as_deref().unwrap_or("");
             let message = format!("Saw completed job: {name}, condition: {}", end.type_);
-            plan.notice(Notice::normal(&*seen.cron, "SawCompletedJob", message));
+            plan.event(EventRecord::normal(&*seen.cron, "SawCompletedJob", message));
         }
     }
     let active: Vec<_> = seen.jobs.iter().filter(|job| runs::is_active(job)).collect();
@@ -67,12 +67,12 @@ fn start_if_due(seen: &Observed, clock: &Clock, status: &mut CronJobStatus, now:
     if missed > MANY {
         let message =
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-        plan.notice(Notice::warning(cron, "TooManyMissedTimes", message));
+        plan.event(EventRecord::warning(cron, "TooManyMissedTimes", message));
     }
-    let patience = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
-    if patience.is_some_and(|patience| due.checked_add(patience).is_ok_and(|latest| latest < now)) {
+    let timeout = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
+    if timeout.is_some_and(|timeout| due.checked_add(timeout).is_ok_and(|latest| latest < now)) {
         let message = format!("Missed scheduled time to start a job: {due}");
-        plan.notice(Notice::warning(cron, "MissSchedule", message));
+        plan.event(EventRecord::warning(cron, "MissSchedule", message));
         return;
     }
     let name = runs::name(cron, due);
@@ -83,7 +83,7 @@ fn start_if_due(seen: &Observed, clock: &Clock, status: &mut CronJobStatus, now:
             Some("Forbid") if !active.is_empty() => {
                 let message =
                     "Not starting job because prior execution is running and concurrency policy is Forbid";
-                plan.notice(Notice::normal(cron, "JobAlreadyActive", message));
+                plan.event(EventRecord::normal(cron, "JobAlreadyActive", message));
                 return;
             }
             Some("Replace") => active.iter().for_each(|job| plan.act(history::delete(seen, job))),
@@ -95,7 +95,7 @@ fn start_if_due(seen: &Observed, clock: &Clock, status: &mut CronJobStatus, now:
 }
 
 fn create(cron: &CronJob, job: &Job) -> Action {
-    Action::create(job).telling(Told {
+    Action::create(job).telling(OutcomeEvents {
         regarding: Regarding::of(cron),
         done: ("SuccessfulCreate", "Created job "),
         failed: ("FailedCreate", "Error creating job: "),

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::jiff::{SignedDuration, Timestamp, Zoned, tz::TimeZone};
-use minik8s_api::{CronSchedule, time_zone};
+use minik8s_meta::{CronSchedule, time_zone};
 
 /// More missed runs than this are worth a warning.
 pub(super) const MANY: usize = 100;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_runtime::{Action, Notice, Plan, key_of};
+use minik8s_runtime::{Action, EventRecord, Plan, key_of};
 
 use super::{Observed, collisions, placement, selector, status, update};
 use crate::claim::claim;
 use crate::history::{History, REVISION_LABEL};
 use crate::pods;
-use crate::template::{creation_told, deletion_told, pod_for};
+use crate::template::{creation_events, deletion_events, pod_for};
 
 /// At most one daemon in this time is made on a node: one that fails at once is not replaced at once.
 const FAILED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
@@ -89,11 +89,11 @@ impl Round<'_> {
         placement::pin(&mut pod, node);
         let labels = pod.metadata.labels.get_or_insert_default();
         labels.insert(REVISION_LABEL.to_owned(), self.hash.clone());
-        self.plan.act(Action::create(&pod).telling(creation_told(self.set)));
+        self.plan.act(Action::create(&pod).telling(creation_events(self.set)));
     }
 
     pub fn delete(&mut self, pod: &Pod) {
-        self.plan.act(Action::delete(pod).telling(deletion_told(self.set)));
+        self.plan.act(Action::delete(pod).telling(deletion_events(self.set)));
     }
 }
 
@@ -155,7 +155,7 @@ fn replace_failed(round: &mut Round<'_>, place: &Place, failed: &[Arc<Pod>]) {
         }
         let message =
             format!("Found failed daemon pod {} on node {}, will try to kill it", key_of(&**pod), place.node);
-        round.plan.notice(Notice::warning(round.set, "FailedDaemonPod", message));
+        round.plan.event(EventRecord::warning(round.set, "FailedDaemonPod", message));
         round.delete(pod);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::{Action, Notice, Plan};
+use minik8s_runtime::{Action, EventRecord, Plan};
 use serde_json::json;
 
 use super::limits::replicas;
@@ -33,7 +33,7 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     if deployment.metadata.deletion_timestamp.is_some() || matches_everything(deployment) {
         if deployment.metadata.deletion_timestamp.is_none() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
-            rollout.plan.notice(Notice::warning(deployment, "SelectingAll", message));
+            rollout.plan.event(EventRecord::warning(deployment, "SelectingAll", message));
         }
         status::tell(&mut rollout);
         return rollout.plan;
@@ -82,7 +82,7 @@ impl Rollout<'_> {
             let name = set.metadata.name.as_deref().unwrap_or("");
             let way = if to > from { "up" } else { "down" };
             let message = format!("Scaled {way} replica set {name} from {from} to {to}");
-            self.plan.notice(Notice::normal(self.deployment, "ScalingReplicaSet", message));
+            self.plan.event(EventRecord::normal(self.deployment, "ScalingReplicaSet", message));
         }
         let have = set.metadata.annotations.clone().unwrap_or_default();
         let wanted = revision::size_annotations(self.deployment);
@@ -150,7 +150,7 @@ impl Rollout<'_> {
         let name = name(&set);
         if size > 0 {
             let message = format!("Scaled up replica set {name} from 0 to {size}");
-            self.plan.notice(Notice::normal(self.deployment, "ScalingReplicaSet", message));
+            self.plan.event(EventRecord::normal(self.deployment, "ScalingReplicaSet", message));
         }
         self.plan.act(Action::create(&set));
         self.step = Some(status::Step::Created(name));

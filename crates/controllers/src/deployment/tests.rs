@@ -5,7 +5,7 @@ use minik8s_runtime::testing::{Kubelet, Simulation, World, check_convergence};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::replicas::Replicas;
+use crate::replica_set::Replicas;
 
 fn deployment(change: Value) -> Deployment {
     let mut value = json!({

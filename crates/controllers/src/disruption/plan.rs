@@ -7,7 +7,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_runtime::{Notice, Plan};
+use minik8s_runtime::{EventRecord, Plan};
 
 use super::Observed;
 use crate::deployment::portion;
@@ -38,7 +38,7 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
         // Where nothing is known nothing is allowed.
         Err(why) => {
             let message = format!("Failed to calculate the number of expected pods: {why}");
-            plan.notice(Notice::warning(budget, "CalculateExpectedPodCountFailed", &*message));
+            plan.event(EventRecord::warning(budget, "CalculateExpectedPodCountFailed", &*message));
             (
                 ("False", "SyncFailed", message),
                 (old.expected_pods.unwrap_or(0), old.desired_healthy.unwrap_or(0), 0),
@@ -80,7 +80,7 @@ fn still_disrupted(
                 "Pod was expected by PDB {} to be deleted but it wasn't",
                 seen.budget.metadata.name.as_deref().unwrap_or("")
             );
-            plan.notice(Notice::warning(&**pod, "NotDeleted", message));
+            plan.event(EventRecord::warning(&**pod, "NotDeleted", message));
             return false;
         }
         plan.again_at(expires, now);

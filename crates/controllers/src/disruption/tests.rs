@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::deployment::Deployments;
-use crate::replicas::Replicas;
+use crate::replica_set::Replicas;
 
 fn cluster(spec: Value) -> World {
     let mut world = World::default();

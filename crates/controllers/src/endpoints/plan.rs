@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::{Notice, Plan};
+use minik8s_runtime::{EventRecord, Plan};
 
 use super::backend::{Backend, Family};
 use super::{Observed, legacy, slices};
@@ -31,12 +31,12 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     }
     // Said when the endpoints change, not whenever somebody looks.
     if pods.is_empty() && !plan.actions.is_empty() {
-        plan.notice(nobody(&seen.service));
+        plan.event(nobody(&seen.service));
     }
     plan
 }
 
-fn nobody(service: &Service) -> Notice {
+fn nobody(service: &Service) -> EventRecord {
     let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let labels = selector.into_iter().flatten().map(|(key, value)| format!("{key}={value}"));
     let labels = labels.collect::<Vec<_>>().join(",");
@@ -44,7 +44,7 @@ fn nobody(service: &Service) -> Notice {
         "no pod has the labels {labels}: connections are refused until there is one; \
          compare with `kubectl get pods --show-labels`"
     );
-    Notice::normal(service, "NoPods", message)
+    EventRecord::normal(service, "NoPods", message)
 }
 
 /// When a pod last changed in a way that Services see.

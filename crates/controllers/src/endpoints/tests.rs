@@ -114,13 +114,13 @@ fn whoever_selects_nothing_hears_of_it_once() {
         Observed { service, pods: Vec::new(), zones, slices, endpoints }
     };
     let plan = ServiceEndpoints.plan(&seen(Vec::new(), None), Timestamp::UNIX_EPOCH);
-    assert_eq!(plan.notices.len(), 1);
-    assert!(plan.notices[0].message.starts_with("no pod has the labels app=web: "), "{:?}", plan.notices);
+    assert_eq!(plan.events.len(), 1);
+    assert!(plan.events[0].message.starts_with("no pod has the labels app=web: "), "{:?}", plan.events);
     let mut simulation = simulate(&service(json!({})), &[]);
     simulation.settle().unwrap();
     let slices = simulation.world.list::<EndpointSlice>().into_iter().map(Arc::new).collect();
     let endpoints = simulation.world.list::<Endpoints>().into_iter().map(Arc::new).next();
-    assert_eq!(ServiceEndpoints.plan(&seen(slices, endpoints), Timestamp::UNIX_EPOCH).notices, []);
+    assert_eq!(ServiceEndpoints.plan(&seen(slices, endpoints), Timestamp::UNIX_EPOCH).events, []);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_runtime::{Action, Notice, Plan, Propagation};
+use minik8s_runtime::{Action, EventRecord, Plan, Propagation};
 
 use super::account::{Account, is_indexed, release, replaces_only_failed};
 use super::ending::{deadline, ending};
@@ -14,7 +14,7 @@ use super::indexes::Indexes;
 use super::{Observed, finished, pod, selector, status};
 use crate::claim::claim;
 use crate::pods;
-use crate::template::{creation_told, deletion_told};
+use crate::template::{creation_events, deletion_events};
 
 const BURST: i32 = 500;
 const FIRST_PAUSE: i64 = 10;
@@ -49,11 +49,11 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
         active.iter().for_each(|pod| drop_pod(job, pod, &mut plan));
         status.start_time = None;
         if status::suspend(&mut status, true, now) {
-            plan.notice(Notice::normal(job, "Suspended", "Job suspended"));
+            plan.event(EventRecord::normal(job, "Suspended", "Job suspended"));
         }
     } else {
         if status::suspend(&mut status, false, now) {
-            plan.notice(Notice::normal(job, "Resumed", "Job resumed"));
+            plan.event(EventRecord::normal(job, "Resumed", "Job resumed"));
         }
         status.start_time.get_or_insert(Time(now));
         manage(job, &mine, active, &account, now, &mut plan);
@@ -71,7 +71,7 @@ fn is_going(job: &Job) -> bool {
 }
 
 fn delete(job: &Job, pod: &Pod, plan: &mut Plan) {
-    plan.act(Action::delete(pod).telling(deletion_told(job)));
+    plan.act(Action::delete(pod).telling(deletion_events(job)));
 }
 
 /// A pod that is not wanted any more goes uncounted.
@@ -141,7 +141,7 @@ fn count(number: usize) -> i32 {
 }
 
 fn create(job: &Job, pod: Option<&Pod>, plan: &mut Plan) {
-    plan.actions.extend(pod.map(|pod| Action::create(pod).telling(creation_told(job))));
+    plan.actions.extend(pod.map(|pod| Action::create(pod).telling(creation_events(job))));
 }
 
 /// Pods of indexes that are done or do not exist, and second pods of one index.

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::{Notice, Plan};
+use minik8s_runtime::{EventRecord, Plan};
 
 use super::account::{Account, is_indexed};
 use super::ending::Ending;
@@ -52,10 +52,10 @@ pub(super) fn end(
     set(status, sealed, "True", &ending.reason, &ending.message, now);
     if ending.succeeded {
         status.completion_time = Some(Time(now));
-        plan.notice(Notice::normal(job, "Completed", "Job completed"));
+        plan.event(EventRecord::normal(job, "Completed", "Job completed"));
     } else {
-        let notice = Notice::warning(job, reason_name(&ending.reason), &*ending.message);
-        plan.notice(notice);
+        let event = EventRecord::warning(job, reason_name(&ending.reason), &*ending.message);
+        plan.event(event);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{Node, Service};
-use minik8s_runtime::{Action, Notice, Plan, Target, key_of};
+use minik8s_runtime::{Action, EventRecord, Plan, Target, key_of};
 use serde_json::{Value, json};
 
 use super::Observed;
@@ -21,7 +21,7 @@ pub(super) fn plan(seen: &Observed) -> Plan {
     let mut addresses = BTreeSet::new();
     if is_balanced(service) {
         match taken(seen) {
-            Some((protocol, port, owner)) => plan.notice(Notice::warning(
+            Some((protocol, port, owner)) => plan.event(EventRecord::warning(
                 service,
                 "PortTaken",
                 format!(

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::{Caches, Controller, Key, Kind, Plan, Watches};
-
-use crate::catalog::{Catalog, is_event};
+use minik8s_runtime::{Caches, Catalog, Controller, Key, Kind, Plan, Watches, is_event};
 
 pub struct Namespaces {
     catalog: Arc<Catalog>,

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Action, Key, Kind, Plan, Target};
 
 use super::{Observed, conditions};
-use crate::catalog::is_event;
+use minik8s_runtime::is_event;
 
 /// The finalizer in a namespace's spec that is ours.
 const OURS: &str = "kubernetes";

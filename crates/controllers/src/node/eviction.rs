@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, Taint};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::taints::{Bearing, NOT_READY, UNREACHABLE, borne_for};
+use super::taints::{NOT_READY, TolerationPeriod, UNREACHABLE, toleration_period};
 
 /// Seconds after which a pod is replaced when its node is in trouble, instead of its tolerations.
 pub const FAILOVER: &str = "minik8s.io/failover-seconds";
@@ -18,14 +18,16 @@ pub(super) fn evicted_at(pod: &Pod, taints: &[Taint], now: Timestamp) -> Option<
         let since = taint.time_added.as_ref().map_or(now, |time| time.0);
         let bearing = match failover_seconds(pod) {
             Some(seconds) if [NOT_READY, UNREACHABLE].contains(&taint.key.as_str()) => {
-                Some(Bearing::Seconds(seconds))
+                Some(TolerationPeriod::Seconds(seconds))
             }
-            _ => borne_for(tolerations, taint),
+            _ => toleration_period(tolerations, taint),
         };
         match bearing {
             None => Some(now),
-            Some(Bearing::Seconds(seconds)) => since.checked_add(SignedDuration::from_secs(seconds)).ok(),
-            Some(Bearing::Forever) => None,
+            Some(TolerationPeriod::Seconds(seconds)) => {
+                since.checked_add(SignedDuration::from_secs(seconds)).ok()
+            }
+            Some(TolerationPeriod::Forever) => None,
         }
     });
     deadlines.min()

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_runtime::{Action, Notice, Plan, Target};
+use minik8s_runtime::{Action, EventRecord, Plan, Target};
 use serde_json::json;
 
 use super::{Observed, conditions, eviction, taints};
@@ -43,7 +43,7 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
 fn tell_not_ready(node: &Node, plan: &mut Plan) {
     let name = node.metadata.name.as_deref().unwrap_or("");
     let message = format!("Node {name} status is now: NodeNotReady");
-    plan.notice(Notice::normal(node, "NodeNotReady", message));
+    plan.event(EventRecord::normal(node, "NodeNotReady", message));
 }
 
 fn evict(seen: &Observed, taints: &[Taint], now: Timestamp, plan: &mut Plan) {
@@ -58,7 +58,7 @@ fn evict(seen: &Observed, taints: &[Taint], now: Timestamp, plan: &mut Plan) {
             continue;
         }
         let message = format!("Marking for deletion Pod {}", minik8s_runtime::key_of(&**pod));
-        plan.notice(Notice::normal(&**pod, "TaintManagerEviction", message));
+        plan.event(EventRecord::normal(&**pod, "TaintManagerEviction", message));
         if pods::condition(pod, "DisruptionTarget").is_none() {
             let why = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
             plan.act(with_condition(pod, "DisruptionTarget", "True", Some(why), now));

@@ -80,18 +80,18 @@ fn is_ours(taint: &Taint) -> bool {
 }
 
 /// For how long the tolerations bear a taint: not at all (None), for some seconds, or for ever.
-pub(super) fn borne_for(tolerations: &[Toleration], taint: &Taint) -> Option<Bearing> {
+pub(super) fn toleration_period(tolerations: &[Toleration], taint: &Taint) -> Option<TolerationPeriod> {
     let covering = tolerations.iter().filter(|toleration| covers(toleration, taint));
     let times: Vec<Option<i64>> = covering.map(|toleration| toleration.toleration_seconds).collect();
     match times.iter().flatten().min() {
-        Some(seconds) => Some(Bearing::Seconds((*seconds).max(0))),
+        Some(seconds) => Some(TolerationPeriod::Seconds((*seconds).max(0))),
         None if times.is_empty() => None,
-        None => Some(Bearing::Forever),
+        None => Some(TolerationPeriod::Forever),
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Bearing {
+pub(super) enum TolerationPeriod {
     Seconds(i64),
     Forever,
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::ResourceQuota;
-use minik8s_api::quota::Usage;
+use minik8s_meta::quota::Usage;
 use parking_lot::Mutex;
 
 /// Per quota (its UID) what is known of its charges.

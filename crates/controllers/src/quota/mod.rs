@@ -14,12 +14,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::quota::{self, Usage};
-use minik8s_runtime::{Caches, Controller, Key, Kind, Object, Plan, Watches, key_of};
+use minik8s_meta::quota::{self, Usage};
+use minik8s_runtime::{Caches, Catalog, Controller, Key, Kind, Object, Plan, Watches, is_event, key_of};
 use serde_json::{Value, json};
 
 use self::charges::{Charges, used_of};
-use crate::catalog::{Catalog, is_event};
 
 /// Kinds that are counted by their plain name.
 const COUNTED: [&str; 4] = ["configmaps", "secrets", "replicationcontrollers", "resourcequotas"];
@@ -180,16 +179,16 @@ fn kind(plural: &str, group: &str) -> Kind {
 }
 
 /// The number of objects behind `configmaps` or `count/jobs.batch`; nothing for what is no kind.
-fn counted(caches: &Caches, name: &str, namespace: &str, quota: &Value) -> minik8s_api::Quantity {
+fn counted(caches: &Caches, name: &str, namespace: &str, quota: &Value) -> minik8s_meta::Quantity {
     let is_count = name.starts_with("count/") || COUNTED.contains(&name);
     // Scopes are about pods only.
     if !is_count || !quota::applies(quota, &json!({})) {
-        return minik8s_api::Quantity::default();
+        return minik8s_meta::Quantity::default();
     }
     let counted = name.strip_prefix("count/").unwrap_or(name);
     let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
     let count = caches.find(&kind(plural, group)).map_or(0, |cache| cache.metadata_in(namespace).len());
-    minik8s_api::Quantity::from_milli(i64::try_from(count).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
+    minik8s_meta::Quantity::from_milli(i64::try_from(count).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::dns::{ACCEPTED, Dns, DnsPathStatus, DnsStatus, READY};
-use minik8s_api::routing::{Claim, Owner, claims_of_dns, claims_of_ingress, endpoints, serves, service_of};
-use minik8s_runtime::{Caches, Controller, Key, Notice, Plan, Watches, key_of};
+use minik8s_meta::dns::{ACCEPTED, Dns, DnsPathStatus, DnsStatus, READY};
+use minik8s_meta::routing::{Claim, Owner, claims_of_dns, claims_of_ingress, endpoints, serves, service_of};
+use minik8s_runtime::{Caches, Controller, EventRecord, Key, Plan, Watches, key_of};
 
 use super::conflict::{accepted, owner_before, shown};
 
@@ -90,7 +90,7 @@ impl Controller for DnsStatuses {
         if let Err(message) = &accepted
             && !told
         {
-            plan.notice(Notice::warning(&*seen.dns, "Conflict", message.clone()));
+            plan.event(EventRecord::warning(&*seen.dns, "Conflict", message.clone()));
         }
         let generation = seen.dns.metadata.generation;
         let condition = |kind: &str, is: Result<(&str, String), (&str, String)>| {
@@ -121,7 +121,7 @@ impl Controller for DnsStatuses {
 }
 
 impl Observed {
-    fn owner_before(&self, claim: &Claim<'_>) -> Option<Owner<'_>> {
+    fn owner_before<'a>(&'a self, claim: &Claim<'a>) -> Option<Owner<'a>> {
         let of_dns = self.others.iter().flat_map(|dns| claims_of_dns(dns));
         let of_ingresses = self.ingresses.iter().flat_map(|ingress| claims_of_ingress(ingress));
         owner_before(claim, of_dns.chain(of_ingresses))
@@ -147,7 +147,7 @@ impl Observed {
         status
     }
 
-    fn problem(&self, target: &minik8s_api::routing::Target<'_>) -> Option<(&'static str, String)> {
+    fn problem(&self, target: &minik8s_meta::routing::Target<'_>) -> Option<(&'static str, String)> {
         let named = |service: &&Arc<Service>| service.metadata.name.as_deref() == Some(target.service);
         let service = self.services.iter().find(named).map(AsRef::as_ref);
         let slices = self.slices.iter().map(AsRef::as_ref);

@@ -9,9 +9,9 @@ use k8s_openapi::api::networking::v1::{
     Ingress, IngressClass, IngressLoadBalancerIngress, IngressLoadBalancerStatus, IngressStatus,
 };
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::dns::Dns;
-use minik8s_api::routing::{claims_of_dns, claims_of_ingress, serves};
-use minik8s_runtime::{Caches, Controller, Key, Notice, Plan, Watches, key_of};
+use minik8s_meta::dns::Dns;
+use minik8s_meta::routing::{claims_of_dns, claims_of_ingress, serves};
+use minik8s_runtime::{Caches, Controller, EventRecord, Key, Plan, Watches, key_of};
 
 use super::conflict::{accepted, owner_before};
 
@@ -74,7 +74,7 @@ impl Controller for IngressStatuses {
             return plan;
         }
         if let Err(message) = seen.accepted() {
-            plan.notice(Notice::warning(&*seen.ingress, "Conflict", message));
+            plan.event(EventRecord::warning(&*seen.ingress, "Conflict", message));
         }
         let entry = |ip: &String| IngressLoadBalancerIngress { ip: Some(ip.clone()), ..Default::default() };
         let wanted: Vec<_> = seen.addresses.iter().map(entry).collect();

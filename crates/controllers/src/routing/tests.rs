@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_api::dns::{ACCEPTED, Dns, READY};
+use minik8s_meta::dns::{ACCEPTED, Dns, READY};
 use minik8s_runtime::testing::{Simulation, World, check_convergence};
 use minik8s_runtime::{Controller, Key};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn shown(simulation: &Simulation, name: &str) -> (Vec<String>, Vec<String>) {
     let status = dns.status.unwrap();
     assert!(dns.metadata.generation.is_some());
     assert_eq!(status.observed_generation, dns.metadata.generation);
-    let path = |p: &minik8s_api::dns::DnsPathStatus| {
+    let path = |p: &minik8s_meta::dns::DnsPathStatus| {
         format!("{}{} {} {}", p.host, p.path, p.ready, p.reason.as_deref().unwrap_or("-"))
     };
     let conditions = status.conditions.iter().map(|c| format!("{}={} {}", c.type_, c.status, c.reason));
@@ -89,6 +89,31 @@ fn the_younger_of_two_hears_of_it() {
         let young: Dns = simulation.world.get(&Key::new("ns", "young")).unwrap();
         let message = &young.status.unwrap().conditions[0].message;
         assert_eq!(message, "h/a belongs to the older DNS ns/old");
+    });
+}
+
+#[test]
+fn host_of_another_namespace_is_a_conflict() {
+    let build = || {
+        let mut world = World::default();
+        add_service(&mut world, "web", true);
+        let mut old = dns("old", "01", &["h /a web"]);
+        old.metadata.namespace = Some("other".to_owned());
+        world.insert(&old);
+        world.insert(&dns("young", "02", &["h /b web", "h /c web", "i / web"]));
+        // Older than nobody that counts: the host is the other namespace's.
+        world.insert(&dns("younger", "03", &["h /b web"]));
+        Simulation::new(world).with(DnsStatuses)
+    };
+    check_convergence(build, |simulation| {
+        let (paths, conditions) = shown(simulation, "young");
+        assert_eq!(paths, ["h/b false Conflict", "h/c false Conflict", "i/ true -"]);
+        assert_eq!(conditions[0], format!("{ACCEPTED}=False Conflict"));
+        for name in ["young", "younger"] {
+            let dns: Dns = simulation.world.get(&Key::new("ns", name)).unwrap();
+            let message = &dns.status.unwrap().conditions[0].message;
+            assert_eq!(message, "h belongs to namespace other by the older DNS other/old");
+        }
     });
 }
 
@@ -156,7 +181,7 @@ fn the_younger_ingress_hears_of_it() {
     let check = |own: Arc<Ingress>, other: Arc<Ingress>, expected: Option<&str>| {
         let seen = super::ingress::Observed::of(own, vec![other]);
         let plan = IngressStatuses.plan(&seen, Timestamp::UNIX_EPOCH);
-        let messages: Vec<&str> = plan.notices.iter().map(|notice| notice.message.as_str()).collect();
+        let messages: Vec<&str> = plan.events.iter().map(|event| event.message.as_str()).collect();
         assert_eq!(messages, expected.into_iter().collect::<Vec<_>>());
     };
     let (old, young) = (ingress("old", "01", "/a"), ingress("young", "02", "/a/"));

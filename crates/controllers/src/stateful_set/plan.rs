@@ -12,7 +12,7 @@ use super::{Observed, claims, collisions, identity, selector, status, update};
 use crate::claim::claim;
 use crate::history::{History, name, template_of};
 use crate::pods;
-use crate::template::{creation_told, deletion_told};
+use crate::template::{creation_events, deletion_events};
 
 /// On revisions: the hash in their name.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
@@ -90,7 +90,7 @@ impl Round<'_> {
     }
 
     pub fn delete(&mut self, pod: &Pod) {
-        self.plan.act(Action::delete(pod).telling(deletion_told(self.set)));
+        self.plan.act(Action::delete(pod).telling(deletion_events(self.set)));
     }
 
     /// A pod of a rollout that was given up and never worked: neither what is wanted nor what was.
@@ -118,7 +118,7 @@ impl Round<'_> {
         let template: PodTemplateSpec =
             template_of(revision).unwrap_or_else(|| self.set.spec.template.clone());
         let pod = identity::pod(self.set, &template, name(revision), ordinal);
-        self.plan.act(Action::create(&pod).telling(creation_told(self.set)));
+        self.plan.act(Action::create(&pod).telling(creation_events(self.set)));
     }
 }
 

@@ -120,8 +120,8 @@ impl Candidate {
     async fn take_part(&mut self) {
         let now = Instant::now();
         let most = self.config.renew_within / 2;
-        let patience = self.time_left().map_or(most, |left| most.min(left));
-        match tokio::time::timeout(patience, self.try_hold(now)).await {
+        let timeout = self.time_left().map_or(most, |left| most.min(left));
+        match tokio::time::timeout(timeout, self.try_hold(now)).await {
             // It counts from before the request: others saw it later than that.
             Ok(Ok(true)) => self.renewed = Some(now),
             Ok(Ok(false)) => self.renewed = None,

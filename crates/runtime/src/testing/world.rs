@@ -69,7 +69,7 @@ impl World {
         for ((kind, _), object) in &self.objects {
             self.caches
                 .of_kind(kind)
-                .apply_json(object.to_string().as_bytes())
+                .apply_json(object.to_string().as_bytes(), None)
                 .expect("an object of its kind");
         }
     }
@@ -312,7 +312,10 @@ impl World {
         }
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.caches.of_kind(&kind).apply_json(object.to_string().as_bytes()).expect("an object of its kind");
+        self.caches
+            .of_kind(&kind)
+            .apply_json(object.to_string().as_bytes(), None)
+            .expect("an object of its kind");
         self.objects.insert((kind, key), object);
     }
 

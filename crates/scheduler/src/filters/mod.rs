@@ -3,10 +3,12 @@
 //! A filter is prepared once per pod, when it may look at the whole snapshot, and is left out if the pod
 //! gives it nothing to check. What remains is asked once per node and must be cheap.
 
+mod dynamic_resources;
 mod node_affinity;
 mod node_name;
 mod node_ports;
 mod node_unschedulable;
+mod node_volume_limits;
 mod pod_affinity;
 mod resources_fit;
 mod taint_toleration;
@@ -73,6 +75,9 @@ pub const ALL: &[&dyn Filter] = &[
     &node_ports::NodePorts,
     &resources_fit::ResourcesFit,
     &volume_binding::VolumeBinding,
+    &node_volume_limits::NodeVolumeLimits,
     &topology_spread::TopologySpread,
     &pod_affinity::PodAffinity,
+    // The dearest: it searches.
+    &dynamic_resources::DynamicResources,
 ];

@@ -6,6 +6,7 @@ use crate::volumes::ClaimState;
 use crate::waking::Waking;
 
 const OUT_OF_REACH: &str = "node(s) didn't match PersistentVolume's node affinity";
+const NO_ROOM: &str = "node(s) did not have enough free storage";
 const NONE_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 
 pub struct VolumeBinding;
@@ -30,7 +31,8 @@ impl Filter for VolumeBinding {
                         return Err(Refusal::fixed(OUT_OF_REACH));
                     }
                     ClaimState::WaitsForConsumer(offer) if !offer.admits(node) => {
-                        return Err(Refusal::fixed(NONE_TO_BIND));
+                        let lacks_room = offer.lacks_room(node);
+                        return Err(Refusal::fixed(if lacks_room { NO_ROOM } else { NONE_TO_BIND }));
                     }
                     _ => {}
                 }
@@ -54,6 +56,9 @@ impl Filter for VolumeBinding {
                 }
                 ClaimState::BoundTo(reach) if !reach.admits(node) => {
                     return format!("the volume of {name} cannot be reached from here: use another node");
+                }
+                ClaimState::WaitsForConsumer(offer) if offer.lacks_room(node) && !offer.admits(node) => {
+                    return format!("ask for less in {name}, or free storage that this node can reach");
                 }
                 ClaimState::WaitsForConsumer(offer) if !offer.admits(node) => {
                     return format!("provide a PersistentVolume for {name} that this node can reach");

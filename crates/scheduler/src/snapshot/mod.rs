@@ -7,7 +7,6 @@
 mod affinity;
 mod node;
 mod pod;
-mod resources;
 mod tally;
 mod topology;
 
@@ -18,12 +17,13 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use minik8s_runtime::{Key, key_of};
 
 pub use affinity::{NodeTerms, PodTerm, WeightedPodTerm};
-pub use node::{HostPort, NodeInfo, Usage};
+pub use minik8s_runtime::placement::{HostPort, Resources};
+pub use node::{NodeInfo, Usage};
 pub use pod::{PodInfo, SpreadConstraint};
-pub use resources::Resources;
 pub use tally::{Tallies, Tally};
 pub use topology::Topology;
 
+use crate::devices::Devices;
 use crate::volumes::Volumes;
 use topology::Topologies;
 
@@ -42,6 +42,7 @@ pub struct Snapshot {
     tallies: Tallies,
     namespaces: Namespaces,
     pub volumes: Volumes,
+    pub devices: Devices,
     topologies: Topologies,
     /// How many placed pods have each priority.
     priorities: BTreeMap<i32, usize>,

@@ -5,27 +5,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use minik8s_runtime::Key;
+use minik8s_runtime::placement::{HostPort, Resources};
 
-use super::{PodInfo, Resources, Slot};
-
-/// A port of the host that a pod occupies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPort {
-    /// `0.0.0.0` is every address.
-    pub ip: Box<str>,
-    pub protocol: Box<str>,
-    pub port: i32,
-}
-
-impl HostPort {
-    pub fn collides(&self, other: &HostPort) -> bool {
-        const ANY: &str = "0.0.0.0";
-        let same_address = self.ip == other.ip || &*self.ip == ANY || &*other.ip == ANY;
-        self.port == other.port && self.protocol == other.protocol && same_address
-    }
-}
+use super::{PodInfo, Slot};
 
 /// What a node really uses, as measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +106,7 @@ impl NodeInfo {
         self.pods.len()
     }
 
-    /// Takes a measurement. A pod is taken to show in the figures only after it was there for several of them: it
+    /// Takes a measurement. A pod is taken to show in the metrics only after it was there for several of them: it
     /// has to start first.
     pub(super) fn set_usage(&mut self, usage: Option<Usage>) {
         self.usage = usage;

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration, TopologySpreadConstraint};
+use minik8s_runtime::placement::{HostPort, Resources, host_ports, requested_by};
 use minik8s_runtime::{Key, Selector, controller_of, key_of};
 
 use super::affinity::{self, NodeTerms, PodTerm, WeightedPodTerm};
-use super::node::HostPort;
-use super::resources::{Resources, requested_by};
 
 /// Pods that ask for nothing count this much when nodes are compared.
 const SMALL_CPU: i64 = 100;
@@ -105,21 +104,6 @@ impl PodInfo {
     pub fn spec(&self) -> Option<&PodSpec> {
         self.pod.spec.as_ref()
     }
-}
-
-fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
-    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let ports = containers.flat_map(|c| c.ports.iter().flatten());
-    ports
-        .filter_map(|port| {
-            let number = port.host_port.filter(|&p| p > 0)?;
-            Some(HostPort {
-                ip: port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or("0.0.0.0").into(),
-                protocol: port.protocol.as_deref().unwrap_or("TCP").into(),
-                port: number,
-            })
-        })
-        .collect()
 }
 
 fn spread_constraint(constraint: &TopologySpreadConstraint, pod: &Pod) -> SpreadConstraint {
