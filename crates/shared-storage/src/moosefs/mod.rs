@@ -1,0 +1,138 @@
+//! MooseFS, of Debian's packages: one master with all names, servers with the data, and metaloggers that could become
+//! master.
+//!
+//! Chosen since its clients wait when a server is away (a database goes on when it is back), quotas of directories are
+//! enforced, locks hold between nodes, and copies share their data. The master must be started with `-a` after a crash:
+//! it then repeats what its logs say.
+
+mod files;
+mod status;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use minik8s_meta::shared_storage::ClusterStatus;
+
+use crate::SharedError;
+use crate::daemon::at;
+use crate::engine::{Daemon, Engine};
+use crate::part::Part;
+use crate::program::run;
+
+pub const CLIENT: &str = "moosefs-client";
+pub const MASTER: &str = "moosefs-master";
+pub const CHUNKSERVER: &str = "moosefs-chunkserver";
+pub const METALOGGER: &str = "moosefs-metalogger";
+pub const CLI: &str = "moosefs-cli";
+const PORTS: &[u16] = &[9419, 9420, 9421, 9422];
+/// What a master begins with that has never had a file.
+const EMPTY_METADATA: &str = "MFSM NEW";
+
+pub struct MooseFs;
+
+impl Engine for MooseFs {
+    fn programs(&self, part: &Part) -> Vec<(&'static str, &'static str)> {
+        let mut all = vec![("mfsmount", CLIENT), ("mfscli", CLI)];
+        if part.is_master() {
+            all.push(("mfsmaster", MASTER));
+        }
+        if part.serves().is_some() {
+            all.push(("mfschunkserver", CHUNKSERVER));
+        }
+        if part.logs_metadata() {
+            all.push(("mfsmetalogger", METALOGGER));
+        }
+        all
+    }
+
+    fn daemons(&self, part: &Part) -> Vec<Daemon> {
+        files::daemons(part)
+    }
+
+    fn prepare(&self, part: &Part, daemon: &Daemon) -> Result<(), SharedError> {
+        if daemon.name != "mfsmaster" {
+            return Ok(());
+        }
+        let data = part.dir.join("master/data");
+        let names: Vec<String> = names_in(&data)?;
+        let has = |start: &str| names.iter().any(|name| name.starts_with(start));
+        if has("metadata") || has("changelog") {
+            return Ok(());
+        }
+        // The master was elsewhere, and this node has logged what it did.
+        let logged = part.dir.join("metalogger/data");
+        let copies = names_in(&logged).unwrap_or_default();
+        if copies.iter().any(|name| name.starts_with("metadata_ml")) {
+            for name in copies.iter().filter(|name| name.contains("_ml")) {
+                fs::copy(logged.join(name), data.join(name)).map_err(at(&data.join(name)))?;
+            }
+            return Ok(());
+        }
+        if part.dir.join("metalogger").exists() {
+            return Err(SharedError::NoMetadata);
+        }
+        // Written once in the life of a set-up: a master that has lost its files must not begin anew.
+        let begun = part.dir.join("master/begun");
+        if begun.exists() {
+            return Err(SharedError::NoMetadata);
+        }
+        fs::write(data.join("metadata.mfs"), EMPTY_METADATA).map_err(at(&data))?;
+        fs::write(&begun, "").map_err(at(&begun))
+    }
+
+    fn mount(&self, part: &Part, directory: &str, at: &Path, options: &[String]) -> Vec<String> {
+        let mut command = vec![
+            "mfsmount".to_owned(),
+            "-c".to_owned(),
+            files::client_file(part).to_string_lossy().into_owned(),
+            "-S".to_owned(),
+            directory.to_owned(),
+        ];
+        for option in options {
+            command.extend(["-o".to_owned(), option.clone()]);
+        }
+        command.push(at.to_string_lossy().into_owned());
+        command
+    }
+
+    fn limit(&self, part: &Part, directory: &Path, bytes: u64) -> Result<(), SharedError> {
+        let path = directory.as_os_str();
+        run("mfssetgoal", CLIENT, [part.setup.copies.to_string().as_ref(), path])?;
+        // What is deleted is deleted, and not kept for a day.
+        run("mfssettrashtime", CLIENT, ["0".as_ref(), path])?;
+        run("mfssetquota", CLIENT, ["-L".as_ref(), bytes.to_string().as_ref(), path]).map(drop)
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> Result<(), SharedError> {
+        run("mfsmakesnapshot", CLIENT, [from, to]).map(drop)
+    }
+
+    fn forget(&self, part: &Part, volume: &str, address: &str) -> Result<(), SharedError> {
+        let host = part.setup.master.address.as_str();
+        let listed = run("mfscli", CLI, ["-H", host, "-n", "-s", "|", "-SMS"])?;
+        for session in status::left_sessions(&listed, volume, address) {
+            run("mfscli", CLI, ["-H", host, &format!("-CRS/{session}")])?;
+        }
+        Ok(())
+    }
+
+    fn status(&self, part: &Part) -> Result<ClusterStatus, SharedError> {
+        let host = part.setup.master.address.as_str();
+        let arguments = ["-H", host, "-n", "-s", "|", "-SIN", "-SIC", "-SCS"];
+        Ok(status::parse(&run("mfscli", CLI, arguments)?))
+    }
+
+    fn ports(&self) -> &'static [u16] {
+        PORTS
+    }
+}
+
+/// The file that clients read, with the password.
+pub fn client_config(part: &Part) -> (PathBuf, String) {
+    (files::client_file(part), files::client(part))
+}
+
+fn names_in(dir: &Path) -> Result<Vec<String>, SharedError> {
+    let entries = fs::read_dir(dir).map_err(at(dir))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}

@@ -1,0 +1,56 @@
+//! Volumes on this node: one mount and one process for each, bound to where pods want it.
+
+use std::path::Path;
+
+use minik8s_csi::node::{PublishVolume, StageVolume, Unit, VolumeStats, VolumeUsage};
+use minik8s_csi::{AccessType, VolumeCapability};
+use nix::sys::statvfs::statvfs;
+
+use crate::SharedError;
+use crate::controller::{directory, is_block};
+use crate::engine::Engine;
+use crate::mount;
+use crate::part::Part;
+
+pub fn stage(engine: &dyn Engine, part: &Part, call: &StageVolume) -> Result<(), SharedError> {
+    if call.volume_capability.as_ref().is_some_and(is_block) {
+        return Err(SharedError::Block);
+    }
+    let options = mount_flags(call.volume_capability.as_ref());
+    mount::bring(engine, part, &directory(&call.volume_id)?, Path::new(&call.staging_target_path), options)
+}
+
+pub fn publish(call: &PublishVolume) -> Result<(), SharedError> {
+    mount::bind(Path::new(&call.staging_target_path), Path::new(&call.target_path), call.readonly)
+}
+
+pub fn unstage(path: &str) -> Result<(), SharedError> {
+    mount::put_away(Path::new(path))
+}
+
+pub fn unpublish(path: &str) -> Result<(), SharedError> {
+    let path = Path::new(path);
+    mount::put_away(path)?;
+    let _ = std::fs::remove_dir(path);
+    Ok(())
+}
+
+/// The mount has the size of the volume's limit.
+pub fn stats(path: &str) -> Result<VolumeStats, SharedError> {
+    let found = statvfs(path).map_err(std::io::Error::from)?;
+    let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(found.fragment_size())).unwrap_or(i64::MAX);
+    let usage = VolumeUsage {
+        available: bytes(found.blocks_available()),
+        total: bytes(found.blocks()),
+        used: bytes(found.blocks().saturating_sub(found.blocks_free())),
+        unit: Unit::Bytes as i32,
+    };
+    Ok(VolumeStats { usage: vec![usage] })
+}
+
+fn mount_flags(capability: Option<&VolumeCapability>) -> &[String] {
+    match capability.and_then(|capability| capability.access_type.as_ref()) {
+        Some(AccessType::Mount(mount)) => &mount.mount_flags,
+        _ => &[],
+    }
+}

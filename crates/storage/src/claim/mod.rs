@@ -1,0 +1,141 @@
+//! Claims: bound to the smallest volume that does, given one that is made for them, protected while pods use them, and
+//! grown.
+//!
+//! Both sides of a binding name each other. The volume names the claim first, by UID and only if nobody has changed the
+//! volume meanwhile: so two claims never have one volume, and whoever dies in between finds the volume that is kept for
+//! the claim.
+
+mod matches;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
+
+pub use matches::Matches;
+pub use plan::waits_for_consumer;
+
+use crate::annotation::{IS_DEFAULT, annotation};
+use crate::snapshot;
+
+pub struct Claims;
+
+pub struct Observed {
+    claim: Arc<PersistentVolumeClaim>,
+    class: Option<Arc<StorageClass>>,
+    /// The class of claims that name none.
+    default_class: Option<String>,
+    /// The one that it names, or all if it names none.
+    volumes: Vec<Arc<PersistentVolume>>,
+    nodes: Vec<Arc<Node>>,
+    /// Pods that use the claim on some node.
+    users: Vec<String>,
+    /// The claim whose content this one starts with, if it wants any and that is there.
+    source: Option<Arc<PersistentVolumeClaim>>,
+    source_volume: Option<Arc<PersistentVolume>>,
+    /// The content of the snapshot that it starts with, if that is ready.
+    snapshot: Option<Arc<VolumeSnapshotContent>>,
+}
+
+impl Controller for Claims {
+    type Key = Key;
+    type Observed = Observed;
+
+    fn name(&self) -> &'static str {
+        "persistentvolume-controller"
+    }
+
+    fn watch(&self, watches: &Watches<Key>) {
+        watches.own::<PersistentVolumeClaim>();
+        // Free volumes are dealt out by `Matches`.
+        watches.on::<PersistentVolume>(|_, volume| claim_of(volume).into_iter().collect());
+        watches.on::<StorageClass>(|caches, class| {
+            let name = class.metadata.name.as_deref();
+            pending(caches, |claim| {
+                plan::class_name(claim).is_empty() || Some(plan::class_name(claim)) == name
+            })
+        });
+        // Only the end of a pod, or its way to a node, matters to its claims.
+        watches.on_change::<Pod>(|old, new| {
+            let place = |pod: Option<&Pod>| pod.and_then(|pod| pod.spec.as_ref()?.node_name.clone());
+            match (old, new) {
+                (_, None) => old.map(claims_of).unwrap_or_default(),
+                (_, Some(pod)) if place(old) != place(new) => claims_of(pod),
+                _ => Vec::new(),
+            }
+        });
+        watches.on::<VolumeSnapshot>(|caches, snapshot| {
+            let key = key_of(snapshot);
+            pending(caches, |claim| snapshot::source_of(claim).as_ref() == Some(&key))
+        });
+        watches.needs::<VolumeSnapshotContent>();
+        watches.needs::<Node>();
+    }
+
+    fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
+        let claims = caches.of::<PersistentVolumeClaim>();
+        let claim = claims.get(key)?;
+        let volumes = caches.of::<PersistentVolume>();
+        let named = |name: &str| volumes.get(&Key::new("", name)).into_iter().collect();
+        let source = plan::source_claim(&claim).and_then(|name| claims.get(&Key::new(&*key.namespace, name)));
+        let source_volume =
+            source.as_ref().and_then(|source| volumes.get(&Key::new("", plan::volume_name(source)?)));
+        let classes = caches.of::<StorageClass>().list();
+        let defaults = classes.iter().filter(|class| annotation(&class.metadata, IS_DEFAULT) == Some("true"));
+        let newest =
+            defaults.max_by_key(|class| class.metadata.creation_timestamp.clone().map(|time| time.0));
+        Some(Observed {
+            default_class: newest.and_then(|class| class.metadata.name.clone()),
+            class: caches.of::<StorageClass>().get(&Key::new("", plan::class_name(&claim))),
+            volumes: plan::volume_name(&claim).map_or_else(|| volumes.list(), named),
+            nodes: caches.of::<Node>().list(),
+            users: if claim.metadata.deletion_timestamp.is_some() { users(caches, key) } else { Vec::new() },
+            snapshot: snapshot::content_of(caches, &claim),
+            source,
+            source_volume,
+            claim,
+        })
+    }
+
+    fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
+        plan::plan(seen)
+    }
+}
+
+/// The claim that a volume is kept for.
+pub fn claim_of(volume: &PersistentVolume) -> Option<Key> {
+    let kept = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(Key::new(kept.namespace.as_deref()?, kept.name.as_deref()?))
+}
+
+/// The claims that a pod's volumes name, and those that it brings with it.
+pub fn claims_of(pod: &Pod) -> Vec<Key> {
+    let Key { namespace, name } = key_of(pod);
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let claim = |volume: &k8s_openapi::api::core::v1::Volume| {
+        let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+        named.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)))
+    };
+    volumes.filter_map(claim).map(|claim| Key::new(&*namespace, claim)).collect()
+}
+
+fn pending(caches: &Caches, wanted: impl Fn(&PersistentVolumeClaim) -> bool) -> Vec<Key> {
+    let claims = caches.of::<PersistentVolumeClaim>().list();
+    let is_pending = |claim: &&Arc<PersistentVolumeClaim>| !plan::is_bound(claim) && wanted(claim);
+    claims.iter().filter(is_pending).map(|claim| key_of(&**claim)).collect()
+}
+
+/// A pod that is on no node yet does not hold its claims: no agent starts it with one that is being deleted.
+fn users(caches: &Caches, claim: &Key) -> Vec<String> {
+    let pods = caches.of::<Pod>().in_namespace(&claim.namespace);
+    let uses = |pod: &&Arc<Pod>| {
+        pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) && claims_of(pod).contains(claim)
+    };
+    pods.iter().filter(uses).map(|pod| key_of(&**pod).name).collect()
+}

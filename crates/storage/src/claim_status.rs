@@ -1,0 +1,64 @@
+//! The status of a bound claim, and its growth. Pure.
+//!
+//! A volume of ours grows in two steps: its size is raised here, and the agent of its node makes the file system so
+//! large, online, and then says so in the claim's status. Volumes of others are grown by their own resizers.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use minik8s_meta::local_volume;
+use minik8s_runtime::{Action, EventRecord, Plan, Target};
+use serde_json::json;
+
+use crate::fit::{capacity, requested, storage};
+
+/// Bound, with the size and the modes of the volume. The size of a claim that is bound already is the agent's to tell.
+pub fn bound(claim: &PersistentVolumeClaim, volume: &PersistentVolume, plan: &mut Plan) {
+    let status = claim.status.clone().unwrap_or_default();
+    let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.clone());
+    if status.phase.as_deref() == Some("Bound") && status.capacity.is_some() && status.access_modes == modes {
+        return;
+    }
+    let size = capacity(volume).to_string();
+    plan.act(Action::patch_status(
+        claim,
+        json!({"phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}),
+    ));
+}
+
+/// Makes the volume as large as the claim wants it.
+pub fn grow(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    class: Option<&StorageClass>,
+    plan: &mut Plan,
+) {
+    let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+    let is_ours = csi.is_some_and(|csi| csi.driver == local_volume::DRIVER);
+    let wanted = requested(claim);
+    let known = claim.status.as_ref().map(|status| storage(status.capacity.as_ref()));
+    if !is_ours || known.is_none_or(|known| wanted <= known) {
+        return;
+    }
+    if class.is_none_or(|class| class.allow_volume_expansion != Some(true)) {
+        let message = "its class does not allow volumes to grow (allowVolumeExpansion)";
+        return plan.event(EventRecord::warning(claim, "VolumeResizeFailed", message));
+    }
+    if capacity(volume) < wanted {
+        let patch = json!({"spec": {"capacity": {"storage": wanted.to_string()}}});
+        plan.act(Action::Patch { target: Target::unchanged(volume), subresource: None, patch });
+    }
+    let statuses = claim.status.as_ref().and_then(|status| status.allocated_resource_statuses.as_ref());
+    if statuses.is_none_or(|statuses| !statuses.contains_key("storage")) {
+        let message =
+            "Waiting for the node to make the file system larger; it does so while a pod uses the claim.";
+        plan.act(Action::patch_status(
+            claim,
+            json!({
+                "allocatedResources": {"storage": wanted.to_string()},
+                "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+                "conditions": [{"type": "FileSystemResizePending", "status": "True", "message": message}],
+            }),
+        ));
+        plan.event(EventRecord::normal(claim, "FileSystemResizeRequired", message));
+    }
+}

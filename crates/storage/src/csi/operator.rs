@@ -1,0 +1,176 @@
+//! Does what is due, each thing by itself: a driver that hangs or fails keeps nobody else waiting.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment};
+use kube::Client;
+use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
+use minik8s_runtime::{Action, Caches, Executor, Key, Object, Plan, Recorder, Target};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::due::{Work, due, nodes_for};
+use super::provision::COMPONENT;
+use super::remote::{Remote, RemoteError};
+use crate::annotation::finalizers_patch;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A safety net: changes tell what is due.
+const AGAIN: Duration = Duration::from_secs(60);
+
+pub struct Operator {
+    pub client: Client,
+    pub caches: Arc<Caches>,
+    pub executor: Executor,
+}
+
+type Name = (&'static str, Key);
+
+/// Until `stop`. Works only while this server leads.
+pub async fn operate(
+    client: Client,
+    caches: Arc<Caches>,
+    leads: watch::Receiver<bool>,
+    stop: CancellationToken,
+) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = run(client, caches, leads) => {}
+    }
+}
+
+async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<bool>) {
+    let (told, mut changes) = watch::channel(0_u64);
+    follow(&caches, &Arc::new(told)).await;
+    let executor = Executor::new(client.clone(), caches.clone(), Recorder::start(client.clone()));
+    let operator = Arc::new(Operator { client, caches, executor });
+    let mut running: JoinSet<(Name, bool)> = JoinSet::new();
+    let mut busy: HashSet<Name> = HashSet::new();
+    let mut failed: HashMap<Name, (Instant, Duration)> = HashMap::new();
+    loop {
+        if *leads.borrow_and_update() {
+            changes.borrow_and_update();
+            let now = Instant::now();
+            let works = due(&operator.caches);
+            failed.retain(|name, _| works.iter().any(|work| work.key() == *name));
+            for work in works {
+                let name = work.key();
+                let waits = failed.get(&name).is_some_and(|(until, _)| *until > now);
+                if waits || !busy.insert(name.clone()) {
+                    continue;
+                }
+                let operator = operator.clone();
+                running.spawn(async move { (name, operator.carry_out(work).await) });
+            }
+        }
+        let next = failed.values().map(|(until, _)| *until).filter(|until| *until > Instant::now()).min();
+        let next = next.unwrap_or_else(|| Instant::now() + AGAIN);
+        tokio::select! {
+            Some(done) = running.join_next() => {
+                let Ok((name, is_done)) = done else { continue };
+                busy.remove(&name);
+                if is_done {
+                    failed.remove(&name);
+                } else {
+                    let pause = failed.get(&name).map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+                    failed.insert(name, (Instant::now() + pause, pause));
+                }
+            }
+            Ok(()) = changes.changed() => {}
+            // Nobody tells of changes where there is one server, which leads for ever.
+            Ok(()) = leads.changed() => {}
+            () = tokio::time::sleep_until(next) => {}
+        }
+    }
+}
+
+/// Every change of what matters wakes the operator; it begins when all is known.
+async fn follow(caches: &Arc<Caches>, told: &Arc<watch::Sender<u64>>) {
+    async fn one<K: Object>(caches: &Arc<Caches>, told: &Arc<watch::Sender<u64>>) {
+        let cache = caches.of::<K>();
+        let told = told.clone();
+        cache.listen(Box::new(move |_, _| told.send_modify(|count| *count += 1)));
+        cache.wait_synced().await;
+    }
+    one::<CSIDriver>(caches, told).await;
+    one::<CSINode>(caches, told).await;
+    one::<StorageClass>(caches, told).await;
+    one::<PersistentVolumeClaim>(caches, told).await;
+    one::<PersistentVolume>(caches, told).await;
+    one::<VolumeAttachment>(caches, told).await;
+    one::<VolumeSnapshotContent>(caches, told).await;
+    caches.of::<VolumeSnapshotClass>().wait_synced().await;
+    caches.of::<VolumeSnapshot>().wait_synced().await;
+    caches.of::<Node>().wait_synced().await;
+}
+
+impl Operator {
+    /// False if it is to be tried again.
+    async fn carry_out(&self, work: Work) -> bool {
+        let name = work.key();
+        let done = match work {
+            Work::Provision { claim, class } => self.provision(&claim, &class).await,
+            Work::Settle { claim, class, is_written } => {
+                self.settle(&claim, class.as_deref(), is_written).await
+            }
+            Work::Expand { claim, volume, is_allowed } => self.expand(&claim, &volume, is_allowed).await,
+            Work::Delete { volume } => self.delete(&volume).await,
+            Work::LetGo { volume } => self.let_go(&volume).await,
+            Work::Attach { attachment, volume } => self.attach(&attachment, &volume).await,
+            Work::Detach { attachment, volume } => self.detach(&attachment, volume.as_deref()).await,
+            Work::Snapshot { content } => self.snapshot(&content).await,
+            Work::DeleteSnapshot { content } => self.delete_snapshot(&content).await,
+        };
+        if let Err(error) = &done {
+            debug!(object = ?name, %error, "a call of a CSI driver failed");
+        }
+        done.is_ok()
+    }
+
+    /// The driver, to be asked where a node is preferred.
+    pub fn remote(&self, driver: &str, prefers: impl Fn(&Node) -> bool) -> Remote {
+        let (csi_nodes, nodes) = (self.caches.of::<CSINode>().list(), self.caches.of::<Node>().list());
+        Remote {
+            client: self.client.clone(),
+            driver: driver.to_owned(),
+            nodes: nodes_for(driver, &csi_nodes, &nodes, prefers),
+        }
+    }
+
+    pub async fn patch<K: Object>(&self, object: &K, patch: Value) -> Result<(), RemoteError> {
+        self.write(Action::patch(object, patch)).await
+    }
+
+    /// Fails if anybody has changed the object meanwhile.
+    pub async fn patch_finalizers<K: Object>(
+        &self,
+        object: &K,
+        add: &[&str],
+        remove: &[&str],
+    ) -> Result<(), RemoteError> {
+        match finalizers_patch(object.meta(), add, remove) {
+            Some(patch) => {
+                let target = Target::unchanged(object);
+                self.write(Action::Patch { target, subresource: None, patch }).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub async fn patch_status<K: Object>(&self, object: &K, status: Value) -> Result<(), RemoteError> {
+        self.write(Action::patch_status(object, status)).await
+    }
+
+    async fn write(&self, action: Action) -> Result<(), RemoteError> {
+        let plan = Plan { actions: vec![action], ..Plan::default() };
+        Ok(self.executor.run(COMPONENT, plan).await?)
+    }
+}
