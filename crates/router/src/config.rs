@@ -2,12 +2,8 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-use crate::table::Objects;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -24,10 +20,8 @@ pub struct Config {
     pub cluster_domain: String,
     /// The node's hosts file, which gets a block of our own.
     pub hosts_file: PathBuf,
-    /// What was known when an agent last ran here.
-    pub known: Option<Objects>,
-    /// Is told what is known now, to be kept for the next run.
-    pub memory: watch::Sender<Arc<Objects>>,
+    /// Where its content is kept while it is written in place.
+    pub hosts_kept: PathBuf,
     /// Tells this agent's block from those of other agents on the host.
     pub instance: String,
     /// Ends [`run`](crate::run): no new connections, and those that are open may finish their request.

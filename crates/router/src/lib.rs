@@ -9,10 +9,11 @@
 //! controller does.
 
 mod config;
+mod gate;
+mod gateway;
 mod hosts;
-mod known;
+mod invocation;
 mod listen;
-mod metrics;
 pub mod proxy;
 mod run;
 mod sources;
@@ -21,7 +22,6 @@ mod tls;
 
 pub use config::Config;
 pub use hosts::{HostsFile, tear_down};
-pub use metrics::Metrics;
-pub use run::{Router, run};
+pub use run::{Router, checkpointed, run};
 pub use table::Table;
 pub use tls::Certificates;

@@ -2,45 +2,68 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Secret, Service};
+use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
-use kube::runtime::watcher::Config as Watch;
-use kube::{Api, Client};
-use minik8s_api::dns::Dns;
-use minik8s_api::routing::{claims_of_dns, claims_of_ingress, default_backend, service_of};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use minik8s_informer::{ApiAccess, Caches, EventType, Kind, ListOptions, Recorder, Regarding};
+use minik8s_meta::dns::Dns;
+use minik8s_meta::function::FunctionEndpoints;
+use minik8s_meta::gateway::GatewayConfig;
+use minik8s_meta::routing::{claims_of_dns, claims_of_ingress, default_backend, service_of};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, warn};
 
-use crate::listen::{Workers, listen};
+use crate::gate::report;
+use crate::gateway::{self, Protocol, udp};
+use crate::invocation;
+use crate::listen::{Entrance, Workers, listen};
 use crate::proxy::Shared;
-use crate::sources::{Name, Source};
+use crate::sources::{Name, Sight, Source};
 use crate::table::{Objects, build};
 use crate::{Certificates, Config, HostsFile, Table};
 
 /// Events come in groups: a Service and its slices, the pods of a Deployment.
 const GATHER: Duration = Duration::from_millis(5);
+/// Until the next try after a port was taken.
+const UDP_RETRY: Duration = Duration::from_secs(3);
 
 /// What others of the agent may look at while the router runs.
 #[derive(Debug, Default)]
 pub struct Router {
     shared: Arc<Shared>,
     names: watch::Sender<Arc<BTreeSet<String>>>,
+    runtimes: watch::Sender<Arc<BTreeSet<String>>>,
 }
 
 impl Router {
     /// Hosts that lead to this node's router.
     pub fn names(&self) -> watch::Receiver<Arc<BTreeSet<String>>> {
         self.names.subscribe()
+    }
+
+    /// Runtimes that functions of the cluster use.
+    pub fn runtimes(&self) -> watch::Receiver<Arc<BTreeSet<String>>> {
+        self.runtimes.subscribe()
+    }
+
+    fn apply_functions(&self, functions: &[Arc<FunctionEndpoints>], config: &Config) {
+        self.shared.gates.apply(functions.iter().map(AsRef::as_ref), &config.node_name);
+        let runtimes: BTreeSet<&str> =
+            functions.iter().filter_map(|function| function.spec.runtime.as_deref()).collect();
+        self.runtimes.send_if_modified(|known| {
+            let is_same = known.iter().map(String::as_str).eq(runtimes.iter().copied());
+            if !is_same {
+                *known = Arc::new(runtimes.iter().map(|name| (*name).to_owned()).collect());
+            }
+            !is_same
+        });
     }
 
     /// Figures in Prometheus' text format.
@@ -54,202 +77,255 @@ impl Router {
             return;
         }
         debug!(names = table.names().len(), "applied a new routing table");
-        if **self.names.borrow() != *table.names() {
-            self.names.send_replace(Arc::new(table.names().clone()));
+        // A machine that joins may have a name that was claimed before.
+        let names: BTreeSet<String> =
+            table.names().iter().filter(|name| **name != config.node_name).cloned().collect();
+        let written = hosts_file.write(&names, config.node_ip);
+        if **self.names.borrow() != names {
+            self.names.send_replace(Arc::new(names));
         }
-        if let Err(error) = hosts_file.write(table.names(), config.node_ip) {
+        if let Err(error) = written {
             error!(%error, "this node does not resolve names of DNS objects: cannot write {}", config.hosts_file.display());
         }
         self.shared.table.send_replace(Arc::new(table));
     }
 }
 
-/// Routes requests until it is told to stop. Fails only if this machine cannot start threads.
-pub async fn run(client: Client, config: Config, router: Arc<Router>) -> io::Result<()> {
+/// The kinds that a node must know of to route while no server answers. Certificates are not among them: keys of users stay
+/// out of the node's files, so HTTPS waits for the API server.
+pub fn checkpointed() -> Vec<Kind> {
+    vec![
+        Kind::of::<Dns>(),
+        Kind::of::<Ingress>(),
+        Kind::of::<IngressClass>(),
+        Kind::of::<FunctionEndpoints>(),
+        Kind::of::<GatewayConfig>(),
+        Kind::of::<Service>(),
+        Kind::of::<EndpointSlice>(),
+    ]
+}
+
+/// Routes requests until it is told to stop. Fails if this machine cannot start threads, or if one of them ends.
+pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::Result<()> {
+    let ApiAccess { client, caches, recorder } = access;
     let workers = Arc::new(Workers::start(&router.shared, &config.stop)?);
-    let _listeners = listeners(&client, &config, &workers);
+    let ended = workers.ended();
+    let _listeners = listeners(&recorder, &config, &workers);
+    let mut of_gateways = GatewayListeners::new(&recorder, &config, &workers, &router.shared);
     drop(workers);
-    let mut watched = Watched::start(&client);
-    let hosts_file = HostsFile::new(&config.hosts_file, &config.instance);
+    let mut watched = Watched::start(&caches);
+    let hosts_file = HostsFile::new(&config.hosts_file, &config.instance, &config.hosts_kept);
     let mut problems = Vec::new();
-    if let Some(known) = &config.known {
-        router.apply(build(known, &config.cluster_domain), &hosts_file, &config);
-    }
+    let _reports = AbortOnDropHandle::new(tokio::spawn({
+        let (shared, client, node) = (router.shared.clone(), client.clone(), config.node_name.clone());
+        async move { report(&shared.gates, &client, &node).await }
+    }));
+    let _calls = AbortOnDropHandle::new(tokio::spawn({
+        let (shared, client, config) = (router.shared.clone(), client.clone(), config.clone());
+        async move { invocation::run(&client, &caches, &config, &shared.acceptor).await }
+    }));
     loop {
         tokio::select! {
+            biased;
             () = config.stop.cancelled() => return Ok(()),
+            () = ended.cancelled() => return Err(io::Error::other("a thread that serves connections has ended")),
             () = watched.changed.notified() => tokio::time::sleep(GATHER).await,
         }
         let Some(objects) = watched.objects() else { continue };
+        router.apply_functions(&objects.functions, &config);
         let table = build(&objects, &config.cluster_domain);
-        config.memory.send_replace(Arc::new(objects));
-        let secrets = watched.secrets(table.certificates().values());
-        let (certificates, found) = Certificates::build(table.certificates(), &secrets);
+        let of_ports = gateway::certificates(&table.gateways);
+        let at_ports = of_ports.values().flatten().flat_map(|(_, names)| names);
+        let secrets = watched.secrets(table.certificates().values().chain(at_ports));
+        let (certificates, found) = Certificates::build(table.certificates(), &of_ports, &secrets);
         if found != problems {
             found.iter().for_each(|problem| warn!("{problem}"));
             problems = found;
         }
         router.shared.certificates.send_replace(Arc::new(certificates));
+        let endpoints = table.gateways.endpoints();
+        router.shared.h2c.retain(|address| endpoints.contains(address));
         router.apply(table, &hosts_file, &config);
+        of_gateways.apply();
     }
 }
 
 /// A listener per address and port, ended when dropped.
-fn listeners(client: &Client, config: &Config, workers: &Arc<Workers>) -> Vec<AbortOnDropHandle<()>> {
-    let ports = [("http-port", config.http_port, false), ("https-port", config.https_port, true)];
+fn listeners(recorder: &Recorder, config: &Config, workers: &Arc<Workers>) -> Vec<AbortOnDropHandle<()>> {
+    let ports =
+        [("http-port", config.http_port, Entrance::Http), ("https-port", config.https_port, Entrance::Https)];
     let wanted = ports.into_iter().filter(|(_, port, _)| *port != 0);
-    let each = wanted.flat_map(|(flag, port, tls)| {
-        config.addresses.iter().map(move |ip| (flag, SocketAddr::new(*ip, port), tls))
+    let each = wanted.flat_map(|(flag, port, entrance)| {
+        config.addresses.iter().map(move |ip| (flag, SocketAddr::new(*ip, port), entrance))
     });
-    each.map(|(flag, address, tls)| {
-        let (client, node) = (client.clone(), config.node_name.clone());
+    each.map(|(flag, address, entrance)| {
+        let (recorder, node) = (recorder.clone(), Regarding::node(&config.node_name));
         let on_problem = move |problem: &io::Error| {
             let message = format!(
                 "cannot listen on {address} ({problem}), so host names and paths are not answered there; free the \
                  port, or start this node with another --{flag}"
             );
             error!("{message}");
-            tokio::spawn(tell(client.clone(), node.clone(), message));
+            recorder.report("router", node.clone(), EventType::Warning, "RouterPortInUse", &message);
         };
-        AbortOnDropHandle::new(tokio::spawn(listen(address, tls, workers.clone(), on_problem)))
+        AbortOnDropHandle::new(tokio::spawn(listen(address, entrance, workers.clone(), on_problem)))
     })
     .collect()
 }
 
-/// An event about the node. Nothing depends on it.
-async fn tell(client: Client, node: String, message: String) {
-    let now = Timestamp::now();
-    let event = Event {
-        metadata: ObjectMeta {
-            name: Some(format!("{node}.{:x}", now.as_nanosecond())),
-            namespace: Some("default".to_owned()),
-            ..ObjectMeta::default()
-        },
-        involved_object: ObjectReference {
-            kind: Some("Node".to_owned()),
-            name: Some(node.clone()),
-            uid: Some(node.clone()),
-            ..ObjectReference::default()
-        },
-        type_: Some("Warning".to_owned()),
-        reason: Some("RouterPortInUse".to_owned()),
-        message: Some(message),
-        source: Some(EventSource { component: Some("router".to_owned()), host: Some(node) }),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        count: Some(1),
-        ..Event::default()
-    };
-    let api: Api<Event> = Api::namespaced(client, "default");
-    if let Err(error) = api.create(&PostParams::default(), &event).await {
-        debug!(%error, "cannot write an event");
+/// Listeners of Gateways' ports, which come and go.
+struct GatewayListeners {
+    recorder: Recorder,
+    node: String,
+    ip: IpAddr,
+    workers: Arc<Workers>,
+    shared: Arc<Shared>,
+    running: BTreeMap<(u16, bool), AbortOnDropHandle<()>>,
+}
+
+impl GatewayListeners {
+    fn new(recorder: &Recorder, config: &Config, workers: &Arc<Workers>, shared: &Arc<Shared>) -> Self {
+        GatewayListeners {
+            recorder: recorder.clone(),
+            node: config.node_name.clone(),
+            ip: config.node_ip,
+            workers: workers.clone(),
+            shared: shared.clone(),
+            running: BTreeMap::new(),
+        }
+    }
+
+    /// As the table is now. Connections under way are not touched.
+    fn apply(&mut self) {
+        let table = self.shared.table.borrow().clone();
+        let wanted: BTreeSet<(u16, bool)> =
+            table.gateways.ports.iter().map(|(port, of)| (*port, of.protocol == Protocol::Udp)).collect();
+        self.running.retain(|place, _| wanted.contains(place));
+        for place in wanted {
+            if !self.running.contains_key(&place) {
+                let started = self.start(place.0, place.1);
+                self.running.insert(place, started);
+            }
+        }
+    }
+
+    fn start(&self, port: u16, is_udp: bool) -> AbortOnDropHandle<()> {
+        let address = SocketAddr::new(self.ip, port);
+        let (recorder, node) = (self.recorder.clone(), Regarding::node(&self.node));
+        let on_problem = move |problem: &io::Error| {
+            let message =
+                format!("cannot listen on {address} ({problem}), so a Gateway is not answered here");
+            error!("{message}");
+            recorder.report("router", node.clone(), EventType::Warning, "RouterPortInUse", &message);
+        };
+        let (workers, shared) = (self.workers.clone(), self.shared.clone());
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            if is_udp {
+                return serve_udp(address, shared, on_problem).await;
+            }
+            listen(address, Entrance::Gateway(address), workers, on_problem).await;
+        }))
     }
 }
 
-/// Everything the router follows. Services and their slices only once something refers to one: most clusters
-/// have many of them and few routes.
+async fn serve_udp(address: SocketAddr, shared: Arc<Shared>, on_problem: impl Fn(&io::Error)) {
+    loop {
+        if let Err(error) = udp::serve(address, shared.clone()).await {
+            on_problem(&error);
+        }
+        tokio::time::sleep(UDP_RETRY).await;
+    }
+}
+
+/// Everything the router follows.
 struct Watched {
-    client: Client,
+    caches: Arc<Caches>,
     changed: Arc<Notify>,
     dns: Source<Dns>,
     ingresses: Source<Ingress>,
     classes: Source<IngressClass>,
+    functions: Source<FunctionEndpoints>,
+    gateways: Source<GatewayConfig>,
+    services: Source<Service>,
+    slices: Source<EndpointSlice>,
     /// The Services that routes refer to.
     wanted: Arc<RwLock<HashSet<Name>>>,
-    backends: Option<(Source<Service>, Source<EndpointSlice>)>,
     secrets: BTreeMap<Name, Source<Secret>>,
+    /// Something was there to build a table of.
+    is_begun: bool,
 }
 
 impl Watched {
-    fn start(client: &Client) -> Self {
+    fn start(caches: &Arc<Caches>) -> Self {
         let changed = Arc::new(Notify::new());
-        let all = Watch::default;
+        let wanted = Arc::<RwLock<HashSet<Name>>>::default();
+        let (for_services, for_slices) = (wanted.clone(), wanted.clone());
+        let of_wanted = move |service: &Service| for_services.read().contains(&name_of(&service.metadata));
+        let all = ListOptions::default;
         Watched {
-            dns: Source::follow(Api::all(client.clone()), all(), changed.clone(), |_| (), |_| true),
-            ingresses: Source::follow(Api::all(client.clone()), all(), changed.clone(), |_| (), |_| true),
-            classes: Source::follow(Api::all(client.clone()), all(), changed.clone(), |_| (), |_| true),
-            wanted: Arc::default(),
-            backends: None,
+            dns: Source::follow(caches, all(), changed.clone(), |_| true),
+            ingresses: Source::follow(caches, all(), changed.clone(), |_| true),
+            classes: Source::follow(caches, all(), changed.clone(), |_| true),
+            functions: Source::follow(caches, all(), changed.clone(), |_| true),
+            gateways: Source::follow(caches, all(), changed.clone(), |_| true),
+            services: Source::follow(caches, all(), changed.clone(), of_wanted),
+            slices: Source::follow(caches, all(), changed.clone(), move |slice| {
+                is_of(slice, &for_slices.read())
+            }),
+            wanted,
             secrets: BTreeMap::new(),
-            client: client.clone(),
+            is_begun: false,
+            caches: caches.clone(),
             changed,
         }
     }
 
-    /// `None` while something is still missing: half of the objects would take away routes that are right.
+    /// `None` while something is still missing: half of the objects would take away routes that are right. What a former
+    /// run knew is good enough to begin with. A server without functions never tells any.
     fn objects(&mut self) -> Option<Objects> {
-        if !(self.dns.is_complete() && self.ingresses.is_complete() && self.classes.is_complete()) {
+        let seen = [
+            self.dns.sight(),
+            self.ingresses.sight(),
+            self.classes.sight(),
+            self.services.sight(),
+            self.slices.sight(),
+        ];
+        let least = if self.is_begun { Sight::Synced } else { Sight::Remembered };
+        if seen.iter().any(|sight| *sight < least) {
             return None;
         }
+        self.is_begun = true;
         let mut objects = Objects {
             dns: self.dns.list(|_| true),
             ingresses: self.ingresses.list(|_| true),
             classes: self.classes.list(|_| true),
+            functions: self.functions.list(|_| true),
+            gateways: self.gateways.list(|_| true),
             ..Objects::default()
         };
         let wanted = services(&objects);
-        if wanted.is_empty() && self.backends.is_none() {
-            return Some(objects);
-        }
-        let client = &self.client;
-        let (services, slices) =
-            self.backends.get_or_insert_with(|| follow_backends(client, &self.changed, &self.wanted));
-        if !(services.is_complete() && slices.is_complete()) {
-            *self.wanted.write() = wanted;
-            return None;
-        }
-        objects.services = services.list(|service| wanted.contains(&name_of(&service.metadata)));
-        objects.slices = slices.list(|slice| is_of(slice, &wanted));
-        *self.wanted.write() = wanted;
+        // Before they are looked at: what changes from here on matters.
+        self.wanted.write().clone_from(&wanted);
+        objects.services = wanted.iter().filter_map(|service| self.services.get(service)).collect();
+        objects.slices = self.slices.list(|slice| is_of(slice, &wanted));
         Some(objects)
     }
 
-    /// Follows exactly these, one by one: a node may read a certificate's Secret, not all Secrets.
+    /// Follows exactly these, one by one and by type: a node may read a certificate's Secret, not all Secrets.
     fn secrets<'a>(&mut self, wanted: impl Iterator<Item = &'a Name>) -> BTreeMap<Name, Arc<Secret>> {
         let wanted: BTreeSet<&Name> = wanted.collect();
         self.secrets.retain(|name, _| wanted.contains(name));
         let mut found = BTreeMap::new();
         for name in wanted {
-            let (client, changed) = (&self.client, &self.changed);
+            let (caches, changed) = (&self.caches, &self.changed);
             let source = self.secrets.entry(name.clone()).or_insert_with(|| {
-                let one = Watch::default().fields(&format!("metadata.name={}", name.1));
-                let api = Api::namespaced(client.clone(), &name.0);
-                Source::follow(api, one, changed.clone(), |_| (), |_| true)
+                let one = format!("metadata.name={},type=kubernetes.io/tls", name.1);
+                Source::follow(caches, ListOptions::fields(one).within(&name.0), changed.clone(), |_| true)
             });
-            found.extend(source.list(|_| true).into_iter().map(|secret| (name.clone(), secret)));
+            found.extend(source.get(name).map(|secret| (name.clone(), secret)));
         }
         found
     }
-}
-
-fn follow_backends(
-    client: &Client,
-    changed: &Arc<Notify>,
-    wanted: &Arc<RwLock<HashSet<Name>>>,
-) -> (Source<Service>, Source<EndpointSlice>) {
-    let (for_services, for_slices) = (wanted.clone(), wanted.clone());
-    let services = Source::follow(
-        Api::all(client.clone()),
-        Watch::default(),
-        changed.clone(),
-        |service: &mut Service| {
-            (service.status, service.metadata.labels, service.metadata.annotations) = (None, None, None);
-        },
-        move |service| for_services.read().contains(&name_of(&service.metadata)),
-    );
-    let slices = Source::follow(
-        Api::all(client.clone()),
-        Watch::default(),
-        changed.clone(),
-        |slice: &mut EndpointSlice| {
-            slice.metadata.annotations = None;
-            for endpoint in slice.endpoints.iter_mut().flatten() {
-                (endpoint.target_ref, endpoint.hints, endpoint.deprecated_topology) = (None, None, None);
-            }
-        },
-        move |slice| is_of(slice, &for_slices.read()),
-    );
-    (services, slices)
 }
 
 /// Every Service that some route refers to.
@@ -258,7 +334,8 @@ fn services(objects: &Objects) -> HashSet<Name> {
     let of_ingresses = objects.ingresses.iter().flat_map(|ingress| claims_of_ingress(ingress));
     let defaults = objects.ingresses.iter().filter_map(|ingress| default_backend(ingress));
     let targets = of_dns.chain(of_ingresses).chain(defaults).filter_map(|claim| claim.target);
-    targets.map(|target| (target.namespace.to_owned(), target.service.to_owned())).collect()
+    let named = targets.map(|target| (target.namespace.to_owned(), target.service.to_owned()));
+    named.chain(objects.gateways.iter().flat_map(|config| gateway::services(config))).collect()
 }
 
 fn is_of(slice: &EndpointSlice, services: &HashSet<Name>) -> bool {

@@ -10,7 +10,11 @@ fn object<K: serde::de::DeserializeOwned>(value: Value) -> Arc<K> {
 }
 
 /// `host path service:port` lines.
-fn dns(name: &str, age: &str, lines: &[&str]) -> Arc<minik8s_api::dns::Dns> {
+fn dns(name: &str, age: &str, lines: &[&str]) -> Arc<minik8s_meta::dns::Dns> {
+    dns_in("ns", name, age, lines)
+}
+
+fn dns_in(namespace: &str, name: &str, age: &str, lines: &[&str]) -> Arc<minik8s_meta::dns::Dns> {
     let rules: Vec<Value> = lines
         .iter()
         .map(|line| {
@@ -19,7 +23,7 @@ fn dns(name: &str, age: &str, lines: &[&str]) -> Arc<minik8s_api::dns::Dns> {
         })
         .collect();
     object(json!({
-        "metadata": {"name": name, "namespace": "ns", "creationTimestamp": format!("2026-01-01T00:00:{age}Z")},
+        "metadata": {"name": name, "namespace": namespace, "creationTimestamp": format!("2026-01-01T00:00:{age}Z")},
         "spec": {"rules": rules},
     }))
 }
@@ -148,6 +152,36 @@ fn the_older_object_keeps_its_place() {
     assert_eq!(build(&objects, ""), table, "order of arrival does not matter");
 }
 
+/// Another namespace gets neither a path of the host nor what its owner left over.
+#[test]
+fn host_belongs_to_the_oldest_claims_namespace() {
+    let mut objects = with_services(&["mine", "default"]);
+    let elsewhere = |name: &str, age: &str, lines: &[&str]| {
+        let mut ingress = ingress(name, age, lines);
+        ingress["metadata"]["namespace"] = json!("other");
+        ingress
+    };
+    let mut thief = elsewhere(
+        "thief",
+        "02",
+        &["h.x Prefix /login t", "*.x Prefix /wild t", "- Prefix /any t", "- default - t"],
+    );
+    thief["spec"]["tls"] = json!([{"hosts": ["h.x", "i.x"], "secretName": "s"}]);
+    objects.dns =
+        vec![dns("owner", "01", &["h.x /a mine"]), dns_in("other", "late", "03", &["h.x /b t", "own.y / t"])];
+    objects.ingresses = vec![object(thief)];
+    let table = build(&objects, "");
+    leads(&table, "h.x", "/a", Some(("mine", "/")));
+    for path in ["/login", "/b", "/wild", "/any", "/else"] {
+        leads(&table, "h.x", path, None);
+    }
+    let service = |host: &str, path: &str| table.find(host, path).map(|route| route.backend.service.as_str());
+    assert_eq!(service("i.x", "/wild"), Some("other/t"));
+    assert_eq!(service("elsewhere", "/any"), Some("other/t"));
+    assert_eq!(table.names().iter().collect::<Vec<_>>(), ["h.x", "own.y"]);
+    assert_eq!(table.certificates().keys().collect::<Vec<_>>(), ["i.x"]);
+}
+
 #[test]
 fn backends_that_cannot_answer_say_why() {
     let mut objects = with_services(&["web"]);
@@ -180,7 +214,7 @@ fn only_our_classes() {
     theirs["spec"]["ingressClassName"] = json!("nginx");
     theirs["spec"]["tls"] = json!([{"hosts": ["h"], "secretName": "s"}]);
     objects.ingresses = vec![object(theirs)];
-    assert_eq!(build(&objects, ""), Table::default());
+    assert_eq!(build(&objects, ""), build(&Objects::default(), ""));
 }
 
 #[test]
@@ -218,4 +252,18 @@ proptest! {
         let wanted = prefixes.iter().map(|p| elements(p)).filter(|p| elements(&path).starts_with(p)).max_by_key(Vec::len);
         prop_assert_eq!(table.find("h", &path).map(|route| elements(&route.path)), wanted);
     }
+}
+
+/// Whoever has the host has its paths; on all others events have theirs.
+#[test]
+fn events_have_a_path_of_their_own_in_every_namespace() {
+    let mut objects = with_services(&["a"]);
+    objects.ingresses = vec![object(ingress("i", "01", &["h Prefix / a"]))];
+    let table = build(&objects, "");
+    let taken = |host: &str, path: &str| {
+        table.find(host, path).and_then(|route| route.function.as_ref()).is_some_and(|(_, name)| name == "-")
+    };
+    assert!(taken("x", "/fn/shop/-/events") && taken("x", "/fn/other/-/hooks/t"));
+    assert!(!taken("x", "/fn/shop/events") && !taken("x", "/fn/-") && !taken("x", "/fn/shop/f/-/events"));
+    assert!(!taken("h", "/fn/shop/-/events"), "the host is another's");
 }

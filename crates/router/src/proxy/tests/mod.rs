@@ -1,5 +1,7 @@
 //! How requests go through, over real sockets: a client, a router of one worker, backends.
 
+mod gateway;
+mod guards;
 mod plain;
 
 use std::collections::HashMap;
@@ -23,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Patience, Shared, Worker};
+use super::{Client, Shared, Timeouts, Worker};
 use crate::Table;
 use crate::table::{Objects, build};
 
@@ -98,12 +100,20 @@ struct Lab {
 
 impl Lab {
     async fn start() -> Self {
-        let patience = Patience {
+        Lab::with(Timeouts {
             connect: Duration::from_millis(300),
             answer: Duration::from_millis(300),
-            ..Patience::default()
-        };
-        let shared = Arc::new(Shared { patience, ..Shared::default() });
+            ..Timeouts::default()
+        })
+        .await
+    }
+
+    async fn with(timeouts: Timeouts) -> Self {
+        Lab::sharing(Shared { timeouts, ..Shared::default() }).await
+    }
+
+    async fn sharing(shared: Shared) -> Self {
+        let shared = Arc::new(shared);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let worker = Worker::start(shared.clone(), stop.clone());
@@ -209,6 +219,10 @@ async fn heads_are_made_for_the_next_hop() {
         .header("te", "gzip")
         .header("x-forwarded-for", "192.0.2.7")
         .header("x-forwarded-proto", "https")
+        .header("x-forwarded-port", "1")
+        .header("x_forwarded_for", "192.0.2.7")
+        .header("forwarded", "for=192.0.2.7")
+        .header("x-real-ip", "192.0.2.7")
         .header("x-other", "2")
         .body(Full::from("hello"))
         .unwrap();
@@ -225,7 +239,7 @@ async fn heads_are_made_for_the_next_hop() {
         ("host", "h"),
         ("content-length", "5"),
         ("x-other", "2"),
-        ("x-forwarded-for", "192.0.2.7, 127.0.0.1"),
+        ("x-forwarded-for", "127.0.0.1"),
         ("x-forwarded-proto", "http"),
         ("x-forwarded-host", "h"),
         ("x-forwarded-prefix", "/a"),
@@ -251,6 +265,9 @@ async fn what_goes_wrong_is_said() {
         ("h", "/dead", 502, &*format!("endpoint {nobody} of Service ns/dead cannot be reached")),
         ("h", "/a/slow", 504, "of Service ns/a did not answer in time"),
         ("h", "/a/../dead", 400, "the path has the elements"),
+        ("h", "/a/..;/dead", 400, "the path has the elements"),
+        ("h", "/a/..%2fdead", 400, "the path has the elements"),
+        ("h", "/a%2F%2e%2e%5cdead", 400, "the path has the elements"),
     ] {
         let (status, body) = lab.get(host, path).await;
         assert_eq!(status.as_u16(), code, "{path}: {body}");
@@ -437,11 +454,11 @@ async fn a_backend_may_decline_an_upgrade() {
     let lab = Lab::start().await;
     lab.route(&["h / a"], &[("a", &[a.address])]);
     let request =
-        Request::get("/").header("host", "h").header("connection", "Upgrade").header("upgrade", "other");
+        Request::get("/").header("host", "h").header("connection", "Upgrade").header("upgrade", "WebSocket");
     let answer = send(&mut lab.connect().await, request.body(Full::default()).unwrap()).await;
     assert_eq!(answer, (StatusCode::OK, "a".to_owned()));
     let (_, _, headers, _) = a.last();
-    assert_eq!((headers["connection"].as_str(), headers["upgrade"].as_str()), ("upgrade", "other"));
+    assert_eq!((headers["connection"].as_str(), headers["upgrade"].as_str()), ("upgrade", "websocket"));
 }
 
 #[tokio::test]

@@ -78,14 +78,14 @@ async fn heads_byte_by_byte() {
     let mut client = TcpStream::connect(lab.address).await.unwrap();
     for _ in 0..2 {
         let request = "GET /a/b?c=d HTTP/1.1\r\nHost: H:80\r\nx-Other: 2\r\nX-Forwarded-For: 192.0.2.7\r\n\
-                       x-forwarded-proto: https\r\nkeep-alive: 1\r\n\r\n";
+                       x-forwarded-proto: https\r\nX_Forwarded_For: 192.0.2.7\r\nx-real-ip: 192.0.2.7\r\nForwarded: for=192.0.2.7\r\nkeep-alive: 1\r\n\r\n";
         client.write_all(request.as_bytes()).await.unwrap();
         let answer = read_until(&mut client, "hello").await.unwrap();
         assert!(answer.contains("date: "), "{answer}");
         assert_eq!(undated(&answer), "HTTP/1.1 200 Fine\r\nX-A: 1\r\ncontent-length: 5\r\n\r\nhello");
         assert_eq!(
             backend.heads.recv().await.unwrap(),
-            "GET /b?c=d HTTP/1.1\r\nHost: H:80\r\nx-Other: 2\r\nx-forwarded-for: 192.0.2.7, 127.0.0.1\r\n\
+            "GET /b?c=d HTTP/1.1\r\nHost: H:80\r\nx-Other: 2\r\nx-forwarded-for: 127.0.0.1\r\n\
              x-forwarded-proto: http\r\nx-forwarded-prefix: /a\r\nx-forwarded-host: H:80\r\n\r\n"
         );
     }

@@ -1,0 +1,48 @@
+//! The mesh's part of a node as a feature of its agent.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use minik8s_feature::{AgentFeature, AgentParts};
+use tokio::sync::{Mutex, mpsc};
+
+use super::Node;
+use super::metrics::Metrics;
+
+/// Requests that wait for the agent.
+const WAITING: usize = 64;
+
+#[derive(Debug, Default)]
+pub struct MeshAgent(Arc<Metrics>);
+
+impl AgentFeature for MeshAgent {
+    fn name(&self) -> &'static str {
+        "mesh"
+    }
+
+    fn run<'a>(&'a self, parts: &'a mut AgentParts) -> BoxFuture<'a, ()> {
+        let (sender, requests) = mpsc::channel(WAITING);
+        parts.hooks.mesh = Some(sender);
+        // They outlive a run, so that one that failed can be started anew.
+        let requests = Arc::new(Mutex::new(requests));
+        let (access, metrics) = (parts.access.clone(), self.0.clone());
+        let node = Node {
+            name: parts.node.name.clone(),
+            domain: parts.node.domain.clone(),
+            pods_dir: parts.node.pods_dir.clone(),
+        };
+        parts.task("the mesh's part of the node", move || {
+            let (access, node) = (access.clone(), node.clone());
+            let (requests, metrics) = (requests.clone(), metrics.clone());
+            async move {
+                super::run(access, node, metrics, &mut *requests.lock().await).await;
+                Ok(())
+            }
+        });
+        Box::pin(std::future::ready(()))
+    }
+
+    fn metrics(&self) -> String {
+        self.0.page()
+    }
+}

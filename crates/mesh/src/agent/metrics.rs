@@ -1,0 +1,167 @@
+//! Requests between pods and Services, and what became of connections to pods, as the proxies of this node tell them. Their
+//! number is bounded by pods, Services and policies: nothing that a client sends is a label.
+
+use std::collections::BTreeMap;
+
+use minik8s_metrics::Text;
+use minik8s_proxy::DURATION_BUCKETS;
+use parking_lot::Mutex;
+
+use crate::protocol::{Durations, InboundCount, Report, RequestCount};
+
+const REQUESTS: &str = "minik8s_mesh_requests_total";
+const DURATION: &str = "minik8s_mesh_request_duration_seconds";
+const INBOUND: &str = "minik8s_mesh_inbound_total";
+
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// By the pod: namespace and name.
+    pods: Mutex<BTreeMap<String, Counts>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// The Deployment or whatever else the pod is of.
+    workload: String,
+    requests: Vec<RequestCount>,
+    durations: Vec<Durations>,
+    inbound: Vec<InboundCount>,
+}
+
+impl Metrics {
+    /// Proxies tell sums since they were started, of what has changed.
+    pub(super) fn set(&self, pod: &str, report: Report) {
+        let mut pods = self.pods.lock();
+        let counts = pods.entry(pod.to_owned()).or_default();
+        if !report.requests.is_empty() {
+            counts.requests = report.requests;
+        }
+        if !report.durations.is_empty() {
+            counts.durations = report.durations;
+        }
+        if !report.inbound.is_empty() {
+            counts.inbound = report.inbound;
+        }
+    }
+
+    pub(super) fn name(&self, pod: &str, workload: &str) {
+        let mut pods = self.pods.lock();
+        let counts = pods.entry(pod.to_owned()).or_default();
+        if counts.workload != workload {
+            workload.clone_into(&mut counts.workload);
+        }
+    }
+
+    pub(super) fn forget(&self, pod: &str) {
+        self.pods.lock().remove(pod);
+    }
+
+    /// In Prometheus' text format; empty where there is no mesh.
+    pub fn page(&self) -> String {
+        let pods = self.pods.lock();
+        if pods.is_empty() {
+            return String::new();
+        }
+        let mut text = Text::default();
+        text.metric(REQUESTS, "counter", "Requests of pods to Services, by code.");
+        for (source, counts) in pods.iter() {
+            for one in &counts.requests {
+                let labels = [
+                    &source_labels(source, counts)[..],
+                    &[("destination_service", one.service.as_str()), ("code", &one.code.to_string())],
+                ];
+                text.sample(REQUESTS, &labels.concat(), one.count as f64, None);
+            }
+        }
+        text.metric(
+            DURATION,
+            "histogram",
+            "Time until the head of the answer, as the asking pod's proxy saw it.",
+        );
+        for (source, counts) in pods.iter() {
+            for one in &counts.durations {
+                let labels =
+                    [&source_labels(source, counts)[..], &[("destination_service", one.service.as_str())]];
+                write_durations(&mut text, &labels.concat(), one);
+            }
+        }
+        text.metric(
+            INBOUND,
+            "counter",
+            "Connections and requests to pods, by how they were secured or refused.",
+        );
+        for (pod, counts) in pods.iter() {
+            let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
+            for one in &counts.inbound {
+                let labels = [
+                    ("destination_namespace", namespace),
+                    ("destination_pod", name),
+                    ("what", one.what.as_str()),
+                    ("policy", one.policy.as_str()),
+                ];
+                text.sample(INBOUND, &labels, one.count as f64, None);
+            }
+        }
+        text.finish()
+    }
+}
+
+fn source_labels<'a>(pod: &'a str, counts: &'a Counts) -> [(&'a str, &'a str); 3] {
+    let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
+    [("source_namespace", namespace), ("source_workload", &counts.workload), ("source_pod", name)]
+}
+
+fn write_durations(text: &mut Text, labels: &[(&str, &str)], one: &Durations) {
+    let bounds = DURATION_BUCKETS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+    let mut sum = 0;
+    for (bound, count) in bounds.zip(&one.buckets) {
+        sum += count;
+        text.sample(&format!("{DURATION}_bucket"), &[labels, &[("le", &bound)]].concat(), sum as f64, None);
+    }
+    text.sample(&format!("{DURATION}_sum"), labels, one.nanoseconds as f64 / 1e9, None);
+    text.sample(&format!("{DURATION}_count"), labels, sum as f64, None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_has_source_and_destination() {
+        let metrics = Metrics::default();
+        assert_eq!(metrics.page(), "");
+        metrics.name("ns/web-1", "web");
+        let buckets = (0..=DURATION_BUCKETS.len() as u64).map(|at| u64::from(at == 1) * 3).collect();
+        let service = "ns/reviews".to_owned();
+        metrics.set(
+            "ns/web-1",
+            Report {
+                requests: vec![RequestCount { service: service.clone(), code: 200, count: 3 }],
+                durations: vec![Durations { service, buckets, nanoseconds: 2_500_000 }],
+                inbound: vec![InboundCount {
+                    what: "denied".to_owned(),
+                    policy: "ns/p".to_owned(),
+                    count: 2,
+                }],
+                ..Report::default()
+            },
+        );
+        metrics.set("ns/web-1", Report { applied: Some(1), ..Report::default() });
+        let source = "source_namespace=\"ns\",source_workload=\"web\",source_pod=\"web-1\",destination_service=\"ns/reviews\"";
+        let page = metrics.page();
+        for line in [
+            format!("minik8s_mesh_requests_total{{{source},code=\"200\"}} 3"),
+            format!("minik8s_mesh_request_duration_seconds_bucket{{{source},le=\"0.0005\"}} 0"),
+            format!("minik8s_mesh_request_duration_seconds_bucket{{{source},le=\"0.001\"}} 3"),
+            format!("minik8s_mesh_request_duration_seconds_bucket{{{source},le=\"+Inf\"}} 3"),
+            format!("minik8s_mesh_request_duration_seconds_sum{{{source}}} 0.0025"),
+            format!("minik8s_mesh_request_duration_seconds_count{{{source}}} 3"),
+            "minik8s_mesh_inbound_total{destination_namespace=\"ns\",destination_pod=\"web-1\",what=\"denied\",policy=\"ns/p\"} 2"
+                .to_owned(),
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+        }
+        metrics.forget("ns/web-1");
+        assert_eq!(metrics.page(), "");
+    }
+}

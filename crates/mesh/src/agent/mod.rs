@@ -1,0 +1,286 @@
+//! The mesh's part of a node's agent: sets the rules of pods' network namespaces, and feeds their proxies.
+//!
+//! It follows what the control plane has made of VirtualServices, Services and MeshPolicies from the first pod with a proxy
+//! on, and hands all of it, as a whole, to every proxy of the node whenever something changes; and each proxy by what its
+//! own pod proves who it is. It says which revisions all proxies have applied, and it routes nothing itself: while it is
+//! away, proxies go on with what they know.
+
+mod acks;
+mod feature;
+mod followed;
+mod identities;
+mod metrics;
+mod proxies;
+mod rules;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Client;
+use minik8s_informer::ApiAccess;
+use minik8s_meta::mesh::{MeshAck, MeshAckSpec, MeshRouteSpec, MeshServiceSpec, MeshStep};
+use serde::Serialize;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use self::acks::{Wanted, due};
+pub use self::feature::MeshAgent;
+use self::followed::Name;
+use self::identities::Identities;
+use self::metrics::Metrics;
+use self::proxies::{Encoded, Feeds, Proxy};
+use self::sources::{Changes, Sources};
+use crate::policy;
+use crate::protocol::Own;
+
+/// Something about a pod, and whom to tell that it is done, or why not.
+pub type Request = (MeshStep, oneshot::Sender<Result<(), String>>);
+
+/// What the agent of the mesh is part of.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub name: String,
+    /// The cluster's domain, in which identities are.
+    pub domain: String,
+    pub pods_dir: PathBuf,
+}
+
+/// The folder below a pod's own that its proxy has mounted.
+pub const FOLDER: &str = "mesh";
+/// For a proxy that was started to route by what is known.
+const START: Duration = Duration::from_secs(20);
+/// Until the control plane is told again what it could not be told.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Never returns. `requests` outlives a run, so that one that failed can be started anew.
+pub async fn run(
+    access: ApiAccess,
+    node: Node,
+    metrics: Arc<Metrics>,
+    requests: &mut mpsc::Receiver<Request>,
+) {
+    let ApiAccess { client, caches, .. } = access;
+    let (identities, mut issued) = Identities::new(client.clone(), node.domain.clone());
+    let mut agent = Agent {
+        client,
+        config: watch::Sender::default(),
+        progress: Arc::default(),
+        metrics,
+        identities,
+        proxies: BTreeMap::new(),
+        wanted: BTreeMap::new(),
+        told: BTreeMap::new(),
+        node,
+    };
+    for (uid, dir, pod) in proxies::known(&agent.node.pods_dir, FOLDER) {
+        if let Err(error) = agent.listen(uid, &dir, &pod) {
+            warn!(pod, %error, "the proxy of a pod cannot be told of changes");
+        }
+    }
+    let mut sources = Sources::default();
+    let mut again = None;
+    loop {
+        if !agent.proxies.is_empty() {
+            sources.start(&caches, &agent.node.name);
+        }
+        let pause = async {
+            match again {
+                Some(pause) => sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            request = requests.recv() => match request {
+                Some((step, done)) => {
+                    agent.carry_out(step, done);
+                    agent.tell_each(&sources);
+                }
+                None => return,
+            },
+            changes = sources.changed() => agent.publish(&sources, changes),
+            Some(one) = issued.recv() => {
+                agent.identities.take(one);
+                agent.tell_each(&sources);
+            }
+            () = agent.progress.notified() => {}
+            () = pause => {}
+        }
+        again = agent.acknowledge().await;
+    }
+}
+
+struct Agent {
+    client: Client,
+    node: Node,
+    config: watch::Sender<Arc<Encoded>>,
+    progress: Arc<Notify>,
+    metrics: Arc<Metrics>,
+    identities: Identities,
+    /// By the pod's uid.
+    proxies: BTreeMap<String, Proxy>,
+    wanted: BTreeMap<Name, Wanted>,
+    told: BTreeMap<Name, MeshAckSpec>,
+}
+
+/// What all proxies are told, without its end.
+#[derive(Serialize)]
+struct SharedPart<'a> {
+    version: u64,
+    routes: Vec<&'a MeshRouteSpec>,
+    services: Vec<&'a MeshServiceSpec>,
+}
+
+impl Agent {
+    fn carry_out(&mut self, step: MeshStep, done: oneshot::Sender<Result<(), String>>) {
+        match step {
+            MeshStep::Start { uid, pod, dir, netns } => {
+                let noted = proxies::note_network(&dir, &netns);
+                if let Err(error) = noted.and_then(|()| self.listen(uid, &dir, &pod)) {
+                    let _ = done.send(Err(format!("{}: {error}", dir.display())));
+                    return;
+                }
+                tokio::spawn(async move { done.send(rules::apply(&netns).await) });
+            }
+            MeshStep::Ready { uid } => {
+                let Some(proxy) = self.proxies.get(&uid) else {
+                    let _ = done.send(Err("nobody feeds it".to_owned()));
+                    return;
+                };
+                let mut applied = proxy.applied.clone();
+                tokio::spawn(async move {
+                    let ready = timeout(START, applied.wait_for(Option::is_some)).await;
+                    let late = || format!("it has not taken its routes within {} s", START.as_secs());
+                    let _ = done.send(ready.map_err(|_| late()).map(drop));
+                });
+            }
+            MeshStep::End { uid } => {
+                if let Some(proxy) = self.proxies.remove(&uid) {
+                    self.metrics.forget(&proxy.pod);
+                }
+                let _ = done.send(Ok(()));
+            }
+        }
+    }
+
+    fn listen(&mut self, uid: String, dir: &Path, pod: &str) -> std::io::Result<()> {
+        // The former sockets close before the new ones are made.
+        self.proxies.remove(&uid);
+        let feeds = Feeds {
+            config: self.config.subscribe(),
+            progress: self.progress.clone(),
+            metrics: self.metrics.clone(),
+        };
+        self.proxies.insert(uid, Proxy::listen(dir, pod, feeds)?);
+        Ok(())
+    }
+
+    fn publish(&mut self, sources: &Sources, changes: Changes) {
+        if !sources.are_complete() {
+            return;
+        }
+        if changes.shared || self.config.borrow().version == 0 {
+            self.tell_all(sources);
+        }
+        self.tell_each(sources);
+    }
+
+    fn tell_all(&mut self, sources: &Sources) {
+        let version = self.config.borrow().version + 1;
+        let now = Instant::now();
+        let routes = &sources.routes.known;
+        let mut wanted = BTreeMap::new();
+        for (name, route) in routes {
+            let (uid, revision) = (route.spec.uid.clone(), route.spec.revision.clone());
+            let known = self.wanted.remove(name).filter(|known| known.revision == revision);
+            wanted.insert(name.clone(), known.unwrap_or(Wanted { uid, revision, version, since: now }));
+        }
+        self.wanted = wanted;
+        self.told.retain(|name, _| routes.contains_key(name));
+        let part = SharedPart {
+            version,
+            routes: routes.values().map(|route| &route.spec).collect(),
+            services: sources.services.known.values().map(|service| &service.spec).collect(),
+        };
+        let mut shared = serde_json::to_vec(&part).unwrap_or_default();
+        shared.pop();
+        debug!(version, routes = routes.len(), "proxies are told");
+        self.config.send_replace(Arc::new(Encoded { version, shared }));
+    }
+
+    /// By its own pod: who it is, and who may call it.
+    fn tell_each(&mut self, sources: &Sources) {
+        let pods: BTreeMap<&str, _> =
+            sources.pods.known.values().filter_map(|pod| sources::pod(pod)).collect();
+        let accounts: BTreeSet<_> =
+            self.proxies.keys().filter_map(|uid| Some(pods.get(uid.as_str())?.account.clone())).collect();
+        self.identities.want(&accounts);
+        for (uid, proxy) in &self.proxies {
+            let Some(pod) = pods.get(uid.as_str()) else { continue };
+            self.metrics.name(&proxy.pod, &pod.workload);
+            let own = Own {
+                credentials: self.identities.get(&pod.account),
+                inbound: policy::compile(sources.policies.known.values().map(AsRef::as_ref), &pod.view),
+            };
+            proxy.own.send_if_modified(|known| {
+                let is_new = *known != own;
+                *known = own;
+                is_new
+            });
+        }
+    }
+
+    /// Tells the control plane what it is waiting for; how long until there may be more to tell.
+    async fn acknowledge(&mut self) -> Option<Duration> {
+        let connected =
+            self.proxies.values().filter_map(|one| Some((one.pod.clone(), (*one.applied.borrow())?)));
+        let due = due(&self.wanted, &connected.collect(), &self.told, Instant::now());
+        let mut again = due.again;
+        for (name, ack) in due.tell {
+            let uid = self.wanted.get(&name).map(|wanted| wanted.uid.clone()).unwrap_or_default();
+            match tell(&self.client, &self.node.name, &name, uid, &ack).await {
+                Ok(()) => drop(self.told.insert(name, ack)),
+                Err(error) => {
+                    debug!(%error, "cannot acknowledge a route");
+                    again = Some(again.map_or(RETRY, |known| known.min(RETRY)));
+                }
+            }
+        }
+        again
+    }
+}
+
+async fn tell(
+    client: &Client,
+    node: &str,
+    (namespace, route): &Name,
+    uid: String,
+    ack: &MeshAckSpec,
+) -> kube::Result<()> {
+    let name = format!("{route}.{node}");
+    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshacks/{name}");
+    let owner = OwnerReference {
+        api_version: "minik8s.io/v1".to_owned(),
+        kind: "VirtualService".to_owned(),
+        name: route.clone(),
+        uid,
+        ..OwnerReference::default()
+    };
+    let object = MeshAck {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(namespace.clone()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: ack.clone(),
+        ..MeshAck::default()
+    };
+    let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::put(path).header("content-type", "application/json").body(body);
+    client.request::<serde_json::Value>(request.map_err(kube::Error::HttpError)?).await.map(drop)
+}

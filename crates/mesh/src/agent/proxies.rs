@@ -1,0 +1,261 @@
+//! The proxies of this node's pods: a socket for each, over which it is told what to do and says what it has done.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use minik8s_meta::mesh::{LISTENERS_SOCKET, NETNS_FILE, SIDECAR_UID, SOCKET};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+
+use super::metrics::Metrics;
+use crate::handover::Keeper;
+use crate::protocol::{Own, Report};
+
+/// Of all that a proxy may say on one connection at a time.
+const LONGEST_LINE: u64 = 256 << 10;
+/// Beside the sockets, for an agent that is started anew: namespace and name of the pod.
+const POD: &str = "pod";
+/// For a pod's certificate to be issued before it is told the rest: without one it speaks to others in the clear.
+const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A version of what all proxies are told. Version 0 is none.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    pub version: u64,
+    /// An object in JSON without its end, for what one alone is told.
+    pub shared: Vec<u8>,
+}
+
+impl Encoded {
+    fn line(&self, own: &Own) -> io::Result<Vec<u8>> {
+        let own = serde_json::to_vec(own)?;
+        Ok([&self.shared, &b",\"own\":"[..], &own, b"}\n"].concat())
+    }
+}
+
+/// What a proxy's feed is made of.
+#[derive(Clone)]
+pub struct Feeds {
+    pub config: watch::Receiver<Arc<Encoded>>,
+    /// Hears whenever a proxy comes, goes or has applied something.
+    pub progress: Arc<Notify>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// The sockets close when this is dropped.
+pub struct Proxy {
+    /// Namespace and name of the pod.
+    pub pod: String,
+    /// The version that it routes by; `None` while it is not connected.
+    pub applied: watch::Receiver<Option<u64>>,
+    /// What it alone is told.
+    pub own: watch::Sender<Own>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+impl Proxy {
+    /// Listens in the pod's folder.
+    pub fn listen(dir: &Path, pod: &str, feeds: Feeds) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        std::fs::write(dir.join(POD), pod)?;
+        let (listener, keeping) = (bind(dir, SOCKET)?, bind(dir, LISTENERS_SOCKET)?);
+        let (state, applied) = watch::channel(None);
+        let (own, told) = watch::channel(Own::default());
+        let name = pod.to_owned();
+        let feeding = tokio::spawn(async move {
+            loop {
+                // One at a time: a proxy that was started anew has closed its former connection.
+                let Some(stream) = accept(&listener).await else { continue };
+                let ended = feed(stream, &feeds, told.clone(), &state, &name).await;
+                debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
+                state.send_replace(None);
+                feeds.progress.notify_one();
+            }
+        });
+        let keeping = tokio::spawn(async move {
+            let keeper = Arc::<Keeper>::default();
+            loop {
+                let Some(stream) = accept(&keeping).await else { continue };
+                let keeper = keeper.clone();
+                let served = tokio::task::spawn_blocking(move || {
+                    let stream = stream.into_std()?;
+                    stream.set_nonblocking(false)?;
+                    keeper.serve(&stream)
+                });
+                if let Ok(Err(error)) = served.await {
+                    debug!(%error, "the sockets of a proxy were not handed over");
+                }
+            }
+        });
+        let tasks = [feeding, keeping].map(AbortOnDropHandle::new);
+        Ok(Proxy { pod: pod.to_owned(), applied, own, _tasks: tasks })
+    }
+}
+
+async fn accept(listener: &UnixListener) -> Option<UnixStream> {
+    match listener.accept().await {
+        Ok((stream, _)) => Some(stream),
+        Err(error) => {
+            debug!(%error, "cannot accept a proxy");
+            sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+/// For probes, which are to reach the pod past its proxy.
+pub fn note_network(dir: &Path, netns: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(dir.join(NETNS_FILE), netns.as_os_str().as_encoded_bytes())
+}
+
+/// Folders of pods that an agent before this one listened in: the pod's uid, the folder, the pod.
+pub fn known(pods_dir: &Path, folder: &str) -> Vec<(String, PathBuf, String)> {
+    let entries = std::fs::read_dir(pods_dir).into_iter().flatten().filter_map(Result::ok);
+    let known = entries.filter_map(|entry| {
+        let dir = entry.path().join(folder);
+        let pod = std::fs::read_to_string(dir.join(POD)).ok()?;
+        Some((entry.file_name().into_string().ok()?, dir, pod))
+    });
+    known.collect()
+}
+
+/// Only the proxy's user may connect; and only the proxy has the folder mounted. The address of a socket has room for
+/// 107 bytes, and paths of data dirs can be longer: so it goes by the folder's descriptor.
+fn bind(dir: &Path, name: &str) -> io::Result<UnixListener> {
+    let socket = dir.join(name);
+    match std::fs::remove_file(&socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let folder = std::fs::File::open(dir)?;
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?;
+    let user = u32::try_from(SIDECAR_UID).ok();
+    chown(&socket, user, user)?;
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+async fn feed(
+    stream: UnixStream,
+    feeds: &Feeds,
+    mut own: watch::Receiver<Own>,
+    state: &watch::Sender<Option<u64>>,
+    pod: &str,
+) -> io::Result<()> {
+    let mut config = feeds.config.clone();
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader.take(LONGEST_LINE));
+    let mut line = String::new();
+    let _ = timeout(CREDENTIALS_TIMEOUT, own.wait_for(|own| own.credentials.is_some())).await;
+    config.mark_changed();
+    loop {
+        let is_news = tokio::select! {
+            changed = config.changed() => match changed {
+                Ok(()) => true,
+                Err(_) => return Ok(()),
+            },
+            changed = own.changed() => match changed {
+                Ok(()) => true,
+                Err(_) => return Ok(()),
+            },
+            read = reader.read_line(&mut line) => {
+                if read? == 0 {
+                    return Ok(());
+                }
+                let report: Report = serde_json::from_str(&line)?;
+                line.clear();
+                reader.get_mut().set_limit(LONGEST_LINE);
+                if let Some(version) = report.applied {
+                    state.send_replace(Some(version));
+                    feeds.progress.notify_one();
+                }
+                feeds.metrics.set(pod, report);
+                false
+            }
+        };
+        let newest = config.borrow_and_update().clone();
+        if is_news && newest.version > 0 {
+            let line = newest.line(&own.borrow_and_update())?;
+            writer.write_all(&line).await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Config, Credentials};
+
+    async fn read_line(stream: &mut BufReader<UnixStream>) -> String {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        line
+    }
+
+    fn own(certificates: &str) -> Own {
+        let (certificates, key) = (certificates.to_owned(), String::new());
+        Own { credentials: Some(Credentials { certificates, key }), ..Own::default() }
+    }
+
+    /// A proxy gets what is known when it comes and whatever follows; its answers are seen, and its end.
+    #[tokio::test]
+    async fn proxy_is_fed_and_heard() {
+        let dir = std::env::temp_dir().join(format!("mesh-proxies-{}", std::process::id()));
+        let long = dir.join("x".repeat(120));
+        let encoded = |version: u64| Encoded {
+            version,
+            shared: format!("{{\"version\":{version},\"routes\":[]").into(),
+        };
+        let (config, receiver) = watch::channel(Arc::new(encoded(1)));
+        let feeds = Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default() };
+        let mut proxy = Proxy::listen(&long, "ns/p", feeds.clone()).unwrap();
+        proxy.own.send_replace(own("a"));
+        assert_eq!(known(&dir, &"x".repeat(120)), []);
+        let connect = async || {
+            let folder = std::fs::File::open(&long).unwrap();
+            let path = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
+            BufReader::new(UnixStream::connect(path).await.unwrap())
+        };
+        let mut stream = connect().await;
+        let told = async |stream: &mut BufReader<UnixStream>| -> (u64, String) {
+            let config: Config = serde_json::from_str(&read_line(stream).await).unwrap();
+            (config.version, config.own.credentials.unwrap().certificates)
+        };
+        assert_eq!(told(&mut stream).await, (1, "a".to_owned()));
+        stream.get_mut().write_all(b"{\"applied\":1,\"more\":true}\n").await.unwrap();
+        proxy.applied.wait_for(|applied| *applied == Some(1)).await.unwrap();
+        config.send_replace(Arc::new(encoded(2)));
+        assert_eq!(told(&mut stream).await, (2, "a".to_owned()));
+        proxy.own.send_replace(own("b"));
+        assert_eq!(told(&mut stream).await, (2, "b".to_owned()));
+        stream
+            .get_mut()
+            .write_all(b"{\"requests\":[{\"service\":\"ns/s\",\"code\":200,\"count\":7}]}\n{\"applied\":2}\n")
+            .await
+            .unwrap();
+        proxy.applied.wait_for(|applied| *applied == Some(2)).await.unwrap();
+        assert!(feeds.metrics.page().contains("} 7\n"), "{}", feeds.metrics.page());
+        drop(stream);
+        proxy.applied.wait_for(Option::is_none).await.unwrap();
+        // The next agent takes the place of this one.
+        drop(proxy);
+        let again = Proxy::listen(&long, "ns/p", feeds).unwrap();
+        again.own.send_replace(own("c"));
+        assert_eq!(told(&mut connect().await).await, (2, "c".to_owned()));
+        drop(again);
+        for file in [SOCKET, LISTENERS_SOCKET, POD] {
+            std::fs::remove_file(long.join(file)).unwrap();
+        }
+        std::fs::remove_dir(&long).unwrap();
+        std::fs::remove_dir(&dir).unwrap();
+    }
+}

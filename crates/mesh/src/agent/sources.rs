@@ -1,0 +1,143 @@
+//! All that the agent follows: what proxies are told is made of these.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use minik8s_informer::{Caches, ListOptions};
+use minik8s_meta::mesh::{MeshRoute, MeshService};
+use tokio::time::{Instant, timeout_at};
+
+use super::followed::{Followed, News};
+use super::identities::Account;
+use crate::policy::{MeshPolicy, PodView};
+
+/// Events come in groups: a Service's endpoints, the objects of one file.
+const GATHER: Duration = Duration::from_millis(3);
+
+pub struct Sources {
+    pub routes: Followed<MeshRoute>,
+    pub services: Followed<MeshService>,
+    pub policies: Followed<MeshPolicy>,
+    /// Of this node.
+    pub pods: Followed<Pod>,
+    /// What nobody was told yet.
+    changes: Changes,
+}
+
+/// What has changed, for whom.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Changes {
+    /// For all proxies.
+    pub shared: bool,
+    /// For some.
+    pub own: bool,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Sources {
+            routes: Followed::new(|old, new| old.spec == new.spec),
+            services: Followed::new(|old, new| old.spec == new.spec),
+            policies: Followed::new(|old, new| old.spec == new.spec),
+            pods: Followed::new(|old, new| {
+                old.metadata.labels == new.metadata.labels && old.metadata.uid == new.metadata.uid
+            }),
+            changes: Changes::default(),
+        }
+    }
+}
+
+impl Sources {
+    pub fn start(&mut self, caches: &Caches, node: &str) {
+        self.routes.start(caches, ListOptions::default());
+        self.services.start(caches, ListOptions::default());
+        self.policies.start(caches, ListOptions::default());
+        self.pods.start(caches, ListOptions::fields(format!("spec.nodeName={node}")));
+    }
+
+    /// Whether all is known. Before that a proxy would let in whom a policy keeps out.
+    pub fn are_complete(&self) -> bool {
+        let complete = [
+            self.routes.is_complete,
+            self.services.is_complete,
+            self.policies.is_complete,
+            self.pods.is_complete,
+        ];
+        complete.into_iter().all(|complete| complete)
+    }
+
+    /// Returns when something has changed, with what follows within a moment. Nothing is lost if it is not waited for to
+    /// the end.
+    pub async fn changed(&mut self) -> Changes {
+        while self.changes == Changes::default() {
+            self.take().await;
+        }
+        let end = Instant::now() + GATHER;
+        while timeout_at(end, self.take()).await.is_ok() {}
+        std::mem::take(&mut self.changes)
+    }
+
+    async fn take(&mut self) {
+        let (news, is_shared) = tokio::select! {
+            news = self.routes.next() => (news, true),
+            news = self.services.next() => (news, true),
+            news = self.policies.next() => (news, false),
+            news = self.pods.next() => (news, false),
+        };
+        self.changes.shared |= is_shared && news == News::Changed;
+        self.changes.own |= !is_shared && news == News::Changed || news == News::Absent;
+    }
+}
+
+/// A pod as its proxy is told.
+pub struct PodParts {
+    pub view: PodView,
+    pub account: Account,
+    /// What it belongs to, for metrics.
+    pub workload: String,
+}
+
+/// By its uid.
+pub fn pod(pod: &Pod) -> Option<(&str, PodParts)> {
+    let (meta, spec) = (&pod.metadata, pod.spec.as_ref()?);
+    let namespace = meta.namespace.clone().unwrap_or_default();
+    let account = spec.service_account_name.clone().unwrap_or_else(|| "default".to_owned());
+    let parts = PodParts {
+        workload: workload(pod),
+        account: (namespace.clone(), account),
+        view: PodView { namespace, labels: meta.labels.clone().unwrap_or_default() },
+    };
+    Some((meta.uid.as_deref()?, parts))
+}
+
+/// The Deployment of a ReplicaSet's pod, the controller of any other, or the pod itself.
+fn workload(pod: &Pod) -> String {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
+        return pod.metadata.name.clone().unwrap_or_default();
+    };
+    let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get("pod-template-hash"));
+    let stem = hash.and_then(|hash| owner.name.strip_suffix(hash)).and_then(|rest| rest.strip_suffix('-'));
+    stem.filter(|_| owner.kind == "ReplicaSet").unwrap_or(&owner.name).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn workload_is_what_users_made() {
+        let check = |owner: Value, expected: &str| {
+            let object = json!({"metadata": {"name": "p", "labels": {"pod-template-hash": "6d4f"},
+                "ownerReferences": [owner]}});
+            assert_eq!(workload(&serde_json::from_value(object).unwrap()), expected);
+        };
+        let owner = |kind: &str, name: &str, controller: bool| json!({"apiVersion": "x", "kind": kind, "name": name, "uid": "u", "controller": controller});
+        check(owner("ReplicaSet", "web-6d4f", true), "web");
+        check(owner("StatefulSet", "db", true), "db");
+        check(owner("ReplicaSet", "bare", true), "bare");
+        check(owner("ReplicaSet", "web-6d4f", false), "p");
+    }
+}

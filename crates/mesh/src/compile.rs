@@ -1,0 +1,435 @@
+//! From a VirtualService and what it refers to, to what proxies do: `(VirtualService, Subsets, Service, slices, pods) →
+//! MeshRoute`. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use minik8s_meta::mesh::{
+    MeshEndpoint, MeshMirror, MeshRouteSpec, MeshRule, Subset, SubsetRoute, SubsetStatus, VirtualService,
+    takes_inbound,
+};
+use minik8s_runtime::Selector;
+use sha2::{Digest, Sha256};
+
+use crate::weights;
+
+/// All that a route is made of: objects of one namespace.
+pub struct Inputs {
+    pub virtual_service: Arc<VirtualService>,
+    pub subsets: Vec<Arc<Subset>>,
+    pub service: Option<Arc<Service>>,
+    pub slices: Vec<Arc<EndpointSlice>>,
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// Why there can be no route.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Compiled {
+    pub route: MeshRouteSpec,
+    pub subsets: Vec<SubsetStatus>,
+    /// What is missing although the rest works.
+    pub missing: Option<Problem>,
+}
+
+/// A pod of the Service that gets requests.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    pod: String,
+    address: SocketAddr,
+    /// Namespace and name of the service account that its proxy proves.
+    account: Option<String>,
+}
+
+pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
+    let spec = &inputs.virtual_service.spec;
+    let problem = |reason, message| Problem { reason, message };
+    let service = inputs
+        .service
+        .as_ref()
+        .ok_or_else(|| problem("NoService", format!("there is no Service {}", spec.service_ref)))?;
+    let port = port_of(service, spec.port).ok_or_else(|| {
+        problem("NoPort", format!("Service {} has no TCP port {}", spec.service_ref, spec.port))
+    })?;
+    let addresses = addresses(service, spec.port);
+    if addresses.is_empty() {
+        let message = format!("Service {} has no virtual address that requests go to", spec.service_ref);
+        return Err(problem("NoAddress", message));
+    }
+    let opaque = is_opaque(port);
+    let matches = |route: &SubsetRoute| route.url.is_some() || !route.headers.is_empty();
+    if opaque && spec.subsets.iter().any(matches) {
+        let message = format!(
+            "port {} of Service {} is not HTTP by its appProtocol or name, so url and headers cannot be looked at; use \
+             weights",
+            spec.port, spec.service_ref
+        );
+        return Err(problem("NotHTTP", message));
+    }
+    let endpoints = endpoints(&inputs.slices, port.name.as_deref().unwrap_or_default(), &inputs.pods);
+    let found: Vec<(&SubsetRoute, Option<Vec<Endpoint>>)> =
+        spec.subsets.iter().map(|route| (route, members(inputs, &route.name, &endpoints))).collect();
+    let rules = match spec.subsets.iter().any(|route| route.weight.is_some()) {
+        true => vec![weighted(&found)],
+        false => matched(&found, &endpoints),
+    };
+    let namespace = inputs.virtual_service.metadata.namespace.as_deref().unwrap_or_default();
+    let route = MeshRouteSpec {
+        uid: inputs.virtual_service.metadata.uid.clone().unwrap_or_default(),
+        revision: revision(inputs, &addresses, opaque),
+        service: format!("{namespace}/{}", spec.service_ref),
+        addresses,
+        opaque,
+        rules,
+        timeout_seconds: spec.timeout_seconds.and_then(|seconds| u32::try_from(seconds).ok()),
+        retries: spec.retries.clone(),
+        mirror: mirror(inputs, &endpoints),
+        abort: spec.fault.as_ref().and_then(|fault| fault.abort.clone()),
+        delay: spec.fault.as_ref().and_then(|fault| fault.delay.clone()),
+        outlier: spec.outlier.clone(),
+    };
+    let missing = missing(&found).or_else(|| no_mirror(inputs, &route));
+    Ok(Compiled { route, subsets: statuses(&found), missing })
+}
+
+pub fn port_of(service: &Service, number: i32) -> Option<&ServicePort> {
+    let ports = service.spec.as_ref()?.ports.as_ref()?;
+    let is_tcp = |port: &&ServicePort| matches!(port.protocol.as_deref(), None | Some("" | "TCP"));
+    ports.iter().filter(is_tcp).find(|port| port.port == number)
+}
+
+/// Virtual addresses with the port. A headless Service has none: its pods are called by their own.
+pub fn addresses(service: &Service, port: i32) -> Vec<String> {
+    let Some(spec) = &service.spec else { return Vec::new() };
+    let Ok(port) = u16::try_from(port) else { return Vec::new() };
+    let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
+    let mut found: Vec<SocketAddr> =
+        all.filter_map(|ip| ip.parse::<IpAddr>().ok()).map(|ip| SocketAddr::new(ip, port)).collect();
+    found.sort();
+    found.dedup();
+    found.iter().map(ToString::to_string).collect()
+}
+
+/// Who gets copies of requests.
+fn mirror(inputs: &Inputs, endpoints: &[Endpoint]) -> Option<MeshMirror> {
+    let mirror = inputs.virtual_service.spec.mirror.as_ref()?;
+    let members = members(inputs, &mirror.subset, endpoints).unwrap_or_default();
+    let endpoints = members.iter().map(|member| mesh_endpoint(member, 1)).collect();
+    Some(MeshMirror { percent: mirror.percent.unwrap_or(100), endpoints })
+}
+
+fn no_mirror(inputs: &Inputs, route: &MeshRouteSpec) -> Option<Problem> {
+    let mirror = inputs.virtual_service.spec.mirror.as_ref()?;
+    let is_empty = route.mirror.as_ref().is_some_and(|mirror| mirror.endpoints.is_empty());
+    let message = format!("Subset {} of mirror has no ready pod: nobody gets copies", mirror.subset);
+    is_empty.then_some(Problem { reason: "MirrorEmpty", message })
+}
+
+/// As Istio tells: by `appProtocol`, else by what the port's name begins with. What says nothing is HTTP.
+pub fn is_opaque(port: &ServicePort) -> bool {
+    const HTTP: [&str; 4] = ["http", "http1", "kubernetes.io/ws", "http/1.1"];
+    const OPAQUE: [&str; 12] = [
+        "tcp", "tls", "https", "grpc", "http2", "mysql", "redis", "mongo", "postgres", "smtp", "amqp", "mqtt",
+    ];
+    match port.app_protocol.as_deref().filter(|said| !said.is_empty()) {
+        Some(said) => !HTTP.contains(&said.to_ascii_lowercase().as_str()),
+        None => {
+            let name = port.name.as_deref().unwrap_or_default();
+            OPAQUE.contains(&name.split('-').next().unwrap_or_default())
+        }
+    }
+}
+
+/// Whether a port says that it is HTTP, so that its requests may be looked at without a VirtualService.
+pub fn says_http(port: &ServicePort) -> bool {
+    let says = |text: &str| matches!(text.to_ascii_lowercase().as_str(), "http" | "http1" | "http/1.1");
+    match port.app_protocol.as_deref().filter(|said| !said.is_empty()) {
+        Some(said) => says(said),
+        None => says(port.name.as_deref().unwrap_or_default().split('-').next().unwrap_or_default()),
+    }
+}
+
+/// Namespace and name of the service account that the pod's proxy proves.
+fn account(pod: &Pod) -> Option<String> {
+    let spec = pod.spec.as_ref().filter(|spec| takes_inbound(spec) && spec.host_network != Some(true))?;
+    let account = spec.service_account_name.as_deref().unwrap_or("default");
+    Some(format!("{}/{account}", pod.metadata.namespace.as_deref().unwrap_or_default()))
+}
+
+/// Those that are ready; if nobody is, those that still serve while they end.
+pub fn endpoints(slices: &[Arc<EndpointSlice>], port_name: &str, pods: &[Arc<Pod>]) -> Vec<Endpoint> {
+    let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
+    let accounts: HashMap<String, Option<String>> =
+        pods.iter().map(|pod| (name(pod), account(pod))).collect();
+    let (mut ready, mut serving) = (Vec::new(), Vec::new());
+    for slice in slices {
+        let mut ports = slice.ports.iter().flatten();
+        let named = ports.find(|port| port.name.as_deref().unwrap_or_default() == port_name);
+        let Some(number) = named.and_then(|port| u16::try_from(port.port?).ok()) else { continue };
+        for endpoint in slice.endpoints.iter().flatten() {
+            let Some(Ok(ip)) = endpoint.addresses.first().map(|text| text.parse::<IpAddr>()) else {
+                continue;
+            };
+            let pod = endpoint.target_ref.as_ref().filter(|to| to.kind.as_deref() == Some("Pod"));
+            let pod = pod.and_then(|pod| pod.name.clone()).unwrap_or_default();
+            let account = accounts.get(&pod).cloned().flatten();
+            let one = Endpoint { pod, address: SocketAddr::new(ip, number), account };
+            let conditions = endpoint.conditions.as_ref();
+            if conditions.and_then(|c| c.ready).unwrap_or(true) {
+                ready.push(one);
+            } else if conditions.and_then(|c| c.serving).unwrap_or(false) {
+                serving.push(one);
+            }
+        }
+    }
+    let mut found = if ready.is_empty() { serving } else { ready };
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// `None` if there is no such Subset.
+fn members(inputs: &Inputs, name: &str, endpoints: &[Endpoint]) -> Option<Vec<Endpoint>> {
+    let subset = inputs.subsets.iter().find(|subset| subset.metadata.name.as_deref() == Some(name))?;
+    let selector = subset.spec.selector.as_ref().map(|selector| Selector::new(Some(selector)));
+    let is_member = |endpoint: &&Endpoint| match &selector {
+        None => subset.spec.pods.contains(&endpoint.pod),
+        Some(selector) => {
+            let named = |pod: &&Arc<Pod>| pod.metadata.name.as_deref() == Some(&endpoint.pod);
+            inputs.pods.iter().find(named).is_some_and(|pod| selector.matches_object(&pod.metadata))
+        }
+    };
+    Some(endpoints.iter().filter(is_member).cloned().collect())
+}
+
+/// One rule for all requests. The share of a subset without pods goes to the others.
+fn weighted(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> MeshRule {
+    let size = |members: &Option<Vec<Endpoint>>| members.as_ref().map_or(0, Vec::len) as u64;
+    let wanted: Vec<(u64, u64)> =
+        found.iter().map(|(route, members)| (weight(route), size(members))).collect();
+    let mut sums: BTreeMap<&Endpoint, u64> = BTreeMap::new();
+    for ((_, members), weight) in found.iter().zip(weights::of_endpoints(&wanted)) {
+        for member in members.iter().flatten() {
+            *sums.entry(member).or_default() += weight;
+        }
+    }
+    let endpoints = sums.into_iter().map(|(endpoint, weight)| mesh_endpoint(endpoint, weight)).collect();
+    MeshRule { endpoints, ..MeshRule::default() }
+}
+
+fn weight(route: &SubsetRoute) -> u64 {
+    u64::try_from(route.weight.unwrap_or_default()).unwrap_or_default()
+}
+
+/// A rule per subset, in order; subsets without pods let their requests pass on. What nothing matches goes to all.
+fn matched(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)], all: &[Endpoint]) -> Vec<MeshRule> {
+    let rule = |route: &SubsetRoute, members: &[Endpoint]| MeshRule {
+        url: route.url.clone(),
+        headers: route.headers.clone(),
+        endpoints: members.iter().map(|member| mesh_endpoint(member, 1)).collect(),
+    };
+    let with_pods = found.iter().filter_map(|(route, members)| {
+        let members = members.as_ref().filter(|members| !members.is_empty())?;
+        Some(rule(route, members))
+    });
+    let mut rules: Vec<MeshRule> = with_pods.collect();
+    if !rules.iter().any(|rule| rule.url.is_none() && rule.headers.is_empty()) {
+        rules.push(rule(&SubsetRoute::default(), all));
+    }
+    rules
+}
+
+pub fn mesh_endpoint(endpoint: &Endpoint, weight: u64) -> MeshEndpoint {
+    MeshEndpoint {
+        address: endpoint.address.to_string(),
+        pod: endpoint.pod.clone(),
+        weight,
+        service_account: endpoint.account.clone(),
+    }
+}
+
+fn statuses(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Vec<SubsetStatus> {
+    let count = |members: &Option<Vec<Endpoint>>| members.as_ref().map_or(0, Vec::len);
+    let effective = |(route, members): &(&SubsetRoute, Option<Vec<Endpoint>>)| match count(members) {
+        0 => 0,
+        _ => weight(route),
+    };
+    let sum: u64 = found.iter().map(effective).sum();
+    let status = |one: &(&SubsetRoute, Option<Vec<Endpoint>>)| SubsetStatus {
+        name: one.0.name.clone(),
+        ready: i32::try_from(count(&one.1)).unwrap_or(i32::MAX),
+        share: one.0.weight.map(|_| match sum {
+            0 => "0%".to_owned(),
+            sum => format!("{:.1}%", effective(one) as f64 * 100.0 / sum as f64),
+        }),
+    };
+    found.iter().map(status).collect()
+}
+
+fn missing(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Option<Problem> {
+    let names = |wanted: fn(&Option<Vec<Endpoint>>) -> bool| -> Vec<&str> {
+        found.iter().filter(|(_, members)| wanted(members)).map(|(route, _)| route.name.as_str()).collect()
+    };
+    let unknown = names(Option::is_none);
+    if !unknown.is_empty() {
+        let message = format!("there is no Subset {}; its requests go to the others", unknown.join(", "));
+        return Some(Problem { reason: "SubsetNotFound", message });
+    }
+    let empty = names(|members| members.as_ref().is_some_and(Vec::is_empty));
+    if empty.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "Subset {} has no ready pod that the Service selects; its requests go to the others",
+        empty.join(", ")
+    );
+    Some(Problem { reason: "SubsetEmpty", message })
+}
+
+/// Of all that users wrote, and nothing that changes by itself.
+fn revision(inputs: &Inputs, addresses: &[String], opaque: bool) -> String {
+    let spec = &inputs.virtual_service.spec;
+    let mirrored = spec.mirror.as_ref().map(|mirror| mirror.subset.as_str());
+    let named = |subset: &&Arc<Subset>| {
+        let name = subset.metadata.name.as_deref();
+        name.is_some() && name == mirrored || spec.subsets.iter().any(|route| name == Some(&route.name))
+    };
+    let mut subsets: Vec<_> = inputs
+        .subsets
+        .iter()
+        .filter(named)
+        .map(|subset| (subset.metadata.name.as_deref().unwrap_or_default(), &subset.spec))
+        .collect();
+    subsets.sort_by_key(|(name, _)| *name);
+    let text = serde_json::to_string(&(spec, subsets, addresses, opaque)).unwrap_or_default();
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// A Service of three pods: a1 and a2 of version v1, b1 of version v2, and c1, which is not ready.
+    fn inputs(subsets: Value) -> Inputs {
+        let endpoint = |pod: &str, last: u8, ready: bool| {
+            json!({"addresses": [format!("10.0.0.{last}")], "conditions": {"ready": ready},
+                "targetRef": {"kind": "Pod", "name": pod}})
+        };
+        let pod = |name: &str, version: &str| {
+            Arc::new(from::<Pod>(json!({"metadata": {"name": name, "labels": {"version": version}}})))
+        };
+        let by_label = |name: &str| {
+            Arc::new(from::<Subset>(json!({"metadata": {"name": name},
+                "spec": {"selector": {"matchLabels": {"version": name}}}})))
+        };
+        let by_name =
+            from::<Subset>(json!({"metadata": {"name": "named"}, "spec": {"pods": ["a2", "gone"]}}));
+        Inputs {
+            virtual_service: Arc::new(from(json!({"metadata": {"name": "x", "namespace": "ns", "uid": "u"},
+                "spec": {"serviceRef": "reviews", "port": 80, "subsets": subsets}}))),
+            subsets: vec![by_label("v1"), by_label("v2"), by_label("v9"), Arc::new(by_name)],
+            service: Some(Arc::new(from(json!({"metadata": {"name": "reviews"},
+                "spec": {"clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"], "ports": [{"port": 80}]}})))),
+            slices: vec![Arc::new(from(
+                json!({"addressType": "IPv4", "metadata": {}, "ports": [{"port": 9080}],
+                "endpoints": [endpoint("a1", 1, true), endpoint("a2", 2, true), endpoint("b1", 3, true),
+                    endpoint("c1", 4, false)]}),
+            ))],
+            pods: vec![pod("a1", "v1"), pod("a2", "v1"), pod("b1", "v2"), pod("c1", "v2")],
+        }
+    }
+
+    /// `condition: address=weight …` lines.
+    fn shown(compiled: &Compiled) -> Vec<String> {
+        let rule = |rule: &MeshRule| {
+            let url = rule.url.iter().map(|url| format!("url {url}: "));
+            let headers = rule.headers.iter().map(|(name, value)| format!("{name} {value}: "));
+            let endpoints = rule.endpoints.iter().map(|one| format!("{}={}", one.pod, one.weight));
+            let endpoints: Vec<String> = endpoints.collect();
+            url.chain(headers).collect::<String>() + &endpoints.join(" ")
+        };
+        compiled.route.rules.iter().map(rule).collect()
+    }
+
+    #[test]
+    fn rules_of_subsets() {
+        let check = |subsets: Value, expected: &[&str]| {
+            assert_eq!(shown(&compile(&inputs(subsets.clone())).unwrap()), expected, "{subsets}");
+        };
+        check(json!([{"name": "v1", "weight": 1}, {"name": "v2", "weight": 2}]), &["a1=1 a2=1 b1=4"]);
+        check(json!([{"name": "v1", "weight": 0}, {"name": "v2", "weight": 5}]), &["a1=0 a2=0 b1=1"]);
+        check(json!([{"name": "named", "weight": 1}, {"name": "v2", "weight": 1}]), &["a2=1 b1=1"]);
+        check(json!([{"name": "v9", "weight": 9}, {"name": "v2", "weight": 1}]), &["b1=1"]);
+        check(
+            json!([{"name": "v2", "headers": {"end-user": "^jason$"}}, {"name": "v1"}]),
+            &["end-user ^jason$: b1=1", "a1=1 a2=1"],
+        );
+        check(json!([{"name": "v2", "url": "^/x"}]), &["url ^/x: b1=1", "a1=1 a2=1 b1=1"]);
+        check(json!([{"name": "v9", "url": "^/x"}, {"name": "v2"}]), &["b1=1"]);
+        check(json!([{"name": "v2"}]), &["b1=1"]);
+    }
+
+    #[test]
+    fn shares_and_what_is_missing_are_told() {
+        let compiled = compile(&inputs(json!([
+            {"name": "v1", "weight": 1}, {"name": "v2", "weight": 2}, {"name": "v9", "weight": 3},
+        ])));
+        let compiled = compiled.unwrap();
+        let shares: Vec<_> = compiled.subsets.iter().map(|s| (s.ready, s.share.clone().unwrap())).collect();
+        assert_eq!(shares, [(2, "33.3%".to_owned()), (1, "66.7%".to_owned()), (0, "0.0%".to_owned())]);
+        assert_eq!(compiled.missing.unwrap().reason, "SubsetEmpty");
+        let unknown = compile(&inputs(json!([{"name": "nobody", "weight": 1}]))).unwrap();
+        assert_eq!(unknown.missing.unwrap().reason, "SubsetNotFound");
+    }
+
+    #[test]
+    fn problems() {
+        let reason = |change: fn(&mut Inputs)| {
+            let mut inputs = inputs(json!([{"name": "v1", "url": "x"}]));
+            change(&mut inputs);
+            compile(&inputs).unwrap_err().reason
+        };
+        fn service(inputs: &mut Inputs, spec: Value) {
+            inputs.service = Some(Arc::new(from(json!({"spec": spec}))));
+        }
+        assert_eq!(reason(|inputs| inputs.service = None), "NoService");
+        assert_eq!(
+            reason(|i| service(i, json!({"clusterIP": "10.0.0.1", "ports": [{"port": 1}]}))),
+            "NoPort"
+        );
+        assert_eq!(
+            reason(|i| service(i, json!({"clusterIP": "None", "ports": [{"port": 80}]}))),
+            "NoAddress"
+        );
+        assert_eq!(
+            reason(|i| service(
+                i,
+                json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80, "appProtocol": "grpc"}]})
+            )),
+            "NotHTTP"
+        );
+    }
+
+    #[test]
+    fn revision_follows_users_not_endpoints() {
+        let route = |weight: i32| compile(&inputs(json!([{"name": "v1", "weight": weight}]))).unwrap().route;
+        let mut fewer = inputs(json!([{"name": "v1", "weight": 1}]));
+        fewer.slices.clear();
+        assert_eq!(route(1).revision, compile(&fewer).unwrap().route.revision);
+        assert_ne!(route(1).revision, route(2).revision);
+    }
+}

@@ -1,0 +1,49 @@
+//! The service mesh: the requests of pods go through a proxy of their own, which leads them as VirtualServices say.
+//!
+//! Three parts that share nothing but types. On the server: the kinds, and controllers that make of each VirtualService
+//! a MeshRoute, addresses and endpoints with weights ([`compile`]), and of each Service with pods of the mesh a MeshService.
+//! On a node: the [`agent`], which follows these and MeshPolicies, hands them to the proxies of its pods, gets them their
+//! certificates, and says which have applied what. In a pod: the [`sidecar`], which sees every connection that the pod
+//! makes, and every one that comes to it.
+//!
+//! Nothing here decides who is ready; and what nobody has said anything about arrives as it would without a mesh.
+
+pub mod agent;
+pub mod command;
+mod compile;
+mod controller;
+mod handover;
+mod kinds;
+mod pattern;
+mod policy;
+mod protocol;
+mod rolling_update;
+mod service;
+pub mod sidecar;
+mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod weights;
+
+use minik8s_api::Extension;
+use minik8s_feature::{Parts, ServerFeature};
+
+/// The feature: its kinds and its controller.
+pub struct Mesh;
+
+impl ServerFeature for Mesh {
+    fn name(&self) -> &'static str {
+        "mesh"
+    }
+
+    fn extension(&self) -> Extension {
+        Extension { kinds: kinds::all(), ..Extension::default() }
+    }
+
+    fn start(&self, parts: &mut Parts) {
+        parts.controller(controller::VirtualServiceController);
+        parts.controller(service::MeshServiceController);
+        parts.controller(rolling_update::RollingUpdateController);
+    }
+}

@@ -1,0 +1,167 @@
+//! Follows what the agent says, for as long as the pod lives. Without an agent the proxy goes on with what it knows.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use minik8s_meta::mesh::{LISTENERS_SOCKET, SOCKET, SOCKET_DIR};
+use minik8s_proxy::Shared;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::counters::Counters;
+use super::guard::{Guard, Guarded};
+use super::table::{Outbound, Table};
+use super::tls::Tls;
+use crate::handover::{self, Listeners};
+use crate::policy::verdict::Policies;
+use crate::protocol::{Config, Credentials, Durations, Own, Report, RequestCount};
+
+/// Between reports about requests, while there are any.
+const REPORT: Duration = Duration::from_secs(2);
+/// Until the next try while no agent listens: it is being started anew.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// What follows the agent's words.
+pub struct Parts {
+    pub outbound: Arc<Shared<Outbound>>,
+    pub guard: Arc<Shared<Guard>>,
+    pub counters: Arc<Counters>,
+    /// For agents to keep.
+    pub listeners: Listeners,
+}
+
+/// Never returns.
+pub async fn follow(parts: &Parts) {
+    let path = Path::new(SOCKET_DIR).join(SOCKET);
+    let mut told = false;
+    loop {
+        match UnixStream::connect(&path).await {
+            Ok(stream) => {
+                told = false;
+                parts.give_listeners().await;
+                let ended = Feed { parts, known: None, seen: Report::default() }.read(stream).await;
+                info!(cause = ended.err().map(|error| error.to_string()), "the agent is gone; routes stay");
+            }
+            Err(error) if !told => {
+                told = true;
+                warn!(%error, "no agent listens at {}", path.display());
+            }
+            Err(_) => {}
+        }
+        sleep(RETRY).await;
+    }
+}
+
+impl Parts {
+    /// Without it a proxy works as well, but a later one would find connections refused.
+    async fn give_listeners(&self) {
+        let Ok(listeners) = self.listeners.try_clone() else { return };
+        let given = tokio::task::spawn_blocking(move || {
+            let stream =
+                std::os::unix::net::UnixStream::connect(Path::new(SOCKET_DIR).join(LISTENERS_SOCKET))?;
+            handover::give(&stream, &listeners)
+        });
+        if let Ok(Err(error)) = given.await {
+            warn!(%error, "the agent does not keep the listening sockets");
+        }
+    }
+}
+
+struct Feed<'a> {
+    parts: &'a Parts,
+    /// The credentials in use, and what was made of them.
+    known: Option<(Credentials, Arc<Tls>)>,
+    /// What the agent has heard.
+    seen: Report,
+}
+
+impl Feed<'_> {
+    async fn read(&mut self, stream: UnixStream) -> io::Result<()> {
+        let (reader, mut writer) = stream.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        loop {
+            let report = tokio::select! {
+                line = lines.next_line() => {
+                    let Some(line) = line? else { return Ok(()) };
+                    let config: Config = serde_json::from_str(&line)?;
+                    self.apply(&config);
+                    Report { applied: Some(config.version), ..Report::default() }
+                }
+                report = changed(self.parts, &self.seen) => {
+                    self.seen = report.clone();
+                    report
+                }
+            };
+            let mut answer = serde_json::to_vec(&report)?;
+            answer.push(b'\n');
+            writer.write_all(&answer).await?;
+        }
+    }
+
+    /// Who may come in first, then where to go.
+    fn apply(&mut self, config: &Config) {
+        let Own { credentials, inbound } = &config.own;
+        let tls = credentials.as_ref().and_then(|credentials| self.tls(credentials));
+        self.parts.guard.table.send_replace(Arc::new(Guarded {
+            strict: inbound.strict,
+            policies: Policies::new(inbound),
+            tls: tls.clone(),
+            counters: self.parts.counters.clone(),
+            ..Guarded::default()
+        }));
+        let outbound = &self.parts.outbound.table;
+        let table = Table::new(&config.routes, &config.services, tls, &outbound.borrow());
+        outbound.send_replace(Arc::new(table));
+    }
+
+    fn tls(&mut self, credentials: &Credentials) -> Option<Arc<Tls>> {
+        if let Some((_, tls)) = self.known.as_ref().filter(|(known, _)| known == credentials) {
+            return Some(tls.clone());
+        }
+        match Tls::new(credentials) {
+            Ok(tls) => {
+                info!(identity = %tls.identity, "a new certificate");
+                let tls = Arc::new(tls);
+                self.known = Some((credentials.clone(), tls.clone()));
+                Some(tls)
+            }
+            Err(error) => {
+                warn!(error, "the certificate cannot be used");
+                self.known.as_ref().map(|(_, tls)| tls.clone())
+            }
+        }
+    }
+}
+
+/// What the agent does not know of. While there is nothing to be counted, nobody wakes.
+async fn changed(parts: &Parts, seen: &Report) -> Report {
+    loop {
+        tokio::select! {
+            () = parts.outbound.front.has_open() => {}
+            () = parts.counters.touched() => {}
+        }
+        sleep(REPORT).await;
+        let report = report(parts);
+        if report != *seen {
+            return report;
+        }
+    }
+}
+
+fn report(parts: &Parts) -> Report {
+    let metrics = &parts.outbound.metrics;
+    let counts = metrics.counts().into_iter().filter(|(label, _, _)| !label.is_empty());
+    let mut requests: Vec<RequestCount> =
+        counts.map(|(label, code, count)| RequestCount { service: label.to_string(), code, count }).collect();
+    requests.sort();
+    let took = metrics.durations().into_iter().filter(|(label, _, _)| !label.is_empty());
+    let mut durations: Vec<Durations> = took
+        .map(|(label, buckets, nanoseconds)| Durations { service: label.to_string(), buckets, nanoseconds })
+        .collect();
+    durations.sort();
+    Report { applied: None, requests, durations, inbound: parts.counters.all() }
+}

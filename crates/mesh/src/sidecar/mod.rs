@@ -1,0 +1,163 @@
+//! `minik8s sidecar`: the proxy of one pod. Every connection that the pod makes, and every one that comes to it, arrives
+//! here, led by rules in the pod's network namespace that the agent has set.
+//!
+//! What leaves: a connection to an address that a VirtualService is about is looked into, request by request. All others
+//! are passed on to where they wanted to go, without a look, so that no protocol is in its way; with TLS, if there is a
+//! proxy at the other end. What comes: see [`inbound`]. It runs as a user of its own without any capability, on one thread,
+//! and knows the API server only through the agent's socket.
+
+mod counters;
+mod feed;
+mod guard;
+mod hello;
+mod inbound;
+mod opaque;
+mod outlier;
+mod rule;
+mod table;
+mod tls;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use minik8s_meta::mesh::{INBOUND_PORT, LISTENERS_SOCKET, OUTBOUND_PORT, SOCKET_DIR};
+use minik8s_proxy::{Client, Shared, Timeouts, Worker};
+use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+
+use self::counters::Counters;
+use self::feed::Parts;
+use self::guard::Guard;
+use self::table::Way;
+pub use self::table::{Outbound, Table};
+use crate::handover::{self, Listeners};
+
+/// For open requests to end after the signal. The pod's own containers have ended before.
+const LAST: Duration = Duration::from_secs(5);
+/// Out of file descriptors, most likely: that passes.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Connections that wait to be taken.
+const BACKLOG: i32 = 4096;
+/// Pods keep connections open, and silent, for as long as they like: nothing of that is the proxy's to end.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+/// Runs until it is told to end.
+pub async fn run() -> io::Result<()> {
+    let listeners = tokio::task::spawn_blocking(listeners).await.map_err(io::Error::other)??;
+    let stop = CancellationToken::new();
+    let outbound = Worker::start(shared::<Outbound>(), stop.clone());
+    let guard = Worker::start(shared::<Guard>(), stop.clone());
+    let both = listeners.try_clone()?;
+    let (outgoing, incoming) =
+        (TcpListener::from_std(listeners.outbound)?, TcpListener::from_std(listeners.inbound)?);
+    let parts = Parts {
+        outbound: outbound.shared.clone(),
+        guard: guard.shared.clone(),
+        counters: Arc::<Counters>::default(),
+        listeners: both,
+    };
+    let connections = TaskTracker::new();
+    let mut terminate = signal(SignalKind::terminate())?;
+    info!("connections of this pod are taken on {}", outgoing.local_addr()?);
+    let leaving = accept(&outgoing, |stream, peer| {
+        connections.spawn(serve(stream, peer, outbound.clone()));
+    });
+    let coming = accept(&incoming, |stream, peer| {
+        let is_of_mesh = outbound.shared.table.borrow().is_of_mesh(peer.ip());
+        connections.spawn(inbound::serve(stream, peer, guard.clone(), is_of_mesh));
+    });
+    tokio::select! {
+        () = feed::follow(&parts) => {}
+        () = leaving => {}
+        () = coming => {}
+        _ = terminate.recv() => {}
+    }
+    stop.cancel();
+    connections.close();
+    let _ = timeout(LAST, connections.wait()).await;
+    Ok(())
+}
+
+/// Those that the agent has kept of a proxy before this one, or new ones.
+fn listeners() -> io::Result<Listeners> {
+    let path = Path::new(SOCKET_DIR).join(LISTENERS_SOCKET);
+    let kept = std::os::unix::net::UnixStream::connect(path).and_then(|stream| handover::want(&stream));
+    let listeners = match kept {
+        Ok(Some(listeners)) => listeners,
+        Ok(None) | Err(_) => Listeners {
+            outbound: std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, OUTBOUND_PORT))?,
+            inbound: std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, INBOUND_PORT))?,
+        },
+    };
+    for listener in [&listeners.outbound, &listeners.inbound] {
+        listener.set_nonblocking(true)?;
+        listen(listener, Backlog::new(BACKLOG)?)?;
+    }
+    Ok(listeners)
+}
+
+fn shared<F: minik8s_proxy::Front>() -> Arc<Shared<F>> {
+    let mut shared = Shared::<F>::default();
+    shared.timeouts = Timeouts { silence: LONG, unread: LONG, client: LONG, ..shared.timeouts };
+    Arc::new(shared)
+}
+
+async fn accept(listener: &TcpListener, take: impl Fn(TcpStream, SocketAddr)) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => take(stream, peer),
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>>) {
+    let destination = match original_destination(&stream) {
+        Ok(destination) if !is_own(destination) => destination,
+        Ok(destination) => return debug!(%destination, "a connection to the proxy itself"),
+        Err(error) => return debug!(%error, "nobody knows where a connection wanted to go"),
+    };
+    let _ = stream.set_nodelay(true);
+    let table = worker.shared.table.borrow().clone();
+    let targets = match table.way(destination) {
+        Way::Requests => None,
+        Way::PlainRequests(targets) => is_http2(&stream).await.then_some(targets),
+        Way::Opaque(targets) => Some(targets),
+    };
+    match targets {
+        Some(targets) => opaque::pass(stream, &targets, |target| table.secured(target)).await,
+        None => {
+            let _open = worker.shared.front.opened();
+            worker.serve(stream, Client::new(peer, "http").towards(destination)).await;
+        }
+    }
+}
+
+/// Whether a client begins as HTTP/2 does: that goes on as it is, since nobody has rules about it.
+async fn is_http2(stream: &TcpStream) -> bool {
+    let mut first = [0; 3];
+    stream.peek(&mut first).await.is_ok_and(|length| &first[..length] == b"PRI")
+}
+
+/// Where the connection would have gone.
+fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+    let found = getsockopt(stream, sockopt::OriginalDst)?;
+    let ip = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));
+    Ok(SocketAddr::V4(SocketAddrV4::new(ip, u16::from_be(found.sin_port))))
+}
+
+/// A process of the pod that calls these ports itself would be led in circles.
+fn is_own(destination: SocketAddr) -> bool {
+    matches!(destination.port(), OUTBOUND_PORT | INBOUND_PORT) || destination.ip().is_loopback()
+}

@@ -1,0 +1,226 @@
+//! Which connection and which request goes where, as a value: `(what the agent says, the table before) → Table`.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use http::header::HeaderValue;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use minik8s_meta::mesh::{MeshEndpoint, MeshPort, MeshRouteSpec, MeshServiceSpec};
+use minik8s_proxy::{Answering, Client, Front, Refusal, RequestHead, Secured, Worker};
+use tokio::sync::watch;
+
+use super::rule::{Common, Rule, Share, turns};
+use super::tls::Tls;
+
+/// The proxy of a pod as a user of the data path.
+#[derive(Debug, Default)]
+pub struct Outbound {
+    /// Connections whose requests are looked at.
+    open: watch::Sender<usize>,
+}
+
+/// Such a connection, for as long as this lives.
+pub struct Open<'a>(&'a Outbound);
+
+impl Outbound {
+    pub fn opened(&self) -> Open<'_> {
+        self.open.send_modify(|count| *count += 1);
+        Open(self)
+    }
+
+    /// Returns while there is one.
+    pub async fn has_open(&self) {
+        // It fails only if nobody could ever change it, and then there is none.
+        let _ = self.open.subscribe().wait_for(|count| *count > 0).await;
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Looked up for every connection and request, replaced as a whole.
+#[derive(Debug, Default)]
+pub struct Table {
+    services: HashMap<SocketAddr, Arc<Service>>,
+    /// Service accounts of pods of the mesh.
+    accounts: HashMap<IpAddr, Arc<str>>,
+    tls: Option<Arc<Tls>>,
+}
+
+/// What is done with a new connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Its requests are looked at one by one.
+    Requests,
+    /// The same, unless it turns out not to be HTTP/1.
+    PlainRequests(Vec<SocketAddr>),
+    /// It goes to one of these as it is, in this order.
+    Opaque(Vec<SocketAddr>),
+}
+
+#[derive(Debug)]
+struct Service {
+    kind: Kind,
+    rules: Vec<Rule>,
+    abort: Option<(Share, StatusCode)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A VirtualService has rules about its requests.
+    Requests,
+    /// Nobody has said anything, but that it is HTTP.
+    PlainRequests,
+    Opaque,
+}
+
+impl Table {
+    /// Connections that are open for requests to an address stay so: when nothing is about it any more, their requests go
+    /// where they would go without a mesh.
+    pub fn new(
+        routes: &[MeshRouteSpec],
+        plain: &[MeshServiceSpec],
+        tls: Option<Arc<Tls>>,
+        before: &Table,
+    ) -> Self {
+        let mut table = Table { tls, ..Table::default() };
+        for service in plain {
+            for port in &service.ports {
+                table.know(&port.endpoints);
+                table.insert(&port.addresses, Service::plain(&service.service, port));
+            }
+        }
+        for route in routes {
+            route.rules.iter().for_each(|rule| table.know(&rule.endpoints));
+            let first = route.addresses.first().and_then(|text| text.parse().ok());
+            let known = first.and_then(|address: SocketAddr| before.services.get(&address));
+            table.insert(&route.addresses, Service::new(route, known));
+        }
+        for (address, former) in &before.services {
+            if !table.services.contains_key(address) && former.kind != Kind::Opaque {
+                table.services.insert(*address, Arc::new(former.freed(*address)));
+            }
+        }
+        table
+    }
+
+    fn know(&mut self, endpoints: &[MeshEndpoint]) {
+        for endpoint in endpoints {
+            let address = endpoint.address.parse::<SocketAddr>().ok();
+            if let (Some(account), Some(address)) = (&endpoint.service_account, address) {
+                self.accounts.entry(address.ip()).or_insert_with(|| account.as_str().into());
+            }
+        }
+    }
+
+    fn insert(&mut self, addresses: &[String], service: Service) {
+        let service = Arc::new(service);
+        for address in addresses.iter().filter_map(|text| text.parse::<SocketAddr>().ok()) {
+            self.services.insert(address, service.clone());
+        }
+    }
+
+    pub fn way(&self, destination: SocketAddr) -> Way {
+        match self.services.get(&destination) {
+            None => Way::Opaque(vec![destination]),
+            Some(service) => match service.kind {
+                Kind::Requests => Way::Requests,
+                Kind::PlainRequests => Way::PlainRequests(service.tries(destination)),
+                Kind::Opaque => Way::Opaque(service.tries(destination)),
+            },
+        }
+    }
+
+    /// How to speak to whoever is at that address: with TLS, if it is a pod of the mesh.
+    pub fn secured(&self, address: SocketAddr) -> Secured {
+        let account = self.accounts.get(&address.ip())?;
+        self.tls.as_ref()?.client(account)
+    }
+
+    pub fn is_of_mesh(&self, ip: IpAddr) -> bool {
+        self.accounts.contains_key(&ip)
+    }
+}
+
+impl Service {
+    fn new(route: &MeshRouteSpec, before: Option<&Arc<Service>>) -> Self {
+        let outlier = before.and_then(|before| before.rules.first()?.common.outlier.as_ref());
+        let common = Arc::new(Common::new(route, outlier));
+        let abort = route.abort.as_ref().and_then(|abort| {
+            let status = StatusCode::from_u16(u16::try_from(abort.status).ok()?).ok()?;
+            Some((Share::new(abort.percent), status))
+        });
+        Service {
+            kind: if route.opaque { Kind::Opaque } else { Kind::Requests },
+            rules: route.rules.iter().filter_map(|rule| Rule::new(rule, &common)).collect(),
+            abort,
+        }
+    }
+
+    fn plain(name: &str, port: &MeshPort) -> Self {
+        let rule = Rule::all(turns(&port.endpoints), Arc::new(Common::plain(name)));
+        let kind = if port.http { Kind::PlainRequests } else { Kind::Opaque };
+        Service { kind, rules: vec![rule], abort: None }
+    }
+
+    /// All requests to the address itself.
+    fn freed(&self, address: SocketAddr) -> Self {
+        let service = self.rules.first().map(|rule| rule.common.service.clone()).unwrap_or_else(|| "".into());
+        let rule = Rule::all([address].into(), Arc::new(Common::plain(&service)));
+        Service { kind: Kind::Requests, rules: vec![rule], abort: None }
+    }
+
+    /// Endpoints in the order of their turns; the Service itself if there are none.
+    fn tries(&self, destination: SocketAddr) -> Vec<SocketAddr> {
+        let tries = self.rules.first().map(Rule::tries).unwrap_or_default();
+        if tries.is_empty() { vec![destination] } else { tries }
+    }
+}
+
+impl Front for Outbound {
+    type Table = Table;
+    type Route = Rule;
+
+    const METRICS: (&'static str, &'static str) = ("minik8s_mesh", "destination_service");
+    /// A proxy on the way from pod to pod is not to be seen.
+    const SAYS_FORWARDED: bool = false;
+    const TRACES: bool = true;
+
+    fn find<'t>(table: &'t Table, client: &Client, head: &RequestHead<'_>) -> Result<&'t Rule, Refusal> {
+        let service = client.destination.and_then(|destination| table.services.get(&destination));
+        let unavailable = |text: &str| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
+        let service = service.ok_or_else(|| unavailable("no route leads there any more"))?;
+        if let Some((_, status)) = service.abort.as_ref().filter(|(share, _)| share.is_next()) {
+            return Err(Refusal::new(*status, "fault injected by a VirtualService"));
+        }
+        let rule = service.rules.iter().find(|rule| rule.matches(head));
+        rule.ok_or_else(|| unavailable("no rule of the VirtualService leads anywhere"))
+    }
+
+    fn endpoints(table: &Table) -> HashSet<SocketAddr> {
+        let rules = table.services.values().flat_map(|service| &service.rules);
+        rules.flat_map(|rule| rule.turns.iter().copied()).collect()
+    }
+
+    fn secured(table: &Table, address: SocketAddr) -> Secured {
+        table.secured(address)
+    }
+
+    fn answer<'a>(
+        _: &'a Worker<Self>,
+        _: &'a Rule,
+        _: HeaderValue,
+        _: &'a Client,
+        _: Request<Incoming>,
+    ) -> Answering<'a> {
+        Box::pin(async { Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no rule answers itself")) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

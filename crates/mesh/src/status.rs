@@ -1,0 +1,104 @@
+//! What a VirtualService says of itself: whether it holds, what is missing, and which proxies route by it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::mesh::{
+    ACCEPTED, MeshAckSpec, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService, VirtualServiceStatus,
+    WaitingProxy,
+};
+use minik8s_runtime::Plan;
+
+use crate::compile::{Compiled, Problem};
+use crate::controller::Observed;
+
+/// Names in `waitingFor`.
+const MOST_NAMES: usize = 10;
+
+pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timestamp, plan: &mut Plan) {
+    let virtual_service = &*seen.inputs.virtual_service;
+    let proxies = match compiled {
+        Ok(compiled) => proxies(seen, &compiled.route.revision),
+        Err(_) => ProxyCounts { total: count(seen.proxies.len()), ..ProxyCounts::default() },
+    };
+    let told = |kind: &str, (status, reason, message): (&str, &str, &str)| {
+        condition(virtual_service, kind, status, reason, message, now)
+    };
+    let (accepted, resolved, programmed) = match compiled {
+        Err(problem) if matches!(problem.reason, "Conflict" | "NotHTTP") => {
+            let no = ("False", problem.reason, problem.message.as_str());
+            (no, ("Unknown", problem.reason, ""), ("False", problem.reason, ""))
+        }
+        Err(problem) => {
+            let no = ("False", problem.reason, problem.message.as_str());
+            (("True", "Accepted", ""), no, ("False", problem.reason, ""))
+        }
+        Ok(compiled) => {
+            let resolved = match &compiled.missing {
+                Some(missing) => ("False", missing.reason, missing.message.as_str()),
+                None => ("True", "ResolvedRefs", ""),
+            };
+            let programmed = match proxies.applied == proxies.total {
+                true => ("True", "Programmed", ""),
+                false => ("False", "Waiting", "not all proxies route by it yet"),
+            };
+            (("True", "Accepted", ""), resolved, programmed)
+        }
+    };
+    let status = VirtualServiceStatus {
+        observed_generation: virtual_service.metadata.generation,
+        subsets: compiled.as_ref().map(|compiled| compiled.subsets.clone()).unwrap_or_default(),
+        conditions: vec![
+            told(ACCEPTED, accepted),
+            told(RESOLVED_REFS, resolved),
+            told(PROGRAMMED, programmed),
+        ],
+        proxies,
+    };
+    plan.status(virtual_service, VirtualService { status: Some(status), ..virtual_service.clone() });
+}
+
+/// A node that has acknowledged the revision speaks for all its proxies but those that it names.
+fn proxies(seen: &Observed, revision: &str) -> ProxyCounts {
+    let acks: BTreeMap<&str, &MeshAckSpec> = seen
+        .acks
+        .iter()
+        .filter(|ack| ack.spec.revision == revision)
+        .filter_map(|ack| Some((ack.metadata.name.as_deref()?.split_once('.')?.1, &ack.spec)))
+        .collect();
+    let has_applied = |(pod, node): &&(String, String)| {
+        acks.get(node.as_str()).is_some_and(|ack| !ack.waiting.contains(pod))
+    };
+    let waiting: Vec<_> = seen.proxies.iter().filter(|proxy| !has_applied(proxy)).collect();
+    let name = |(pod, node): &&(String, String)| WaitingProxy { pod: pod.clone(), node: node.clone() };
+    ProxyCounts {
+        total: count(seen.proxies.len()),
+        applied: count(seen.proxies.len() - waiting.len()),
+        waiting_for: waiting.iter().take(MOST_NAMES).map(name).collect(),
+    }
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn condition(
+    object: &VirtualService,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> Condition {
+    let known = object.status.as_ref().and_then(|s| s.conditions.iter().find(|c| c.type_ == kind));
+    let same = known.filter(|known| known.status == status);
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: object.metadata.generation,
+        last_transition_time: same.map_or(Time(now), |known| known.last_transition_time.clone()),
+    }
+}

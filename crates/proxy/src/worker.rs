@@ -1,0 +1,247 @@
+//! One thread's part of a proxy: its clients' connections and its connections to backends.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use minik8s_limits::Place;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use crate::exchange::{ConnectError, PooledConnection};
+use crate::patient::Patient;
+use crate::pool::Pool;
+use crate::resilience::Copies;
+use crate::stream::Secured;
+use crate::{Body, Front, Refusal, Shared, plain};
+
+/// How often waiting connections to backends are looked through, while there are any.
+const SWEEP: Duration = Duration::from_secs(10);
+/// Streams of one HTTP/2 connection at a time.
+const MOST_STREAMS: u32 = 100;
+
+pub struct Worker<F: Front> {
+    pub shared: Arc<Shared<F>>,
+    pub(super) pool: Arc<Pool<PooledConnection>>,
+    pub(super) plain: Pool<plain::Backend>,
+    pub(super) copies: Copies,
+    /// Endpoints take turns.
+    pub turn: AtomicUsize,
+    /// What requests are counted under that no route matches.
+    pub(super) no_label: Arc<str>,
+    server: auto::Builder<TokioExecutor>,
+    pub(super) stop: CancellationToken,
+    /// The last second for which a date was written, and the date.
+    date: Mutex<(i64, String)>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug)]
+pub struct Client {
+    pub ip: IpAddr,
+    pub(super) ip_header: HeaderValue,
+    /// `http` or `https`.
+    pub(super) protocol: &'static str,
+    /// Its place among the connections; whoever goes on with this one holds it, too.
+    pub place: Option<Arc<Place>>,
+    /// Where it wanted to go, if this was found out.
+    pub destination: Option<SocketAddr>,
+    /// Who it has proved to be, if it has.
+    pub identity: Option<Arc<str>>,
+    /// The host that its TLS is for, if it has said one.
+    pub server_name: Option<Box<str>>,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr, protocol: &'static str) -> Self {
+        let ip = address.ip().to_canonical();
+        let ip_header = HeaderValue::from_str(&ip.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
+        Client { ip, ip_header, protocol, place: None, destination: None, identity: None, server_name: None }
+    }
+
+    pub fn holding(self, place: Place) -> Self {
+        Client { place: Some(Arc::new(place)), ..self }
+    }
+
+    /// `http` or `https`.
+    pub fn protocol(&self) -> &'static str {
+        self.protocol
+    }
+
+    pub fn named(self, server_name: Option<&str>) -> Self {
+        Client { server_name: server_name.map(|name| name.to_ascii_lowercase().into()), ..self }
+    }
+
+    pub fn towards(self, destination: SocketAddr) -> Self {
+        Client { destination: Some(destination), ..self }
+    }
+
+    pub fn known_as(self, identity: Option<Arc<str>>) -> Self {
+        Client { identity, ..self }
+    }
+}
+
+impl<F: Front> Worker<F> {
+    /// Also starts the task that closes useless connections; it ends with `stop`.
+    pub fn start(shared: Arc<Shared<F>>, stop: CancellationToken) -> Arc<Self> {
+        let mut server = auto::Builder::new(TokioExecutor::new());
+        server.http1().timer(TokioTimer::new()).header_read_timeout(shared.timeouts.client);
+        server.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
+        server.http2().keep_alive_interval(shared.timeouts.client);
+        let worker = Arc::new(Worker {
+            shared,
+            pool: Arc::default(),
+            plain: Pool::default(),
+            copies: Copies::default(),
+            turn: AtomicUsize::new(0),
+            no_label: "".into(),
+            server,
+            stop: stop.clone(),
+            date: Mutex::default(),
+        });
+        let sweeping = worker.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = sweeping.sweep() => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        worker
+    }
+
+    /// Serves one connection to its end.
+    pub async fn serve<I>(self: &Arc<Self>, stream: I, client: Client)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = Patient::new(stream, self.shared.timeouts.unread);
+        if let Some(stream) = plain::serve(self, stream, &client).await {
+            // Few need it, and it is large.
+            Box::pin(self.serve_any(stream, client)).await;
+        }
+    }
+
+    /// Whatever HTTP can be.
+    async fn serve_any<I>(self: &Arc<Self>, stream: I, client: Client)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let client = Arc::new(client);
+        let service = service_fn(|request| {
+            let (worker, client) = (self.clone(), client.clone());
+            async move { Ok::<_, Infallible>(worker.answer(&client, request).await) }
+        });
+        let mut connection = pin!(self.server.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                match timeout(self.shared.timeouts.stop, connection).await {
+                    Ok(ended) => ended,
+                    Err(_) => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            debug!(client = %client.ip, error, "a client's connection ended early");
+        }
+    }
+
+    async fn answer(&self, client: &Client, request: Request<Incoming>) -> Response<Body> {
+        let started = Instant::now();
+        let log = tracing::enabled!(target: "access", tracing::Level::DEBUG).then(|| {
+            (
+                request.method().clone(),
+                request.uri().clone(),
+                request.headers().get(http::header::HOST).cloned(),
+            )
+        });
+        let table = self.shared.table.borrow().clone();
+        let (label, answer) = self.forward(&table, client, request).await;
+        let response = answer.unwrap_or_else(Refusal::into_response);
+        let (code, took) = (response.status().as_u16(), started.elapsed());
+        self.shared.metrics.count(&label, code, took);
+        if let Some((method, uri, host)) = log {
+            debug!(target: "access", client = %client.ip, %method, ?host, %uri, code, ?took);
+        }
+        response
+    }
+
+    /// A connection to that address that waits for a request.
+    pub async fn pooled(&self, address: SocketAddr) -> Option<PooledConnection> {
+        poll_fn(|cx| Poll::Ready(self.pool.take(address, cx))).await
+    }
+
+    /// A new one; after its answer it waits for others.
+    pub async fn connect(
+        &self,
+        address: SocketAddr,
+        timeouts: Duration,
+    ) -> Result<PooledConnection, ConnectError> {
+        PooledConnection::connect(address, self.pool.clone(), self.secured(address), timeouts).await
+    }
+
+    pub(super) fn secured(&self, address: SocketAddr) -> Secured {
+        F::secured(&self.shared.table.borrow(), address)
+    }
+
+    /// When the proxy stops.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// The time as heads have it.
+    pub(super) fn date(&self) -> String {
+        let now = Timestamp::now();
+        let mut known = self.date.lock();
+        if known.0 != now.as_second() {
+            let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&now);
+            *known = (now.as_second(), text.unwrap_or_default());
+        }
+        known.1.clone()
+    }
+
+    async fn sweep(&self) {
+        let mut table = self.shared.table.subscribe();
+        loop {
+            let later = async {
+                tokio::select! {
+                    () = self.pool.filled() => {}
+                    () = self.plain.filled() => {}
+                }
+                sleep(SWEEP).await;
+            };
+            tokio::select! {
+                changed = table.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = later => {}
+            }
+            let endpoints = F::endpoints(&table.borrow_and_update());
+            poll_fn(|cx| {
+                self.pool.sweep(&endpoints, cx);
+                self.plain.sweep(&endpoints, cx);
+                Poll::Ready(())
+            })
+            .await;
+        }
+    }
+}

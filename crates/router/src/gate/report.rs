@@ -1,0 +1,88 @@
+//! Tells the control plane how many requests of each function this node has: at once when there is a first one, then as
+//! often as it matters while there are some, and not at all while there are none.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use minik8s_meta::function::{FunctionDemand, FunctionDemandSpec};
+use tracing::{debug, warn};
+
+use super::{Gate, Gates};
+
+/// Between two looks at functions that have requests.
+const LOOK: Duration = Duration::from_millis(100);
+/// The control plane forgets what it has not heard for a minute.
+const REPEAT: Duration = Duration::from_secs(20);
+
+/// Runs for ever.
+pub async fn report(gates: &Gates, client: &Client, node: &str) {
+    let mut complained = false;
+    loop {
+        gates.needs.notified().await;
+        loop {
+            let gates = gates.list();
+            let busy: Vec<_> = gates.iter().filter(|gate| !gate.state.lock().demand.is_quiet()).collect();
+            if busy.is_empty() {
+                break;
+            }
+            for gate in busy {
+                let Some((wanted, uid)) = gate.due() else { continue };
+                match tell(gate, wanted, uid, client, node).await {
+                    Ok(()) => {
+                        complained = false;
+                        gate.state.lock().demand.told(wanted, Instant::now());
+                    }
+                    Err(error) if !complained => {
+                        complained = true;
+                        warn!(%error, "cannot tell the control plane about requests for functions");
+                    }
+                    Err(error) => debug!(%error, "cannot tell about requests"),
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl Gate {
+    /// What to tell, and the function's uid.
+    fn due(&self) -> Option<(u32, String)> {
+        let mut state = self.state.lock();
+        let seconds = |number: u32| Duration::from_secs(number.into());
+        let (memory, idle) =
+            (seconds(state.settings.scale_down_seconds), seconds(state.settings.idle_seconds));
+        let now = Instant::now();
+        let wanted = state.demand.look(now, memory, idle);
+        let due = state.demand.due(wanted, now, REPEAT)?;
+        Some((due, state.settings.uid.clone()))
+    }
+}
+
+async fn tell(gate: &Gate, requests: u32, uid: String, client: &Client, node: &str) -> kube::Result<()> {
+    let (namespace, function) = gate.name.clone();
+    let name = format!("{function}.{node}");
+    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/functiondemands/{name}");
+    let owner = OwnerReference {
+        api_version: "minik8s.io/v1".to_owned(),
+        kind: "Function".to_owned(),
+        name: function,
+        uid,
+        ..OwnerReference::default()
+    };
+    let demand = FunctionDemand {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(namespace),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: FunctionDemandSpec { requests, at: Some(Time(Timestamp::now())) },
+        ..FunctionDemand::default()
+    };
+    let body = serde_json::to_vec(&demand).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::put(path).header("content-type", "application/json").body(body);
+    let request = request.map_err(kube::Error::HttpError)?;
+    client.request::<serde_json::Value>(request).await.map(drop)
+}

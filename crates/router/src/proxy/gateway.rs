@@ -1,0 +1,245 @@
+//! Requests of Gateways that are not simply handed over: changed, answered here, copied, tried again, or sent in another
+//! protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderValue, LOCATION};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use minik8s_proxy::{Failure, Refusal, RequestBody, Route as _, headers, target, upgrade, wants_upgrade};
+use tokio::time::{sleep, timeout};
+
+use super::backend::{self, Protocol};
+use super::{Body, Client, Timeouts, Worker};
+use crate::gateway::{Mirror, Treatment, filter};
+use crate::table::Route;
+
+/// Of bodies that must be kept, to be sent again or twice.
+const LARGEST_KEPT: usize = 6 << 20;
+
+pub(super) async fn to_gateway(
+    worker: &Worker,
+    route: &Route,
+    treatment: &Arc<Treatment>,
+    host: HeaderValue,
+    client: &Client,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let asked = request.headers().clone();
+    let cors = treatment.filters.iter().find_map(|filters| filters.cors.as_ref());
+    if let Some(cors) = cors.filter(|_| filter::is_preflight(request.method(), request.headers())) {
+        let mut response = Response::new(Body::Own(None));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        *response.headers_mut() = filter::preflight(cors, &asked);
+        return Ok(response);
+    }
+    let mut response = match redirection(worker, treatment, client, &host, &request) {
+        Some(response) => response,
+        None => forward(worker, route, treatment, host, client, request).await?,
+    };
+    for change in treatment.filters.iter().rev().filter_map(|filters| filters.response_headers.as_ref()) {
+        filter::change_headers(response.headers_mut(), change);
+    }
+    if let Some(cors) = cors {
+        filter::allow(cors, &asked, response.headers_mut());
+    }
+    Ok(response)
+}
+
+fn redirection(
+    worker: &Worker,
+    treatment: &Treatment,
+    client: &Client,
+    host: &HeaderValue,
+    request: &Request<Incoming>,
+) -> Option<Response<Body>> {
+    let wanted = treatment.filters.iter().find_map(|filters| filters.redirect.as_ref())?;
+    let table = worker.shared.table.borrow().clone();
+    let entrance = client.destination.and_then(|address| table.gateways.port(address.port()));
+    let asked = filter::Asked {
+        scheme: client.protocol(),
+        host: host.to_str().unwrap_or_default(),
+        path_and_query: request.uri().path_and_query().map_or("/", |all| all.as_str()),
+        prefix: treatment.prefix.as_deref(),
+        port: entrance.map(|port| port.number),
+    };
+    let (code, place) = filter::redirect(wanted, &asked);
+    let mut response = Response::new(Body::Own(None));
+    *response.status_mut() = code;
+    response.headers_mut().insert(LOCATION, HeaderValue::from_str(&place).ok()?);
+    Some(response)
+}
+
+async fn forward(
+    worker: &Worker,
+    route: &Route,
+    treatment: &Arc<Treatment>,
+    host: HeaderValue,
+    client: &Client,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    if let Some(problem) = &treatment.problem {
+        return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, problem.clone()));
+    }
+    let endpoints = route.endpoints()?;
+    let place = worker.shared.requests.admit(client).ok_or_else(|| {
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests of this client are not answered yet")
+    })?;
+    let upgraded = wants_upgrade(&mut request);
+    let (mut parts, body) = request.into_parts();
+    parts.uri = target(route, &parts.uri)?;
+    let has_body = !http_body::Body::is_end_stream(&body);
+    headers::for_backend(&mut parts, client, host, None, has_body, true);
+    change_request(&mut parts, treatment);
+    let mut timeouts = worker.shared.timeouts;
+    timeouts.answer = route.timeout.unwrap_or(timeouts.answer);
+    let whole = treatment.request_timeout.unwrap_or(Duration::from_secs(3600));
+    let sending = async {
+        let is_kept = !treatment.mirrors.is_empty() || treatment.retry.is_some();
+        let body = match (has_body, is_kept) {
+            (false, _) => Kept::Whole(Bytes::new()),
+            (true, true) => Kept::Whole(collect(body).await?),
+            (true, false) => Kept::Once(RequestBody::new(body)),
+        };
+        if let Some(upgraded) = upgraded {
+            let start = route.first(client, &worker.turn, endpoints.len());
+            let request = Request::from_parts(parts, RequestBody::empty());
+            let upgraded = (upgraded, client.place.clone());
+            let sent = upgrade::send(&endpoints, start, timeouts, request, upgraded).await;
+            return sent.map_err(|failure| failure.refusal(route));
+        }
+        if let Kept::Whole(bytes) = &body {
+            copies(worker, treatment, &parts, bytes);
+        }
+        tries(worker, route, treatment, &endpoints, client, parts, body, timeouts).await
+    };
+    let response = timeout(whole, sending).await.unwrap_or_else(|_| {
+        let text = format!("Service {} did not answer within {whole:?}", route.backend.service);
+        Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, text))
+    })?;
+    Ok(response.map(|body| body.holding(place)))
+}
+
+async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
+    let whole = Limited::new(body, LARGEST_KEPT).collect().await;
+    whole.map(|whole| whole.to_bytes()).map_err(|_| {
+        let text = format!("a body that is copied or may be sent again has at most {LARGEST_KEPT} bytes");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    })
+}
+
+/// A body that can be sent again, or not.
+enum Kept {
+    Whole(Bytes),
+    Once(RequestBody),
+}
+
+#[expect(clippy::too_many_arguments, reason = "all of a request, and all about its way")]
+async fn tries(
+    worker: &Worker,
+    route: &Route,
+    treatment: &Treatment,
+    endpoints: &[SocketAddr],
+    client: &Client,
+    parts: Parts,
+    body: Kept,
+    timeouts: Timeouts,
+) -> Result<Response<Body>, Refusal> {
+    let (bytes, mut once) = match body {
+        Kept::Whole(bytes) => (bytes, None),
+        Kept::Once(body) => (Bytes::new(), Some(body)),
+    };
+    let retry = treatment.retry.as_ref();
+    let attempts = retry.map_or(0, |retry| retry.attempts);
+    let start = route.first(client, &worker.turn, endpoints.len());
+    let mut number = 0;
+    loop {
+        let body = once.take().unwrap_or_else(|| RequestBody::kept(bytes.clone()));
+        let request = Request::from_parts(parts.clone(), body);
+        let first = start + usize::try_from(number).unwrap_or_default();
+        let sent = send(worker, treatment, endpoints, first, timeouts, request).await;
+        let is_bad = match &sent {
+            Ok(response) => retry.is_some_and(|retry| retry.codes.contains(&response.status().as_u16())),
+            Err(_) => retry.is_some(),
+        };
+        if !is_bad || number >= attempts {
+            return sent.map_err(|failure| failure.refusal(route));
+        }
+        number += 1;
+        sleep(Duration::from_millis(retry.map_or(0, |retry| retry.backoff_millis))).await;
+    }
+}
+
+async fn send(
+    worker: &Worker,
+    treatment: &Treatment,
+    endpoints: &[SocketAddr],
+    start: usize,
+    timeouts: Timeouts,
+    request: Request<RequestBody>,
+) -> Result<Response<Body>, Failure> {
+    let address = endpoints[start % endpoints.len()];
+    match Protocol::of(treatment) {
+        Protocol::Http => worker.send(endpoints, start, timeouts, request).await,
+        Protocol::H2c => backend::send_h2c(&worker.shared.h2c, address, timeouts, request).await,
+        Protocol::Tls(tls) => backend::send_tls(tls, address, timeouts, request).await,
+    }
+}
+
+fn change_request(parts: &mut Parts, treatment: &Treatment) {
+    for filters in &treatment.filters {
+        if let Some(change) = &filters.request_headers {
+            filter::change_headers(&mut parts.headers, change);
+        }
+        let name = filters.rewrite.as_ref().and_then(|rewrite| rewrite.hostname.as_deref());
+        if let Some(Ok(name)) = name.map(HeaderValue::from_str) {
+            parts.headers.insert(HOST, name);
+        }
+    }
+}
+
+/// Sends copies of the request, whose answers nobody waits for.
+fn copies(worker: &Worker, treatment: &Arc<Treatment>, parts: &Parts, body: &Bytes) {
+    for mirror in &treatment.mirrors {
+        let turn = worker.turn.fetch_add(1, Ordering::Relaxed);
+        if !is_copied(mirror, &worker.shared.mirrored) {
+            continue;
+        }
+        let Ok(endpoints) = &mirror.backend.endpoints else { continue };
+        let (address, timeouts) = (endpoints[turn % endpoints.len()], worker.shared.timeouts);
+        let request = copy(&parts.method, parts, body.clone());
+        let (target, h2c) = (mirror.target.clone(), worker.shared.h2c.clone());
+        tokio::spawn(async move {
+            let sent = match (&target.tls, target.h2c) {
+                (Some(tls), _) => backend::send_tls(tls, address, timeouts, request).await,
+                (None, true) => backend::send_h2c(&h2c, address, timeouts, request).await,
+                (None, false) => backend::send_plain(address, timeouts, request).await,
+            };
+            if let Err(failure) = sent {
+                tracing::debug!(?failure, endpoint = %address, "a copy of a request was not answered");
+            }
+        });
+    }
+}
+
+/// Counted, not by chance: after as many requests as the denominator exactly the numerator of them was copied.
+fn is_copied(mirror: &Mirror, counter: &std::sync::atomic::AtomicU64) -> bool {
+    let (top, bottom) = (u64::from(mirror.numerator), u64::from(mirror.denominator.max(1)));
+    let turn = counter.fetch_add(1, Ordering::Relaxed) % bottom;
+    (turn + 1) * top / bottom > turn * top / bottom
+}
+
+fn copy(method: &Method, parts: &Parts, body: Bytes) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody::kept(body));
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = parts.uri.clone();
+    let headers: HeaderMap = parts.headers.clone();
+    *request.headers_mut() = headers;
+    request
+}
