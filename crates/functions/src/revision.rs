@@ -1,0 +1,184 @@
+//! One state of a function's code and settings: its name, the ConfigMap that keeps it, and the pods that run it.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use minik8s_meta::function::{
+    FUNCTION_LABEL, Function, FunctionCode, FunctionSpec, NUMBER_ANNOTATION, PORT, REVISION_LABEL, SPEC_KEY,
+    runtime,
+};
+use minik8s_runtime::owner_reference;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// The container of every instance.
+pub const CONTAINER: &str = "function";
+const ARCHIVE: &str = "code.zip";
+/// No user of the host, and none that pods have by default.
+const USER: i64 = 65_532;
+/// For the runtime to end by itself after its last request.
+const GRACE: i64 = 5;
+
+/// What instances depend on: anything else can change without new ones. Scale, queue, traffic and
+/// destinations are the routers' and the controllers' business.
+pub fn hash(function: &Function) -> String {
+    let spec = FunctionSpec {
+        scale: None,
+        queue: None,
+        async_calls: None,
+        traffic: Vec::new(),
+        ..function.spec.clone()
+    };
+    let text = serde_json::to_vec(&spec).unwrap_or_default();
+    Sha256::digest(&text).iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub fn config_map_name(function: &str, hash: &str) -> String {
+    format!("{function}-{hash}")
+}
+
+/// The code and the spec of a revision, for its pods and for going back to it.
+pub fn config_map(function: &Function, hash: &str, number: i64) -> ConfigMap {
+    let name = function.metadata.name.as_deref().unwrap_or_default();
+    let mut map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(config_map_name(name, hash)),
+            annotations: Some([(NUMBER_ANNOTATION.to_owned(), number.to_string())].into()),
+            ..meta(function, hash)
+        },
+        immutable: Some(true),
+        ..ConfigMap::default()
+    };
+    let spec = FunctionSpec { code: None, ..function.spec.clone() };
+    let spec = serde_json::to_string(&spec).unwrap_or_default();
+    let mut data = BTreeMap::from([(SPEC_KEY.to_owned(), spec)]);
+    if let Some(code) = &function.spec.code {
+        if let Some(source) = &code.source {
+            data.insert(file(&function.spec).to_owned(), source.clone());
+        }
+        let archive = code.zip.as_ref().and_then(|text| STANDARD.decode(text).ok());
+        map.binary_data = archive.map(|bytes| [(ARCHIVE.to_owned(), ByteString(bytes))].into());
+    }
+    map.data = Some(data);
+    map
+}
+
+/// The spec that a revision's ConfigMap keeps, with its code.
+pub fn spec_of(map: &ConfigMap) -> Option<FunctionSpec> {
+    let data = map.data.as_ref()?;
+    let mut spec: FunctionSpec = serde_json::from_str(data.get(SPEC_KEY)?).ok()?;
+    let source = data.iter().find(|(key, _)| *key != SPEC_KEY).map(|(_, text)| text.clone());
+    let zip =
+        map.binary_data.as_ref().and_then(|data| data.get(ARCHIVE)).map(|bytes| STANDARD.encode(&bytes.0));
+    if source.is_some() || zip.is_some() {
+        spec.code = Some(FunctionCode { source, zip });
+    }
+    Some(spec)
+}
+
+/// The number of a revision that is kept.
+pub fn number(map: &ConfigMap) -> i64 {
+    let annotations = map.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(NUMBER_ANNOTATION)?.parse().ok()).unwrap_or(0)
+}
+
+/// Which revision a pod or ConfigMap is of.
+pub fn hash_of(meta: &ObjectMeta) -> &str {
+    meta.labels.as_ref().and_then(|labels| labels.get(REVISION_LABEL)).map_or("", String::as_str)
+}
+
+/// An instance. It may do nothing that the strictest Pod Security level forbids.
+pub fn pod(function: &Function, hash: &str) -> Pod {
+    let name = function.metadata.name.as_deref().unwrap_or_default();
+    let account = function.spec.service_account_name.as_deref();
+    let timeout = i64::from(function.spec.timeout_seconds());
+    let mut pod = json!({
+        "metadata": {},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": timeout + GRACE,
+            "automountServiceAccountToken": account.is_some(),
+            "enableServiceLinks": false,
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container(function, name, hash)],
+            "volumes": volumes(function, name, hash),
+        },
+    });
+    if let Some(account) = account {
+        pod["spec"]["serviceAccountName"] = account.into();
+    }
+    if function.spec.image.is_some() {
+        // Whose image it is chose its user.
+        pod["spec"]["securityContext"] = json!({"seccompProfile": {"type": "RuntimeDefault"}});
+    }
+    let mut pod: Pod = serde_json::from_value(pod).unwrap_or_default();
+    pod.metadata = ObjectMeta { generate_name: Some(format!("{name}-{hash}-")), ..meta(function, hash) };
+    pod
+}
+
+fn container(function: &Function, name: &str, hash: &str) -> Value {
+    let spec = &function.spec;
+    let mut env: Vec<Value> = [
+        ("PORT", PORT.to_string()),
+        ("FN_NAME", name.to_owned()),
+        ("FN_NAMESPACE", function.metadata.namespace.clone().unwrap_or_default()),
+        ("FN_REVISION", hash.to_owned()),
+        ("FN_HANDLER", spec.handler.clone().unwrap_or_default()),
+        ("FN_CONCURRENCY", spec.concurrency().to_string()),
+        ("FN_TIMEOUT", spec.timeout_seconds().to_string()),
+    ]
+    .into_iter()
+    .map(|(name, value)| json!({"name": name, "value": value}))
+    .collect();
+    env.extend(spec.env.iter().map(|variable| json!(variable)));
+    let known = spec.runtime.as_deref().and_then(runtime).map(|runtime| runtime.image);
+    let mut container = json!({
+        "name": CONTAINER,
+        "image": spec.image.as_deref().or(known).unwrap_or_default(),
+        "env": env,
+        "envFrom": spec.env_from,
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 1},
+        "resources": spec.resources.clone().unwrap_or_default(),
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+    });
+    if spec.code.is_some() {
+        container["volumeMounts"] = json!([
+            {"name": "code", "mountPath": "/fn/code", "readOnly": true},
+            {"name": "scratch", "mountPath": "/tmp"},
+        ]);
+    }
+    container
+}
+
+fn volumes(function: &Function, name: &str, hash: &str) -> Value {
+    let Some(code) = &function.spec.code else { return json!([]) };
+    let key = if code.zip.is_some() { ARCHIVE } else { file(&function.spec) };
+    json!([
+        {"name": "code", "configMap": {"name": config_map_name(name, hash), "items": [{"key": key, "path": key}]}},
+        {"name": "scratch", "emptyDir": {}},
+    ])
+}
+
+/// The file that inline source becomes.
+fn file(spec: &FunctionSpec) -> &'static str {
+    spec.runtime.as_deref().and_then(runtime).map_or("main", |runtime| runtime.file)
+}
+
+fn meta(function: &Function, hash: &str) -> ObjectMeta {
+    let name = function.metadata.name.clone().unwrap_or_default();
+    let labels = [(FUNCTION_LABEL.to_owned(), name), (REVISION_LABEL.to_owned(), hash.to_owned())];
+    ObjectMeta {
+        namespace: function.metadata.namespace.clone(),
+        labels: Some(labels.into()),
+        owner_references: Some(vec![owner_reference(function)]),
+        ..ObjectMeta::default()
+    }
+}

@@ -1,0 +1,222 @@
+//! The controller in a world in memory.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::SignedDuration;
+use minik8s_meta::function::{
+    Function, FunctionDemand, FunctionDemandSpec, FunctionEndpoints, FunctionInstance, FunctionTraffic,
+    REVISION_READY, TRAFFIC,
+};
+use minik8s_runtime::testing::{Kubelet, Simulation, World, check_convergence};
+use minik8s_runtime::{Action, Controller, Key};
+use serde_json::json;
+
+use crate::controller::{FunctionController, Observed};
+use crate::status;
+
+fn key() -> Key {
+    Key::new("ns", "f")
+}
+
+fn function(source: &str) -> Function {
+    serde_json::from_value(json!({
+        "metadata": {"name": "f", "namespace": "ns", "uid": "u", "generation": 1},
+        "spec": {"runtime": "python3.11", "code": {"source": source}, "scale": {"max": 5, "idleSeconds": 60}},
+    }))
+    .unwrap()
+}
+
+fn demand(requests: u32, world: &World) -> FunctionDemand {
+    FunctionDemand {
+        metadata: ObjectMeta {
+            name: Some("f.node-1".to_owned()),
+            namespace: Some("ns".to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: FunctionDemandSpec { requests, at: Some(Time(world.now())) },
+        ..FunctionDemand::default()
+    }
+}
+
+fn build(requests: u32) -> Simulation {
+    let mut world = World::default();
+    world.insert(&function("def main(p): return p"));
+    if requests > 0 {
+        let demand = demand(requests, &world);
+        world.insert(&demand);
+    }
+    Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor())
+}
+
+fn live(simulation: &Simulation) -> Vec<Pod> {
+    let mut pods = simulation.world.list::<Pod>();
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    pods
+}
+
+#[test]
+fn function_without_requests_is_proved_once_and_ends_at_zero() {
+    check_convergence(
+        || build(0),
+        |simulation| {
+            assert_eq!(live(simulation).len(), 0);
+            assert_eq!(simulation.world.list::<ConfigMap>().len(), 1);
+            let function: Function = simulation.world.get(&key()).unwrap();
+            let ready = status::condition(&function, REVISION_READY).unwrap();
+            assert_eq!((ready.status.as_str(), function.status.as_ref().unwrap().revision), ("True", 1));
+            let endpoints: FunctionEndpoints = simulation.world.get(&key()).unwrap();
+            assert_eq!(endpoints.spec.instances, []);
+            assert_eq!(endpoints.spec.problem, None);
+        },
+    );
+}
+
+#[test]
+fn function_has_as_many_instances_as_requests_within_its_bounds() {
+    for (requests, instances) in [(1, 1), (3, 3), (50, 5)] {
+        let mut simulation = build(requests);
+        simulation.stop_at(SignedDuration::from_secs(30));
+        simulation.settle().unwrap();
+        assert_eq!(live(&simulation).len(), instances, "{requests} requests");
+    }
+}
+
+/// A function whose first revision serves, changed to code that cannot be imported.
+fn broken(requests: u32) -> Simulation {
+    let mut simulation = build(0);
+    simulation.settle().unwrap();
+    let mut world = simulation.world;
+    world.change::<Function>(&key(), |function| {
+        function.spec.code.as_mut().unwrap().source = Some("import nothing".to_owned());
+        function.metadata.generation = Some(2);
+    });
+    let newest = crate::revision::hash(&world.get::<Function>(&key()).unwrap());
+    if requests > 0 {
+        let demand = demand(requests, &world);
+        world.insert(&demand);
+    }
+    // Pods of the new revision end as soon as they run.
+    let kubelet = Box::new(move |world: &mut World| {
+        let pods: Vec<Pod> = world.list();
+        for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
+            let is_new = crate::revision::hash_of(&pod.metadata) == newest;
+            if phase == "Pending" {
+                let next = if is_new { "Failed" } else { "Running" };
+                minik8s_runtime::testing::set_pod_phase(world, &minik8s_runtime::key_of(pod), next);
+                return true;
+            }
+        }
+        if let Some(pod) = pods.iter().find(|pod| pod.metadata.deletion_timestamp.is_some()) {
+            world.erase::<Pod>(&minik8s_runtime::key_of(pod));
+            return true;
+        }
+        false
+    });
+    Simulation::new(world).with(FunctionController).with_actor(kubelet)
+}
+
+#[test]
+fn revision_that_fails_leaves_the_one_before_serving() {
+    let mut simulation = broken(2);
+    simulation.stop_at(SignedDuration::from_secs(20));
+    simulation.settle().unwrap();
+    let function: Function = simulation.world.get(&key()).unwrap();
+    let status = function.status.clone().unwrap();
+    assert_eq!((status.revision, status.serving_revision), (2, 1));
+    assert_eq!(status::condition(&function, REVISION_READY).unwrap().status, "False");
+    let old = status.serving.clone().unwrap();
+    let serving =
+        live(&simulation).iter().filter(|pod| crate::revision::hash_of(&pod.metadata) == old).count();
+    assert_eq!(serving, 2, "also from zero");
+    let endpoints: FunctionEndpoints = simulation.world.get(&key()).unwrap();
+    assert_eq!(endpoints.spec.problem, None, "whoever calls it is not refused");
+    assert!(status.failure.is_some_and(|failure| failure.count > 1), "and it is tried again");
+}
+
+#[test]
+fn refused_instance_is_told_once_to_user_and_callers() {
+    let seen = |function: Function, endpoints: Option<FunctionEndpoints>| Observed {
+        function: Arc::new(function),
+        pods: Vec::new(),
+        maps: Vec::new(),
+        endpoints: endpoints.map(Arc::new),
+        demands: Vec::new(),
+        url: String::new(),
+    };
+    let now = "2030-01-01T00:00:10Z".parse().unwrap();
+    let plan = FunctionController.plan_failure(
+        &seen(function("def main(p): return p"), None),
+        "pods \"f-1\": exceeded quota",
+        now,
+    );
+    let [
+        Action::Update { object, subresource: Some("status"), .. },
+        Action::Create { object: endpoints, .. },
+    ] = plan.actions.as_slice()
+    else {
+        panic!("{plan:?}")
+    };
+    let refused: Function = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(refused.status.as_ref().unwrap().observed_generation, Some(1));
+    let endpoints: FunctionEndpoints = serde_json::from_value(endpoints.clone()).unwrap();
+    assert!(endpoints.spec.problem.as_ref().is_some_and(|problem| problem.message.contains("quota")));
+    // The next try names another pod.
+    let again =
+        FunctionController.plan_failure(&seen(refused, Some(endpoints)), "pods \"f-2\": exceeded quota", now);
+    assert!(again.is_empty(), "no hot loop: {again:?}");
+}
+
+/// An older revision gets its part once it is ready, with instances of its own; without traffic it has none.
+#[test]
+fn traffic_is_split_between_revisions() {
+    let mut simulation = build(0);
+    simulation.settle().unwrap();
+    let mut world = simulation.world;
+    let first = world.get::<Function>(&key()).unwrap().status.unwrap().serving.unwrap();
+    world.change::<Function>(&key(), |function| {
+        function.spec.code.as_mut().unwrap().source = Some("def main(p): return 2".to_owned());
+        function.spec.traffic =
+            vec![FunctionTraffic { revision: 1, percent: 30 }, FunctionTraffic { revision: 9, percent: 10 }];
+        function.metadata.generation = Some(2);
+    });
+    let demand = demand(5, &world);
+    world.insert(&demand);
+    let mut simulation =
+        Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor());
+    simulation.stop_at(SignedDuration::from_secs(30));
+    simulation.settle().unwrap();
+    let of_first =
+        live(&simulation).iter().filter(|pod| crate::revision::hash_of(&pod.metadata) == first).count();
+    assert_eq!((of_first, live(&simulation).len()), (2, 7), "30 % of five, and five of the newest");
+    let function: Function = simulation.world.get(&key()).unwrap();
+    let split = status::condition(&function, TRAFFIC).unwrap();
+    assert!(split.status == "False" && split.message.starts_with("there is no revision 9"), "{split:?}");
+    // The world's pods have no address; those that have get their part.
+    let serving = function.status.clone().unwrap().serving;
+    let seen = Observed {
+        function: Arc::new(function),
+        pods: Vec::new(),
+        maps: simulation.world.list::<ConfigMap>().into_iter().map(Arc::new).collect(),
+        endpoints: None,
+        demands: Vec::new(),
+        url: String::new(),
+    };
+    let splits = crate::traffic::splits(&seen, serving.as_deref());
+    let ready = FunctionInstance { ready: true, revision: first.clone(), ..FunctionInstance::default() };
+    let (shares, _) = crate::traffic::shares(&seen, &splits, serving.as_deref(), &[ready]);
+    let parts: Vec<(bool, u32)> =
+        shares.iter().map(|share| (share.revision == first, share.percent)).collect();
+    assert_eq!(parts, [(true, 30), (false, 70)]);
+    assert_eq!(crate::traffic::shares(&seen, &splits, serving.as_deref(), &[]).0, [], "none is ready");
+    let mut world = simulation.world;
+    world.change::<Function>(&key(), |function| function.spec.traffic.clear());
+    let mut simulation =
+        Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor());
+    simulation.stop_at(SignedDuration::from_secs(30));
+    simulation.settle().unwrap();
+    assert!(live(&simulation).iter().all(|pod| crate::revision::hash_of(&pod.metadata) != first));
+    assert_eq!(simulation.world.get::<FunctionEndpoints>(&key()).unwrap().spec.traffic, []);
+}

@@ -1,0 +1,172 @@
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_api::{FieldErrors, Strategy};
+use minik8s_meta::invocation::Invocation;
+use minik8s_runtime::testing::{Kubelet, Simulation, World, check_convergence};
+use minik8s_runtime::{Action, key_of};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn trigger(created: &str, spec: Value) -> Trigger {
+    let metadata =
+        json!({"name": "t", "namespace": "ns", "uid": "u", "creationTimestamp": created, "generation": 1});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
+fn scheduled(created: &str, target: &Value) -> Trigger {
+    let source = json!({"schedule": {"cron": "* * * * *"}});
+    trigger(created, json!({"source": source, "target": target, "input": "{\"a\": 1}"}))
+}
+
+fn seen(trigger: &Trigger) -> Observed {
+    Observed {
+        trigger: Arc::new(trigger.clone()),
+        made: BTreeSet::new(),
+        failed: 0,
+        pods: Vec::new(),
+        router_port: 80,
+    }
+}
+
+/// Names of the calls that a plan makes, and the trigger after it.
+fn fired(trigger: &Trigger, now: Timestamp) -> (Vec<String>, Trigger) {
+    let plan = plan::plan(&seen(trigger), now);
+    let (mut names, mut after) = (Vec::new(), trigger.clone());
+    for action in &plan.actions {
+        match action {
+            Action::Create { object, .. } => {
+                let invocation: Invocation = serde_json::from_value(object.clone()).unwrap();
+                assert_eq!(invocation.spec.payload.as_deref(), Some("{\"a\": 1}"));
+                names.push(invocation.metadata.name.unwrap());
+            }
+            Action::Update { object, .. } => after = serde_json::from_value(object.clone()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+    (names, after)
+}
+
+#[test]
+fn schedule_fires_once_for_every_moment() {
+    let start: Timestamp = "2026-11-17T10:00:30Z".parse().unwrap();
+    let one = scheduled("2026-11-17T10:00:30Z", &json!({"function": "f"}));
+    let (names, one) = fired(&one, start);
+    assert_eq!(names, Vec::<String>::new(), "not before its first moment");
+    assert_eq!(
+        one.status.as_ref().unwrap().next_fire.as_ref().unwrap().0.to_string(),
+        "2026-11-17T10:01:00Z"
+    );
+    let minute: Timestamp = "2026-11-17T10:01:00Z".parse().unwrap();
+    let (names, again) = fired(&one, minute);
+    assert_eq!(names.len(), 1);
+    assert_eq!(fired(&one, minute).0, names, "a plan that is made again makes the same call");
+    let (none, again) = fired(&again, minute + SignedDuration::from_secs(10));
+    assert_eq!(none, Vec::<String>::new());
+    let late = minute + SignedDuration::from_mins(7);
+    let (later, again) = fired(&again, late);
+    assert_ne!(later, names);
+    assert_eq!(
+        (later.len(), again.status.unwrap().fired),
+        (1, 2),
+        "of those that were missed only the newest"
+    );
+}
+
+#[test]
+fn schedule_of_a_workflow_posts_its_event() {
+    let one = scheduled("2026-11-17T10:00:30Z", &json!({"workflow": "w"}));
+    let plan = plan::plan(&seen(&one), "2026-11-17T10:01:05Z".parse().unwrap());
+    let [Action::Post { subresource: "events", body, .. }, Action::Update { .. }] = plan.actions.as_slice()
+    else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(
+        (&body["type"], &body["time"]),
+        (&json!("io.minik8s.schedule"), &json!("2026-11-17T10:01:00Z"))
+    );
+}
+
+#[test]
+fn triggers_are_checked() {
+    let check = |spec: Value, expected: &str| {
+        let mut errors = FieldErrors::default();
+        kind::Triggers.validate(&json!({"metadata": {"name": "t"}, "spec": spec}), &mut errors);
+        let text = format!("{errors:?}");
+        assert!(
+            if expected.is_empty() { errors.is_empty() } else { text.contains(expected) },
+            "{spec}: {text}"
+        );
+    };
+    let to = |source: Value| json!({"source": source, "target": {"function": "f"}});
+    let cron = |cron: &str, zone: &str| to(json!({"schedule": {"cron": cron, "timeZone": zone}}));
+    check(cron("*/5 * * * *", "Europe/Berlin"), "");
+    check(cron("every now and then", ""), "cron");
+    check(cron("* * * * *", "Middle/Earth"), "unknown time zone");
+    check(to(json!({})), "exactly one of schedule, webhook");
+    check(to(json!({"webhook": {"secretRef": {"name": "s"}}, "cloudEvents": {}})), "exactly one of");
+    check(to(json!({"webhook": {"secretRef": {"name": "s"}}})), "");
+    check(to(json!({"webhook": {}})), "secretRef.name");
+    check(to(json!({"cloudEvents": {"types": ["a.*"]}})), "");
+    check(to(json!({"object": {"apiVersion": "v1", "kind": "Pod", "events": ["Added"]}})), "");
+    check(to(json!({"object": {"apiVersion": "v1", "kind": "Pod", "events": ["Sneezed"]}})), "Added");
+    check(
+        to(json!({"object": {"apiVersion": "minik8s.io/v1", "kind": "Invocation"}})),
+        "each would fire the next",
+    );
+    check(
+        to(json!({"file": {"claimName": "c", "path": "in", "pattern": "*.jpg", "events": ["Created"]}})),
+        "",
+    );
+    check(to(json!({"file": {"claimName": "c", "path": "../etc"}})), "without ..");
+    check(to(json!({"file": {"claimName": "c", "path": "/etc"}})), "without a slash");
+    let source = json!({"schedule": {"cron": "* * * * *"}});
+    check(json!({"source": source, "target": {}}), "name a function or a workflow");
+    check(json!({"source": source, "target": {"function": "f", "workflow": "w"}}), "not both");
+    check(json!({"source": source, "target": {"workflow": "w"}, "deadLetter": "f"}), "Retry and Catch");
+    check(json!({"source": source, "target": {"function": "f"}, "input": {"a": "{% ( %}"}}), "{% ( %}");
+    check(
+        json!({"source": source, "target": {"function": "f"}, "retry": {"attempts": 0}}),
+        "between 1 and 100",
+    );
+}
+
+/// One pod looks at the files; another spec is another pod; a trigger that is suspended has none.
+#[test]
+fn file_trigger_keeps_one_pod() {
+    let spec = json!({"source": {"file": {"claimName": "inbox", "path": "in"}}, "target": {"function": "f"}});
+    let build = || {
+        let mut world = World::default();
+        world.insert(&trigger("2026-11-17T10:00:00Z", spec.clone()));
+        Simulation::new(world).with(TriggerController).with_actor(Kubelet::default().actor())
+    };
+    check_convergence(build, |simulation| {
+        let pods = simulation.world.list::<Pod>();
+        assert_eq!(pods.len(), 1);
+        let container = &pods[0].spec.as_ref().unwrap().containers[0];
+        assert_eq!(container.volume_mounts.as_ref().unwrap()[0].read_only, Some(true));
+        assert_eq!(pods[0].spec.as_ref().unwrap().automount_service_account_token, Some(false));
+        let trigger: Trigger = simulation.world.get(&Key::new("ns", "t")).unwrap();
+        assert_eq!(trigger.status.unwrap().conditions[0].reason, "Watching");
+    });
+    let mut simulation = build();
+    simulation.settle().unwrap();
+    let mut world = simulation.world;
+    let before = world.list::<Pod>()[0].metadata.uid.clone();
+    world.change::<Trigger>(&Key::new("ns", "t"), |trigger| {
+        trigger.spec.source.file.as_mut().unwrap().path = Some("out".to_owned());
+        trigger.metadata.generation = Some(2);
+    });
+    let mut simulation =
+        Simulation::new(world).with(TriggerController).with_actor(Kubelet::default().actor());
+    simulation.settle().unwrap();
+    let pods = simulation.world.list::<Pod>();
+    assert_eq!(pods.len(), 1);
+    assert_ne!(pods[0].metadata.uid, before);
+    let mut world = simulation.world;
+    world.change::<Trigger>(&Key::new("ns", "t"), |trigger| trigger.spec.suspend = Some(true));
+    let mut simulation =
+        Simulation::new(world).with(TriggerController).with_actor(Kubelet::default().actor());
+    simulation.settle().unwrap();
+    let left = simulation.world.list::<Pod>();
+    assert_eq!(left.iter().map(key_of).collect::<Vec<_>>(), []);
+}

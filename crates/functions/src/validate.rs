@@ -1,0 +1,222 @@
+//! What a Function must look like.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use minik8s_api::{At, FieldErrors};
+use minik8s_meta::function::{RUNTIMES, runtime};
+use serde_json::Value;
+
+use crate::zip;
+
+/// Bytes of inline source.
+pub const LARGEST_SOURCE: usize = 256 << 10;
+/// Bytes of an archive. With its base64 form and the spec it must fit into a ConfigMap.
+pub const LARGEST_ZIP: usize = 700 << 10;
+/// Pods are called after it, with a hash and a few letters behind.
+const LONGEST_NAME: usize = 40;
+const MOST_INSTANCES: i64 = 1000;
+/// Variables that the runtime is told by.
+const OWN_PREFIX: &str = "FN_";
+
+pub fn function(object: &Value, errors: &mut FieldErrors) {
+    let root = At::root(object);
+    let name = root.field("metadata").field("name");
+    if name.text().len() > LONGEST_NAME {
+        name.invalid(
+            errors,
+            format!("must be no more than {LONGEST_NAME} characters: pods are named after it"),
+        );
+    }
+    let spec = root.field("spec");
+    what_runs(&spec, errors);
+    bounds(&spec, errors);
+    crate::traffic::validate(&spec.field("traffic"), errors);
+    for variable in spec.field("env").items() {
+        let name = variable.field("name");
+        if name.need(errors) && (name.text().starts_with(OWN_PREFIX) || name.text() == "PORT") {
+            name.invalid(
+                errors,
+                "is set by the runtime: choose a name that is not PORT and does not begin with FN_",
+            );
+        }
+    }
+}
+
+/// Either an image, or a runtime with code.
+fn what_runs(spec: &At<'_>, errors: &mut FieldErrors) {
+    let (image, language, code) = (spec.field("image"), spec.field("runtime"), spec.field("code"));
+    if image.is_set() {
+        for other in [&language, &code, &spec.field("handler")] {
+            if other.is_set() {
+                other.forbidden(errors, "a function with an image has no runtime, handler and code");
+            }
+        }
+        return;
+    }
+    let names: Vec<&str> = RUNTIMES.iter().map(|runtime| runtime.name).collect();
+    if !language.is_set() {
+        let detail = format!("name one of {}, or give an image that listens on $PORT", names.join(", "));
+        language.required(errors, &detail);
+    } else if runtime(language.text()).is_none() {
+        language.not_supported(errors, &names);
+    }
+    let handler = spec.field("handler");
+    if handler.is_set() && !is_handler(handler.text()) {
+        handler.invalid(errors, "must be MODULE.FUNCTION, e.g. main.handler");
+    }
+    match (code.field("source").is_set(), code.field("zip").is_set()) {
+        (false, false) => {
+            code.required(errors, "give code.source (the text of one file) or code.zip (base64)")
+        }
+        (true, true) => code.invalid(errors, "must have one of source and zip, not both"),
+        (true, false) => source(&code.field("source"), errors),
+        (false, true) => archive(&code.field("zip"), errors),
+    }
+}
+
+fn source(source: &At<'_>, errors: &mut FieldErrors) {
+    let length = source.text().len();
+    if length > LARGEST_SOURCE {
+        // The text itself would make the error as large.
+        let detail = format!("has {length} bytes; at most {LARGEST_SOURCE}: use an image for more");
+        source.forbidden(errors, detail);
+    }
+}
+
+fn archive(archive: &At<'_>, errors: &mut FieldErrors) {
+    let problem = match STANDARD.decode(archive.text()) {
+        Err(error) => format!("is not base64: {error}"),
+        Ok(bytes) if bytes.len() > LARGEST_ZIP => {
+            format!("has {} bytes; at most {LARGEST_ZIP}: use an image for more", bytes.len())
+        }
+        Ok(bytes) => match zip::check(&bytes) {
+            Ok(()) => return,
+            Err(problem) => format!("is not an archive that can be used: {problem}"),
+        },
+    };
+    archive.forbidden(errors, problem);
+}
+
+fn bounds(spec: &At<'_>, errors: &mut FieldErrors) {
+    let mut within = |at: At<'_>, low: i64, high: i64| {
+        if at.int().is_some_and(|number| !(low..=high).contains(&number)) {
+            at.invalid(errors, format!("must be between {low} and {high}"));
+        }
+    };
+    let (scale, queue) = (spec.field("scale"), spec.field("queue"));
+    within(spec.field("concurrency"), 1, 1000);
+    within(spec.field("timeoutSeconds"), 1, 3600);
+    within(scale.field("min"), 0, MOST_INSTANCES);
+    within(scale.field("max"), 1, MOST_INSTANCES);
+    within(scale.field("idleSeconds"), 1, 86_400);
+    within(scale.field("scaleDownSeconds"), 1, 3600);
+    within(queue.field("seconds"), 0, 600);
+    within(queue.field("max"), 0, 10_000);
+    let (min, max) = (scale.field("min"), scale.field("max"));
+    if let (Some(low), Some(high)) = (min.int(), max.int())
+        && low > high
+    {
+        min.invalid(errors, "must not be larger than max");
+    }
+}
+
+fn is_handler(text: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && !word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'))
+    };
+    let mut words = text.split(['.', '/']);
+    text.contains('.') && words.all(is_word) && text.len() <= 200
+}
+
+#[cfg(test)]
+mod tests {
+    use minik8s_api::Strategy;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(spec: Value, expected: &str) {
+        let mut errors = FieldErrors::default();
+        function(&json!({"metadata": {"name": "f"}, "spec": spec}), &mut errors);
+        let text = format!("{errors:?}");
+        match expected {
+            "" => assert!(errors.is_empty(), "{spec}: {text}"),
+            expected => assert!(text.contains(expected), "{spec}: {text}"),
+        }
+    }
+
+    #[test]
+    fn function_has_an_image_or_a_runtime_with_code() {
+        check(json!({"runtime": "python3.11", "code": {"source": "def main(p): return p"}}), "");
+        check(json!({"image": "registry.example/app:1"}), "");
+        check(json!({}), "or give an image");
+        check(json!({"runtime": "cobol", "code": {"source": "x"}}), "python3.11");
+        check(json!({"runtime": "nodejs"}), "give code.source");
+        check(json!({"runtime": "nodejs", "code": {"source": "x", "zip": "eA=="}}), "not both");
+        check(json!({"runtime": "nodejs", "code": {"zip": "???"}}), "is not base64");
+        check(json!({"runtime": "nodejs", "code": {"zip": "eHh4"}}), "not an archive");
+        check(json!({"image": "a:1", "runtime": "nodejs"}), "has no runtime");
+        check(
+            json!({"runtime": "nodejs", "code": {"source": "x".repeat(LARGEST_SOURCE + 1)}}),
+            "use an image",
+        );
+    }
+
+    #[test]
+    fn function_bounds_are_checked() {
+        let with = |key: &str, value: Value| {
+            let mut spec = json!({"image": "a:1"});
+            spec[key] = value;
+            spec
+        };
+        check(with("concurrency", json!(0)), "between 1 and 1000");
+        check(with("timeoutSeconds", json!(3601)), "between 1 and 3600");
+        check(with("scale", json!({"min": 3, "max": 2})), "larger than max");
+        check(with("scale", json!({"idleSeconds": 0})), "between 1 and");
+        check(with("queue", json!({"max": -1})), "between 0 and");
+        check(with("traffic", json!([{"revision": 1, "percent": 90}, {"revision": 2, "percent": 10}])), "");
+        check(
+            with("traffic", json!([{"revision": 1, "percent": 90}, {"revision": 2, "percent": 11}])),
+            "101 percent",
+        );
+        check(
+            with("traffic", json!([{"revision": 1, "percent": 1}, {"revision": 1, "percent": 1}])),
+            "Duplicate",
+        );
+        check(with("traffic", json!([{"revision": 0, "percent": 101}])), "between 0 and 100");
+        check(with("env", json!([{"name": "FN_HANDLER", "value": "x"}])), "is set by the runtime");
+    }
+
+    #[test]
+    fn handlers() {
+        for (text, good) in [
+            ("main.main", true),
+            ("a/b.c", true),
+            ("pkg.mod.f", true),
+            ("main", false),
+            ("main.", false),
+            ("../x.y", false),
+            ("a b.c", false),
+            ("os;rm.x", false),
+        ] {
+            assert_eq!(is_handler(text), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn defaulting_twice_is_defaulting_once() {
+        let resource = crate::kind::resource();
+        let strategy: &dyn Strategy = &*resource.strategy;
+        let mut once = json!({"metadata": {"name": "f"}, "spec": {"image": "a:1"}});
+        strategy.default(&mut once);
+        let mut twice = once.clone();
+        strategy.default(&mut twice);
+        assert_eq!(once, twice);
+        assert_eq!(once["spec"]["scale"]["max"], 20);
+        let mut errors = FieldErrors::default();
+        strategy.validate(&once, &mut errors);
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+}
