@@ -37,13 +37,13 @@ pub const PER_CONTAINER: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     pub at: u64,
-    pub node: NodeFigures,
+    pub node: NodeUsage,
     /// For each pod its own numbers, then those of each container; null is unknown.
     pub values: Vec<Option<u64>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeFigures {
+pub struct NodeUsage {
     /// Busy time of all CPUs in nanoseconds.
     pub cpu: u64,
     pub working_set: u64,

@@ -32,6 +32,12 @@ impl Histogram {
         self.buckets.iter().all(|bucket| bucket.load(Ordering::Relaxed) == 0)
     }
 
+    /// How many there are in each bucket, and all of it together in nanoseconds.
+    pub fn counts(&self) -> (Vec<u64>, u64) {
+        let buckets = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
+        (buckets, self.nanoseconds.load(Ordering::Relaxed))
+    }
+
     /// Its samples, below a `metric` of that name and the type `histogram`.
     pub fn write(&self, text: &mut Text, name: &str, labels: &[(&str, &str)]) {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();

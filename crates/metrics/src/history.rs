@@ -100,8 +100,8 @@ impl History {
     /// Takes a reading of a node that was made at `at` by the server's clock.
     pub fn record(&self, node: &str, layout: &Layout, reading: &Reading, at: Timestamp) {
         let mut kept = self.kept.write();
-        let figures = [reading.node.cpu, reading.node.working_set];
-        kept.node(node).push(Point { at, values: figures });
+        let values = [reading.node.cpu, reading.node.working_set];
+        kept.node(node).push(Point { at, values });
         let mut values = reading.values.as_slice();
         for layout in &layout.pods {
             let width = PER_POD + PER_CONTAINER * layout.containers.len();
@@ -153,12 +153,19 @@ impl History {
         let kept = self.kept.read();
         let pod = kept.pods.get(&(namespace.to_owned(), pod.to_owned()));
         let Some(found) = pod.and_then(|pod| pod.containers.get(container)) else { return Vec::new() };
-        let points: Vec<_> = found.series.points().collect();
-        let pairs = points.windows(2).map(|pair| {
-            let cpu = per_second((pair[0], pair[1]), CPU);
-            (pair[1].at, cpu, pair[1].values[MEMORY])
-        });
-        pairs.collect()
+        rates(&found.series)
+    }
+
+    /// The same of a node.
+    pub fn node_points(&self, name: &str) -> Vec<(Timestamp, Option<u64>, u64)> {
+        self.kept.read().nodes.get(name).map(rates).unwrap_or_default()
+    }
+
+    /// Those of a pod that were measured.
+    pub fn containers(&self, namespace: &str, pod: &str) -> Vec<String> {
+        let kept = self.kept.read();
+        let pod = kept.pods.get(&(namespace.to_owned(), pod.to_owned()));
+        pod.map(|pod| pod.containers.keys().cloned().collect()).unwrap_or_default()
     }
 }
 
@@ -253,6 +260,13 @@ impl Pod {
     }
 }
 
+/// CPU between each two points, and memory at the later one.
+fn rates<const N: usize>(series: &Series<N>) -> Vec<(Timestamp, Option<u64>, u64)> {
+    let points: Vec<_> = series.points().collect();
+    let pairs = points.windows(2);
+    pairs.map(|pair| (pair[1].at, per_second((pair[0], pair[1]), CPU), pair[1].values[MEMORY])).collect()
+}
+
 /// A counter that fell belongs to a new life: rates across it would be nonsense.
 fn push<const N: usize>(series: &mut Series<N>, at: Timestamp, values: [u64; N], counters: &[usize]) {
     let fell = |last: &Point<N>| counters.iter().any(|&i| values[i] < last.values[i]);
@@ -269,7 +283,7 @@ fn is_fresh(at: Timestamp, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{ContainerLayout, NodeFigures};
+    use crate::frame::{ContainerLayout, NodeUsage};
 
     const WINDOW: SignedDuration = SignedDuration::from_secs(10);
 
@@ -297,7 +311,7 @@ mod tests {
         for _ in &layout.pods[0].containers {
             values.extend([Some(n * 100_000_000), Some(9), Some(n * 5), None]);
         }
-        let node = NodeFigures { cpu: n * 1_000_000_000, working_set: 70 };
+        let node = NodeUsage { cpu: n * 1_000_000_000, working_set: 70 };
         history.record("n1", layout, &Reading { at: 0, node, values }, at(second));
     }
 
@@ -325,6 +339,8 @@ mod tests {
         assert_eq!(history.node("n1", WINDOW, at(30)), None, "an old figure is none");
         assert_eq!(names(&history, 30), [""; 0]);
         assert_eq!(history.points("ns", "p", "x").len(), 4);
+        assert_eq!(history.node_points("n1")[3], (at(4), Some(1_000_000_000), 70));
+        assert_eq!(history.containers("ns", "p"), ["x", "y"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! ([`frame`]); [`History`] keeps an hour of them in bounded memory and turns counters into rates. Autoscaler,
 //! scheduler and `metrics.k8s.io` read the history. [`Text`] and [`Histogram`] write and [`exposition`] reads the text
 //! format of Prometheus. Nothing here measures or decides anything, and nothing is kept on disk: after a restart the
-//! figures are back within seconds.
+//! values are back within seconds.
 
 mod decisions;
 pub mod exposition;
@@ -15,7 +15,7 @@ mod series;
 mod text;
 
 pub use decisions::Decisions;
-pub use frame::{ContainerLayout, Frames, Layout, Line, NodeFigures, PodLayout, Reading};
+pub use frame::{ContainerLayout, Frames, Layout, Line, NodeUsage, PodLayout, Reading};
 pub use histogram::Histogram;
 pub use history::{ContainerUse, History, NodeUse, PodUse};
 pub use series::{Point, Series};

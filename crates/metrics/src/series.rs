@@ -1,4 +1,4 @@
-//! The figures of one thing over time: a minute in full, an hour in steps.
+//! The values of one thing over time: a minute in full, an hour in steps.
 
 use std::collections::VecDeque;
 
