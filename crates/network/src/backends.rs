@@ -6,9 +6,8 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointSlice};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::watcher::Event;
+use minik8s_informer::Change;
 
-use crate::Known;
 use crate::watches::{Objects, key};
 
 /// Namespace and name.
@@ -28,77 +27,48 @@ pub struct Backends {
     version: u64,
     /// Whether a pod that ends was among the changes.
     sees_end: bool,
-    is_remembered: bool,
     /// When the changes since somebody last asked were made necessary.
     triggers: Vec<Timestamp>,
 }
 
 impl Backends {
-    /// Begins with what a former run knew; what the API server says takes its place.
-    pub fn remembering(known: &Known) -> Backends {
-        let mut backends = Backends {
-            services: Objects::remembering(&known.services),
-            slices: Objects::remembering(&known.slices),
-            is_remembered: !known.is_empty(),
-            ..Backends::default()
+    /// Whether it is news: what a list shows is not.
+    pub fn take_service(&mut self, change: Change<Service>) -> bool {
+        self.note_version(&change);
+        let mut is_news = false;
+        if let Change::Applied { new: service, .. } | Change::Removed(service) = &change {
+            self.changed.insert(key(&**service));
+            is_news = self.services.is_complete();
+        }
+        self.services.take(change);
+        is_news
+    }
+
+    /// Whether it is news: what a list shows is not.
+    pub fn take_slice(&mut self, change: Change<EndpointSlice>) -> bool {
+        self.note_version(&change);
+        let (before, now) = match &change {
+            Change::Applied { old, new } => (old.as_deref(), Some(&**new)),
+            Change::Removed(old) => (Some(&**old), None),
+            Change::Synced | Change::Absent => (None, None),
         };
-        backends.changed.extend(backends.services.keys().cloned());
-        backends.index_slices();
-        backends
-    }
-
-    /// To be kept for the next run.
-    pub fn known(&self) -> Known {
-        Known { services: self.services.all(), slices: self.slices.all() }
-    }
-
-    /// Whether there was anything to begin with.
-    pub fn is_remembered(&self) -> bool {
-        self.is_remembered
-    }
-
-    pub fn take_service(&mut self, event: Event<Service>) {
-        self.note_version(&event);
-        let relisted = matches!(event, Event::InitDone);
-        match &event {
-            Event::Apply(service) | Event::Delete(service) => drop(self.changed.insert(key(service))),
-            Event::InitDone => self.changed.extend(self.services.keys().cloned()),
-            Event::Init | Event::InitApply(_) => {}
-        }
-        self.services.take(event);
-        if relisted {
-            self.changed.extend(self.services.keys().cloned());
-        }
-    }
-
-    pub fn take_slice(&mut self, event: Event<EndpointSlice>) {
-        self.note_version(&event);
-        if let Event::Apply(slice) = &event {
+        let is_news = self.slices.is_complete() && now.or(before).is_some();
+        if let Some(slice) = now.filter(|_| is_news) {
             self.sees_end |= endpoints(slice).any(|one| condition(one, |c| c.terminating) == Some(true));
+            let known = before.and_then(trigger);
+            self.triggers.extend(trigger(slice).filter(|at| known != Some(*at)));
         }
-        match &event {
-            Event::Apply(slice) | Event::Delete(slice) => {
-                let slice_key = key(slice);
-                let known = self.slices.get(&slice_key).and_then(trigger);
-                self.triggers.extend(trigger(slice).filter(|at| known != Some(*at)));
-                // It may have been of another Service before.
-                let before = self.slices.get(&slice_key).and_then(service_of);
-                for service in before.iter().chain(&service_of(slice)) {
-                    self.changed.insert(service.clone());
-                    self.slices_of.entry(service.clone()).or_default().remove(&slice_key);
-                }
-                if let (Event::Apply(_), Some(service)) = (&event, service_of(slice)) {
-                    self.slices_of.entry(service).or_default().insert(slice_key);
-                }
-                self.slices.take(event);
-            }
-            Event::InitDone => {
-                self.slices.take(event);
-                self.changed.extend(std::mem::take(&mut self.slices_of).into_keys());
-                self.index_slices();
-            }
-            Event::Init | Event::InitApply(_) => drop(self.slices.take(event)),
+        // It may have been of another Service before.
+        if let Some((slice, service)) = before.and_then(|slice| Some((key(slice), service_of(slice)?))) {
+            self.slices_of.entry(service.clone()).or_default().remove(&slice);
+            self.changed.insert(service);
         }
+        if let Some((slice, service)) = now.and_then(|slice| Some((key(slice), service_of(slice)?))) {
+            self.slices_of.entry(service.clone()).or_default().insert(slice);
+            self.changed.insert(service);
+        }
+        self.slices.take(change);
+        is_news
     }
 
     /// Whether everything was seen once: half of the objects would take away what a former run of this agent
@@ -147,16 +117,8 @@ impl Backends {
         of_pod.flat_map(|one| one.addresses.iter().cloned()).collect()
     }
 
-    fn index_slices(&mut self) {
-        for slice in self.slices.iter() {
-            let Some(service) = service_of(slice) else { continue };
-            self.changed.insert(service.clone());
-            self.slices_of.entry(service).or_default().insert(key(slice));
-        }
-    }
-
-    fn note_version<K: ResourceExt>(&mut self, event: &Event<K>) {
-        if let Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) = event {
+    fn note_version<K: ResourceExt>(&mut self, change: &Change<K>) {
+        if let Change::Applied { new: object, .. } | Change::Removed(object) = change {
             let version = object.resource_version().and_then(|text| text.parse().ok());
             self.version = self.version.max(version.unwrap_or_default());
         }
@@ -194,6 +156,8 @@ fn service_of(slice: &EndpointSlice) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use minik8s_informer::{Cache, Changes, Kind, Object};
     use serde_json::json;
 
     use super::*;
@@ -210,19 +174,40 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": name}})).unwrap()
     }
 
+    /// A cache, and what is taken of it.
+    fn follow<K: Object>() -> (Cache<K>, Changes<K>) {
+        let cache = Cache::new(Kind::of::<K>());
+        let changes = cache.subscribe();
+        (cache, changes)
+    }
+
+    fn take(backends: &mut Backends, services: &mut Changes<Service>, slices: &mut Changes<EndpointSlice>) {
+        while let Some(change) = services.next().now_or_never() {
+            backends.take_service(change);
+        }
+        while let Some(change) = slices.next().now_or_never() {
+            backends.take_slice(change);
+        }
+    }
+
     #[test]
-    fn what_made_slices_change_is_told_once() {
+    fn slice_trigger_is_told_once() {
         let mut backends = Backends::default();
-        let mut check = |at: &str, expected: usize| {
+        let (cache, mut changes) = follow::<EndpointSlice>();
+        cache.replace(Vec::new(), 1);
+        let (_, mut none) = follow::<Service>();
+        for (at, expected) in [
+            ("2026-01-01T00:00:01Z", 1),
+            ("2026-01-01T00:00:01Z", 0),
+            ("2026-01-01T00:00:02.5Z", 1),
+            ("nonsense", 0),
+        ] {
             let mut slice = slice("a", "a");
             slice.metadata.annotations = Some([(TRIGGER.to_owned(), at.to_owned())].into());
-            backends.take_slice(Event::Apply(slice));
+            cache.apply(slice);
+            take(&mut backends, &mut none, &mut changes);
             assert_eq!(backends.take_triggers().len(), expected, "{at}");
-        };
-        check("2026-01-01T00:00:01Z", 1);
-        check("2026-01-01T00:00:01Z", 0);
-        check("2026-01-01T00:00:02.5Z", 1);
-        check("nonsense", 0);
+        }
     }
 
     #[test]
@@ -231,39 +216,34 @@ mod tests {
         let changed = |backends: &mut Backends| -> Vec<String> {
             backends.take_changed().into_iter().map(|(_, name)| name).collect()
         };
-        let slices = |backends: &Backends, name: &str| backends.slices(&("ns".into(), name.into())).count();
-        for name in ["a", "b"] {
-            backends.take_service(Event::InitApply(service(name)));
-            backends.take_slice(Event::InitApply(slice(name, name)));
-        }
-        assert!(changed(&mut backends).is_empty() && !backends.is_complete());
-        backends.take_service(Event::InitDone);
-        backends.take_slice(Event::InitDone);
+        let count = |backends: &Backends, name: &str| backends.slices(&("ns".into(), name.into())).count();
+        let (services, mut service_changes) = follow::<Service>();
+        let (slices, mut slice_changes) = follow::<EndpointSlice>();
+        let all = |names: &[&str]| names.iter().map(|name| slice(name, name)).collect::<Vec<_>>();
+        services.replace(vec![service("a"), service("b")], 1);
+        take(&mut backends, &mut service_changes, &mut slice_changes);
+        assert!(!backends.is_complete());
+        slices.replace(all(&["a", "b"]), 1);
+        take(&mut backends, &mut service_changes, &mut slice_changes);
         assert!(backends.is_complete());
         assert_eq!(changed(&mut backends), ["a", "b"]);
-        backends.take_slice(Event::Apply(slice("a2", "a")));
-        assert_eq!((changed(&mut backends), slices(&backends, "a")), (vec!["a".to_owned()], 2));
-        backends.take_slice(Event::Apply(slice("a2", "b")));
+        slices.apply(slice("a2", "a"));
+        take(&mut backends, &mut service_changes, &mut slice_changes);
+        assert_eq!((changed(&mut backends), count(&backends, "a")), (vec!["a".to_owned()], 2));
+        slices.apply(slice("a2", "b"));
+        take(&mut backends, &mut service_changes, &mut slice_changes);
         assert_eq!(changed(&mut backends), ["a", "b"]);
-        assert_eq!((slices(&backends, "a"), slices(&backends, "b")), (1, 2));
-        backends.take_slice(Event::Delete(slice("a2", "b")));
-        backends.take_service(Event::Delete(service("a")));
+        assert_eq!((count(&backends, "a"), count(&backends, "b")), (1, 2));
+        slices.remove(&slice("a2", "b"));
+        services.remove(&service("a"));
+        take(&mut backends, &mut service_changes, &mut slice_changes);
         assert_eq!(changed(&mut backends), ["a", "b"]);
         assert!(backends.service(&("ns".into(), "a".into())).is_none());
-        // What is known outlives the process, and a list without it takes it away.
-        let known = Known::from_json(&backends.known().to_json().unwrap()).unwrap();
-        let mut next = Backends::remembering(&known);
-        assert!(next.is_remembered() && !next.is_complete());
-        assert_eq!((changed(&mut next), slices(&next, "b")), (vec!["a".to_owned(), "b".to_owned()], 1));
-        next.take_service(Event::Init);
-        next.take_service(Event::InitDone);
-        assert_eq!(changed(&mut next), ["b"]);
-        assert!(next.service(&("ns".into(), "b".into())).is_none());
         // A new list without what was there before.
-        backends.take_slice(Event::Init);
-        backends.take_slice(Event::InitDone);
+        slices.replace(Vec::new(), 2);
+        take(&mut backends, &mut service_changes, &mut slice_changes);
         assert_eq!(
-            (changed(&mut backends), slices(&backends, "b")),
+            (changed(&mut backends), count(&backends, "b")),
             (vec!["a".to_owned(), "b".to_owned()], 0)
         );
     }

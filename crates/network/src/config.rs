@@ -5,12 +5,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::Metrics;
 use crate::dns::Hosts;
 use crate::pod_network::Backend;
-use crate::{Known, Metrics};
+use crate::policy::PodAddresses;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -27,11 +28,11 @@ pub struct Config {
     pub own_ports: BTreeSet<u16>,
     /// Names that lead to this node itself.
     pub hosts: Option<Hosts>,
-    /// What was known when an agent last ran here.
-    pub known: Arc<Known>,
-    /// Is told what is known now, to be kept for the next run.
-    pub memory: watch::Sender<Arc<Known>>,
+    /// Tells of pods of this node that are about to start.
+    pub pod_addresses: Arc<Mutex<mpsc::Receiver<PodAddresses>>>,
     pub metrics: Arc<Metrics>,
+    /// The interface that this node's pods are behind.
+    pub bridge: String,
     /// Tells this agent's table from those of other agents on the host.
     pub instance: String,
     /// Ends [`run`](crate::run). The rules stay.

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::watcher;
+use minik8s_informer::{Backoff, Caches, ListOptions};
 use serde_json::json;
 use tokio::process::Command;
 use tokio::sync::{oneshot, watch};
@@ -36,10 +36,10 @@ const NODES_BOUND: Duration = Duration::from_secs(2);
 /// For open connections to end. Servers that take their time do so after their signal.
 const CONNECTIONS_BOUND: Duration = Duration::from_millis(700);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Backoff = Backoff::millis(500, 5_000);
 
 pub struct Drains {
-    client: kube::Client,
+    caches: Arc<Caches>,
     node: String,
     waiting: Vec<EndingPod>,
     /// What the Lease is to say.
@@ -48,10 +48,10 @@ pub struct Drains {
 }
 
 impl Drains {
-    pub fn new(client: kube::Client, node: &str) -> Self {
+    pub fn new(client: kube::Client, caches: Arc<Caches>, node: &str) -> Self {
         let (applied, versions) = watch::channel(None);
-        let writer = AbortOnDropHandle::new(tokio::spawn(write(client.clone(), node.to_owned(), versions)));
-        Drains { client, node: node.to_owned(), waiting: Vec::new(), applied, _writer: writer }
+        let writer = AbortOnDropHandle::new(tokio::spawn(write(client, node.to_owned(), versions)));
+        Drains { caches, node: node.to_owned(), waiting: Vec::new(), applied, _writer: writer }
     }
 
     pub fn add(&mut self, pod: EndingPod) {
@@ -79,9 +79,9 @@ impl Drains {
                 let _ = done.send(());
                 continue;
             }
-            let (client, node) = (self.client.clone(), self.node.clone());
+            let (caches, node) = (self.caches.clone(), self.node.clone());
             tokio::spawn(async move {
-                if timeout(NODES_BOUND, others_follow(client, &node, version)).await.is_err() {
+                if timeout(NODES_BOUND, others_follow(&caches, &node, version)).await.is_err() {
                     warn!("not all nodes have said in time that they lead no connections to pod {pod}");
                 }
                 let _ = timeout(CONNECTIONS_BOUND, connections_end(&addresses)).await;
@@ -94,6 +94,7 @@ impl Drains {
 /// Writes the newest version into the node's Lease; those in between do not matter.
 async fn write(client: kube::Client, node: String, mut versions: watch::Receiver<Option<u64>>) {
     let api: Api<Lease> = Api::namespaced(client, NAMESPACE);
+    let mut retries = RETRY.retries();
     loop {
         let version = *versions.borrow_and_update();
         if let Some(version) = version {
@@ -101,9 +102,10 @@ async fn write(client: kube::Client, node: String, mut versions: watch::Receiver
             if let Err(error) = api.patch(&node, &PatchParams::default(), &Patch::Merge(patch)).await {
                 // A new node has no Lease for a moment.
                 debug!(%error, "cannot tell others which rules this node has");
-                sleep(RETRY).await;
+                sleep(retries.failed()).await;
                 continue;
             }
+            retries.succeeded();
         }
         if versions.changed().await.is_err() {
             return;
@@ -112,19 +114,14 @@ async fn write(client: kube::Client, node: String, mut versions: watch::Receiver
 }
 
 /// Returns when all nodes that are alive have applied that version.
-async fn others_follow(client: kube::Client, own: &str, version: u64) {
-    let api: Api<Lease> = Api::namespaced(client, NAMESPACE);
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
+async fn others_follow(caches: &Caches, own: &str, version: u64) {
+    let informer = caches.informer(ListOptions::default().within(NAMESPACE));
+    let mut changes = informer.subscribe();
     let mut leases = Objects::<Lease>::default();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => drop(leases.take(event)),
-            Err(error) => return warn!(%error, "cannot see which rules other nodes have"),
-        }
-        let others = leases.iter().filter(|lease| lease.metadata.name.as_deref() != Some(own));
-        if leases.is_complete()
-            && !others.into_iter().any(|lease| is_behind(lease, version, Timestamp::now()))
-        {
+    loop {
+        leases.take(changes.next().await);
+        let mut others = leases.iter().filter(|lease| lease.metadata.name.as_deref() != Some(own));
+        if leases.is_complete() && !others.any(|lease| is_behind(lease, version, Timestamp::now())) {
             return;
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use minik8s_informer::Backoff;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -17,8 +18,8 @@ use tracing::warn;
 
 use crate::backends::{Backends, Key};
 
-const PATIENCE: Duration = Duration::from_secs(5);
-const RETRY: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY: Backoff = Backoff::millis(500, 10_000);
 /// Of a request that nobody reads but for its end.
 const LONGEST_REQUEST: usize = 8192;
 
@@ -77,12 +78,13 @@ fn local_endpoints<'a>(slices: impl Iterator<Item = &'a EndpointSlice>, node: &s
 
 async fn listen(service: Key, port: u16, endpoints: watch::Receiver<usize>) {
     let (namespace, name) = &service;
+    let mut retries = RETRY.retries();
     let listener = loop {
         match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await {
             Ok(listener) => break listener,
             Err(error) => {
                 warn!("cannot tell the health of Service {namespace}/{name} on port {port}: {error}");
-                sleep(RETRY).await;
+                sleep(retries.failed()).await;
             }
         }
     };
@@ -93,7 +95,7 @@ async fn listen(service: Key, port: u16, endpoints: watch::Receiver<usize>) {
             continue;
         };
         let reply = reply(namespace, name, *endpoints.borrow());
-        tokio::spawn(async move { timeout(PATIENCE, answer(stream, reply)).await });
+        tokio::spawn(async move { timeout(TIMEOUT, answer(stream, reply)).await });
     }
 }
 
@@ -126,7 +128,9 @@ fn reply(namespace: &str, name: &str, endpoints: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::runtime::watcher::Event;
+    use std::sync::Arc;
+
+    use minik8s_informer::Change;
     use serde_json::json;
 
     use super::*;
@@ -152,11 +156,12 @@ mod tests {
                 "metadata": {"namespace": "ns", "name": "s", "labels": {"kubernetes.io/service-name": "web"}},
                 "addressType": "IPv4", "endpoints": [endpoint],
             });
-            Event::Apply(serde_json::from_value(slice).unwrap())
+            Change::Applied { old: None, new: Arc::new(serde_json::from_value(slice).unwrap()) }
         };
         let mut backends = Backends::default();
         let mut ports = HealthPorts::default();
-        backends.take_service(Event::Apply(serde_json::from_value(service.clone()).unwrap()));
+        let object: Arc<Service> = Arc::new(serde_json::from_value(service).unwrap());
+        backends.take_service(Change::Applied { old: None, new: object.clone() });
         for (node, ready, expected) in
             [("a", true, "HTTP/1.1 200 OK"), ("a", false, "HTTP/1.1 503"), ("b", true, "HTTP/1.1 503")]
         {
@@ -171,7 +176,7 @@ mod tests {
             };
             assert!(answer.starts_with(expected), "{answer}");
         }
-        backends.take_service(Event::Delete(serde_json::from_value(service).unwrap()));
+        backends.take_service(Change::Removed(object));
         let changed = backends.take_changed();
         ports.update(&backends, &changed, "a");
         while ask(port).await.is_some() {

@@ -1,5 +1,5 @@
 //! The network of one node: leads packets to pods of other nodes and connections to Services to the pods
-//! behind them, and knows their names.
+//! behind them, knows their names, and enforces NetworkPolicies.
 //!
 //! [`run`] follows Nodes, Services and EndpointSlices and keeps routes and one nftables table of its own in
 //! step with them. The data path is the kernel's: when this process ends, everything goes on as it was. It never
@@ -10,10 +10,12 @@ mod config;
 pub mod dns;
 mod drain;
 mod health;
-mod known;
+mod localnet;
 pub mod metrics;
 mod names;
 pub mod pod_network;
+pub mod pod_ports;
+pub mod policy;
 mod ports;
 pub mod proxy;
 mod reports;
@@ -24,7 +26,6 @@ mod watches;
 
 pub use config::{Config, Dns};
 pub use drain::EndingPod;
-pub use known::Known;
 pub use metrics::Metrics;
 pub use ports::somebody_listens;
-pub use run::{run, tear_down};
+pub use run::{checkpointed, run, tear_down};

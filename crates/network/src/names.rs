@@ -18,7 +18,7 @@ pub struct Names {
     dns: Dns,
     endpoint: SocketAddrV4,
     zone: Arc<RwLock<Zone>>,
-    _task: AbortOnDropHandle<()>,
+    task: AbortOnDropHandle<()>,
     _hosts: Option<AbortOnDropHandle<()>>,
 }
 
@@ -40,12 +40,20 @@ impl Names {
                 let hosts =
                     config.hosts.clone().map(|hosts| follow_hosts(hosts, zone.clone(), config.node_ip));
                 let hosts = hosts.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
-                Some(Names { dns, endpoint, zone, _task: task, _hosts: hosts })
+                Some(Names { dns, endpoint, zone, task, _hosts: hosts })
             }
             Err(error) => {
                 error!(%error, "pods of this node cannot resolve names: cannot listen on {}", config.node_ip);
                 None
             }
+        }
+    }
+
+    /// Waits for the end of the resolver, which is a fault; for ever if there is none.
+    pub async fn ended(names: &mut Option<Self>) {
+        match names {
+            Some(names) => drop((&mut names.task).await),
+            None => std::future::pending().await,
         }
     }
 

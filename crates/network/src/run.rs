@@ -3,59 +3,76 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::Api;
-use kube::runtime::{WatchStreamExt, watcher};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use minik8s_informer::{ApiAccess, Backoff, Kind, ListOptions};
+use minik8s_meta::pod_address::PodAddress;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::backends::Backends;
 use crate::config::table_of;
 use crate::drain::{Drains, EndingPod};
 use crate::health::HealthPorts;
+use crate::localnet::Localnet;
 use crate::names::Names;
 use crate::pod_network::{self, Kernel, Owner};
+use crate::pod_ports;
 use crate::proxy::{Nft, NftError};
 use crate::reports::Reports;
 use crate::service_rules::ServiceRules;
-use crate::{Config, sysctl};
+use crate::{Config, policy, sysctl};
 
 /// Events come in groups: a Service and its slices, the pods of a Deployment.
 const GATHER: Duration = Duration::from_millis(5);
-/// Until the next try after rules were refused.
-const RETRY: Duration = Duration::from_secs(2);
-/// Until what is known is handed on to be kept: it may change many times a second.
-const REMEMBER: Duration = Duration::from_secs(1);
+/// After rules were refused.
+pub(crate) const RETRY: Backoff = Backoff::millis(500, 4_000);
 
-/// Leads connections to Services until it is told to stop; the rules stay.
-pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receiver<EndingPod>) {
-    let reports = Arc::new(Reports::new(client.clone(), &config.node_name));
+/// The kinds that a node must know of to lead connections, and to guard its pods, while no server answers.
+pub fn checkpointed() -> Vec<Kind> {
+    vec![
+        Kind::of::<Service>(),
+        Kind::of::<EndpointSlice>(),
+        Kind::of::<NetworkPolicy>(),
+        Kind::of::<PodAddress>(),
+        Kind::of::<Namespace>(),
+    ]
+}
+
+/// Leads connections to Services until it is told to stop; the rules stay. It also ends when a part of it does, so that
+/// whoever runs it can start it anew.
+pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<EndingPod>) {
+    let ApiAccess { client, caches, recorder } = access;
+    let reports = Arc::new(Reports::new(recorder, &config.node_name));
     for problem in sysctl::prepare() {
         reports.about_node("KernelSettingMissing", problem);
     }
-    let names = Names::start(&config).await;
-    let mut rules = ServiceRules::new(&config, reports.clone());
+    let mut names = Names::start(&config).await;
+    let mut rules = ServiceRules::new(&config, reports.clone()).await;
     let is_bare = wait_for_rules(&rules, &config, &reports).await;
-    let every = watcher::Config::default;
-    let mut service_events =
-        std::pin::pin!(watcher(Api::<Service>::all(client.clone()), every()).default_backoff());
-    let mut slice_events =
-        std::pin::pin!(watcher(Api::<EndpointSlice>::all(client.clone()), every()).default_backoff());
-    let node_events = watcher(Api::<Node>::all(client.clone()), every()).default_backoff();
-    let mut drains = Drains::new(client, &config.node_name);
+    let services = caches.informer::<Service>(ListOptions::default());
+    let slices = caches.informer::<EndpointSlice>(ListOptions::default());
+    let is_remembered = services.is_remembered() && !services.is_empty();
+    let (mut service_changes, mut slice_changes) = (services.subscribe(), slices.subscribe());
+    let mut drains = Drains::new(client, caches.clone(), &config.node_name);
     let (pod_network_config, pod_network_reports) = (config.clone(), reports.clone());
-    let _pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
-        pod_network::follow(&pod_network_config, node_events, &pod_network_reports).await;
+    let nodes = caches.informer(ListOptions::default());
+    let mut pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
+        pod_network::follow(&pod_network_config, nodes, &pod_network_reports).await;
+    }));
+    let (policy_config, policy_reports) = (config.clone(), reports.clone());
+    let mut policies = AbortOnDropHandle::new(tokio::spawn(async move {
+        policy::follow(&caches, &policy_config, &policy_reports).await;
     }));
     let mut health = HealthPorts::default();
-    let mut backends = Backends::remembering(&config.known);
-    let (mut due, mut remember): (Option<Instant>, Option<Instant>) = (None, None);
+    let mut backends = Backends::default();
+    let mut retries = RETRY.retries();
+    let mut due: Option<Instant> = None;
     loop {
-        if backends.has_changed() && (backends.is_complete() || backends.is_remembered()) {
+        if backends.has_changed() && (backends.is_complete() || is_remembered) {
             due.get_or_insert_with(|| Instant::now() + GATHER);
         }
         if due.is_none() && backends.is_complete() {
@@ -63,20 +80,19 @@ pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receive
         }
         tokio::select! {
             () = config.stop.cancelled() => return,
-            Some(event) = service_events.next() => match event {
-                Ok(event) => {
-                    config.metrics.rules.service_seen(&event);
-                    backends.take_service(event);
+            _ = &mut pod_network => return error!("routes to other nodes' pods are no longer followed"),
+            _ = &mut policies => return error!("NetworkPolicies are no longer followed"),
+            () = Names::ended(&mut names) => return error!("names are no longer answered"),
+            change = service_changes.next() => {
+                if backends.take_service(change) {
+                    config.metrics.rules.service_changed();
                 }
-                Err(error) => lost_sight(&error),
-            },
-            Some(event) = slice_events.next() => match event {
-                Ok(event) => {
-                    config.metrics.rules.slice_seen(&event);
-                    backends.take_slice(event);
+            }
+            change = slice_changes.next() => {
+                if backends.take_slice(change) {
+                    config.metrics.rules.slice_changed();
                 }
-                Err(error) => lost_sight(&error),
-            },
+            }
             Some(pod) = ending.recv() => drains.add(pod),
             () = until(due), if due.is_some() => {
                 due = None;
@@ -87,21 +103,18 @@ pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receive
                 health.update(&backends, &changed, &config.node_name);
                 rules.note(changed);
                 // What is only remembered is older than rules that are there already.
-                if (backends.is_complete() || is_bare)
-                    && let Err(error) = rules.apply(&mut backends, names.as_ref()).await
-                {
-                    let message =
-                        format!("Services do not work on this node: {}; it is tried again", chain(&error));
-                    reports.about_node("ServicesFailed", message);
-                    due = Some(Instant::now() + RETRY);
+                if !backends.is_complete() && !is_bare {
+                    continue;
                 }
-                if backends.is_complete() {
-                    remember.get_or_insert_with(|| Instant::now() + REMEMBER);
+                match rules.apply(&mut backends, names.as_ref()).await {
+                    Ok(()) => retries.succeeded(),
+                    Err(error) => {
+                        let cause = chain(&error);
+                        let message = format!("Services do not work on this node: {cause}; it is tried again");
+                        reports.about_node("ServicesFailed", message);
+                        due = Some(Instant::now() + retries.failed());
+                    }
                 }
-            }
-            () = until(remember), if remember.is_some() => {
-                remember = None;
-                config.memory.send_replace(Arc::new(backends.known()));
             }
         }
     }
@@ -110,6 +123,7 @@ pub async fn run(client: kube::Client, config: Config, mut ending: mpsc::Receive
 /// Whether the kernel has no rules of a former run. Says at once, not at the first Service, that something is missing,
 /// and waits until it is there.
 async fn wait_for_rules(rules: &ServiceRules, config: &Config, reports: &Reports) -> bool {
+    let mut retries = RETRY.retries();
     loop {
         match rules.is_bare().await {
             Ok(is_bare) => return is_bare,
@@ -119,7 +133,7 @@ async fn wait_for_rules(rules: &ServiceRules, config: &Config, reports: &Reports
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(RETRY) => {}
+            () = tokio::time::sleep(retries.failed()) => {}
             () = config.stop.cancelled() => return true,
         }
     }
@@ -137,14 +151,16 @@ async fn until(due: Option<Instant>) {
 
 /// Removes the rules and routes of a stopped agent; where there are none it does nothing.
 pub async fn tear_down(instance: &str) {
+    pod_ports::clear(instance).await;
+    policy::clear(instance).await;
+    // First of all: the rules make it safe.
+    if let Err(error) = Localnet::of(instance).revert() {
+        warn!(%error, "cannot take back route_localnet of this machine's interfaces");
+    }
     if let Err(error) = Nft.delete_table(&table_of(instance)).await {
         warn!("cannot remove the rules of Services: {error}");
     }
     if let Err(error) = Kernel::default().clear(&Owner::of(instance)).await {
         warn!("cannot remove the routes to other nodes: {error}");
     }
-}
-
-fn lost_sight(error: &watcher::Error) {
-    warn!(%error, "lost sight of Services or their endpoints; the rules stay as they are");
 }

@@ -11,8 +11,10 @@ use tracing::debug;
 
 use crate::Config;
 use crate::backends::{Backends, Key};
+use crate::localnet::Localnet;
 use crate::metrics::{Extent, Metrics};
 use crate::names::Names;
+use crate::pod_network::{Kernel, Owner};
 use crate::ports::{Port, keep_own, listened, node_ports};
 use crate::proxy::{
     Book, Nft, NftError, Routes, Table, diff, forget_flows, plan_service, ruleset, stale_flows,
@@ -40,10 +42,16 @@ pub struct ServiceRules {
     endpoints: usize,
     reports: Arc<Reports>,
     metrics: Arc<Metrics>,
+    localnet: Localnet,
+    /// Those that lead to pods.
+    interfaces: Vec<String>,
 }
 
 impl ServiceRules {
-    pub fn new(config: &Config, reports: Arc<Reports>) -> Self {
+    pub async fn new(config: &Config, reports: Arc<Reports>) -> Self {
+        // Without an uplink there are no other nodes.
+        let uplink = Kernel::default().uplink(config.node_ip).await.ok().map(|uplink| uplink.device);
+        let own = [config.bridge.clone(), Owner::of(&config.instance).tunnel];
         ServiceRules {
             node: config.node_name.clone(),
             table_name: config.table(),
@@ -59,6 +67,8 @@ impl ServiceRules {
             endpoints: 0,
             reports,
             metrics: config.metrics.clone(),
+            localnet: Localnet::of(&config.instance),
+            interfaces: own.into_iter().chain(uplink).filter(|name| name != "lo").collect(),
         }
     }
 
@@ -79,6 +89,7 @@ impl ServiceRules {
         let applied = self.change().await;
         match &applied {
             Ok(()) => {
+                self.open_loopback();
                 let (rules, now) = (&self.metrics.rules, Timestamp::now());
                 rules.synced(extent, started.elapsed(), now);
                 backends.take_triggers().into_iter().for_each(|since| rules.programmed(since, now));
@@ -87,6 +98,15 @@ impl ServiceRules {
             Err(_) => self.metrics.rules.failed(),
         }
         applied
+    }
+
+    /// The rules are there that make it safe. Pods' bridge comes with the first of them.
+    fn open_loopback(&self) {
+        if let Err(error) = self.localnet.allow(&self.interfaces) {
+            let message =
+                format!("ports of Services do not answer on 127.0.0.1: cannot set route_localnet: {error}");
+            self.reports.about_node("KernelSettingMissing", message);
+        }
     }
 
     fn plan(&mut self, backends: &Backends, names: Option<&Names>) {

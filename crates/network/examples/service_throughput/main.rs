@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use lab::Lab;
 use minik8s_network::proxy::{plan_service, ruleset};
 use nix::sched::{CloneFlags, setns};
@@ -26,7 +26,7 @@ const ROUNDS: usize = 5;
 const EACH: Duration = Duration::from_millis(800);
 
 fn main() -> Result<()> {
-    let mut lab = Lab::new(&["node", "p2", "p3"]).context("network namespaces need root")?;
+    let mut lab = Lab::new(&["node", "p2", "p3"]);
     lab.pod("node", "p2", "10.244.0.1", "10.244.0.2");
     lab.pod("node", "p3", "10.244.0.1", "10.244.0.3");
     lab.nft("node", &rules()?);

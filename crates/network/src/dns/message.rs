@@ -80,6 +80,12 @@ pub fn parse(message: &[u8]) -> Option<Query> {
     })
 }
 
+/// The question as it stands in a message, letter by letter.
+pub(super) fn question_of(message: &[u8]) -> Option<&[u8]> {
+    let (_, end) = name_at(message, HEADER)?;
+    message.get(HEADER..end + 4)
+}
+
 fn name_at(message: &[u8], mut at: usize) -> Option<(String, usize)> {
     let mut name = String::new();
     loop {

@@ -6,14 +6,13 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use ipnet::Ipv4Net;
+use minik8s_limits::ClientLimit;
 use parking_lot::RwLock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
@@ -21,9 +20,15 @@ use super::search::further_names;
 use super::{Answer, Cache, Data, Query, Record, Reply, Status, Upstreams, Zone, parse, question};
 use crate::metrics::{DnsMetrics, Exchange};
 
-/// Questions to others, and TCP connections, at one time. More wait, and their clients ask again.
-const MOST_AT_ONCE: usize = 512;
-const TCP_PATIENCE: Duration = Duration::from_secs(10);
+/// Questions that wait for others' answers, of one client and of all. More get no answer, and their clients ask again:
+/// nobody who waits keeps names that are known here from being answered.
+const FORWARDS: (usize, usize) = (64, 512);
+/// TCP connections of one client and of all: more than the pods of a node have together. More are closed.
+const CONNECTIONS: (usize, usize) = (16, 2048);
+const TCP_TIMEOUT: Duration = Duration::from_secs(10);
+/// So long a question waits for an agent that has just started to know the Services. Then nobody is told anything, and asks
+/// again: resolvers do so after 5 s.
+const START_TIMEOUT: Duration = Duration::from_secs(4);
 /// CNAMEs may lead in circles.
 const LONGEST_CHAIN: usize = 8;
 const NOT_A_PORT_OF_BOTH: usize = 16;
@@ -40,10 +45,10 @@ struct Shared {
     upstreams: Upstreams,
     cache: Cache,
     metrics: Arc<DnsMetrics>,
-    next_id: AtomicU16,
     pods: Ipv4Net,
     node: Ipv4Addr,
-    at_once: Arc<Semaphore>,
+    forwards: Arc<ClientLimit>,
+    connections: Arc<ClientLimit>,
 }
 
 impl Resolver {
@@ -72,9 +77,10 @@ impl Resolver {
                 Err(_) => tries += 1,
             }
         };
-        let at_once = Arc::new(Semaphore::new(MOST_AT_ONCE));
-        let (cache, next_id) = (Cache::default(), AtomicU16::new(1));
-        let shared = Shared { zone, upstreams, cache, metrics, next_id, pods, node, at_once };
+        let [forwards, connections] =
+            [FORWARDS, CONNECTIONS].map(|(each, total)| ClientLimit::new(each, total));
+        let cache = Cache::default();
+        let shared = Shared { zone, upstreams, cache, metrics, pods, node, forwards, connections };
         Ok(Resolver { udp, tcp, shared: Arc::new(shared) })
     }
 
@@ -103,18 +109,19 @@ async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
             let _ = socket.send_to(&answer, peer).await;
             continue;
         }
-        let Ok(permit) = shared.at_once.clone().acquire_owned().await else { return };
+        let Some(place) = shared.forwards.admit(peer.ip()) else { continue };
         let (socket, shared, message) = (socket.clone(), shared.clone(), message.to_vec());
         tokio::spawn(async move {
-            let _ = socket.send_to(&shared.answer_later(&query, &message, true, came).await, peer).await;
-            drop(permit);
+            if let Some(answer) = shared.answer_later(&query, &message, true, came).await {
+                let _ = socket.send_to(&answer, peer).await;
+            }
+            drop(place);
         });
     }
 }
 
 async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        let Ok(permit) = shared.at_once.clone().acquire_owned().await else { return };
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -124,30 +131,30 @@ async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
                 continue;
             }
         };
-        if !shared.may_ask(peer) {
-            continue;
-        }
+        let place = shared.may_ask(peer).then(|| shared.connections.admit(peer.ip()));
+        let Some(place) = place.flatten() else { continue };
         let shared = shared.clone();
         tokio::spawn(async move {
             let _ = serve_stream(stream, &shared).await;
-            drop(permit);
+            drop(place);
         });
     }
 }
 
 async fn serve_stream(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     loop {
-        let length = timeout(TCP_PATIENCE, stream.read_u16()).await??;
+        let length = timeout(TCP_TIMEOUT, stream.read_u16()).await??;
         let mut message = vec![0; usize::from(length)];
-        timeout(TCP_PATIENCE, stream.read_exact(&mut message)).await??;
+        timeout(TCP_TIMEOUT, stream.read_exact(&mut message)).await??;
         let came = Instant::now();
         let Some(query) = parse(&message) else { return Ok(()) };
         let answer = match shared.answer_at_once(&query, false, came) {
-            Some(answer) => answer,
+            Some(answer) => Some(answer),
             None => shared.answer_later(&query, &message, false, came).await,
         };
+        let Some(answer) = answer else { return Ok(()) };
         let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
-        timeout(TCP_PATIENCE, stream.write_all(&[&length.to_be_bytes()[..], &answer].concat())).await??;
+        timeout(TCP_TIMEOUT, stream.write_all(&[&length.to_be_bytes()[..], &answer].concat())).await??;
     }
 }
 
@@ -162,11 +169,8 @@ impl Shared {
     /// The answer that needs nobody else's word.
     fn own_answer(&self, query: &Query) -> Option<Reply> {
         let zone = self.zone.read();
-        if !zone.owns(&query.name) {
+        if !zone.owns(&query.name) || !zone.is_complete() {
             return None;
-        }
-        if !zone.is_complete() {
-            return Some(FAILURE);
         }
         let mut records = Vec::new();
         let status = match follow(&zone, query, &query.name, &mut records) {
@@ -189,15 +193,27 @@ impl Shared {
         Some(answer)
     }
 
-    /// With the help of others.
-    async fn answer_later(&self, query: &Query, message: &[u8], udp: bool, came: Instant) -> Vec<u8> {
+    /// With the help of others. None while we cannot know.
+    async fn answer_later(&self, query: &Query, message: &[u8], udp: bool, came: Instant) -> Option<Vec<u8>> {
         let is_own = self.zone.read().owns(&query.name);
         let answer = match is_own {
-            true => query.encode(&self.search(query).await, udp),
+            true => query.encode(&self.answer_when_known(query).await?, udp),
             false => self.ask_others(message, udp).await.unwrap_or_else(|| query.encode(&FAILURE, udp)),
         };
         self.count(query, &answer, (is_own, udp), came);
-        answer
+        Some(answer)
+    }
+
+    /// For names of ours: when all Services are known.
+    async fn answer_when_known(&self, query: &Query) -> Option<Reply> {
+        let mut completion = self.zone.read().completion();
+        if !*completion.borrow() {
+            timeout(START_TIMEOUT, completion.wait_for(|is_complete| *is_complete)).await.ok()?.ok()?;
+            if let Some(reply) = self.own_answer(query) {
+                return Some(reply);
+            }
+        }
+        Some(self.search(query).await)
     }
 
     fn count(&self, query: &Query, answer: &[u8], (is_own, udp): (bool, bool), came: Instant) {
@@ -240,8 +256,8 @@ impl Shared {
             Step::End(status) => return status,
             Step::Elsewhere(name) => name,
         };
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let question = question(id, &outside, query.kind);
+        // Whoever is asked gets a number of its own.
+        let question = question(0, &outside, query.kind);
         let mut answer = self.ask_others(&question, true).await.and_then(|message| Answer::read(&message));
         if answer.as_ref().is_some_and(|answer| answer.is_truncated) {
             answer = self.ask_others(&question, false).await.and_then(|message| Answer::read(&message));

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use tokio::sync::watch;
+
 /// Of the specification "Kubernetes DNS-Based Service Discovery".
 const VERSION: &str = "1.1.0";
 
@@ -13,7 +15,7 @@ pub struct Zone {
     names: HashMap<String, Name>,
     services: BTreeMap<(String, String), Vec<Record>>,
     /// Whether all Services were seen: before, nobody can say that a name does not exist.
-    complete: bool,
+    complete: watch::Sender<bool>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -67,11 +69,16 @@ impl Zone {
     }
 
     pub fn set_complete(&mut self) {
-        self.complete = true;
+        self.complete.send_replace(true);
     }
 
     pub fn is_complete(&self) -> bool {
-        self.complete
+        *self.complete.borrow()
+    }
+
+    /// Says when it is complete.
+    pub fn completion(&self) -> watch::Receiver<bool> {
+        self.complete.subscribe()
     }
 
     /// All records of a name; `None` if there is no such name.

@@ -3,10 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::watcher::Event;
 use minik8s_metrics::{Histogram, Text};
 
 const BUCKETS: [f64; 15] = [
@@ -72,12 +69,12 @@ impl RuleMetrics {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn service_seen(&self, event: &Event<Service>) {
-        count_change(&self.service_changes, event);
+    pub fn service_changed(&self) {
+        self.service_changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn slice_seen(&self, event: &Event<EndpointSlice>) {
-        count_change(&self.endpoint_changes, event);
+    pub fn slice_changed(&self) {
+        self.endpoint_changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The kernel leads these many Services to these many endpoints.
@@ -150,13 +147,6 @@ impl RuleMetrics {
     }
 }
 
-/// What a list shows is not a change.
-fn count_change<K>(count: &AtomicU64, event: &Event<K>) {
-    if matches!(event, Event::Apply(_) | Event::Delete(_)) {
-        count.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,8 +162,7 @@ mod tests {
         metrics.programmed(at("2026-01-01T00:00:10.4Z"), now);
         metrics.programmed(at("2026-01-01T00:00:11Z"), now);
         metrics.set_sizes(3, 7);
-        metrics.service_seen(&Event::InitApply(Service::default()));
-        metrics.service_seen(&Event::Delete(Service::default()));
+        metrics.service_changed();
         let mut text = Text::default();
         metrics.write(&mut text);
         let page = text.finish();

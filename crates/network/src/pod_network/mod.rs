@@ -9,8 +9,8 @@
 
 mod changes;
 mod kernel;
+mod link_events;
 mod links;
-mod notices;
 mod overlap;
 mod owner;
 mod plan;
@@ -21,6 +21,7 @@ mod tests;
 
 pub use changes::{Changes, ROUTE_PROTOCOL, changes};
 pub use kernel::{Kernel, KernelError};
+pub(crate) use link_events::LinkEvents;
 pub use links::{Links, Mac, Route, Vxlan};
 pub use overlap::{Overlap, check_ranges};
 pub use owner::Owner;

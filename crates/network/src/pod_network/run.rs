@@ -1,14 +1,14 @@
 //! Keeps this node's links in step with the Node objects and with what happens to its interfaces.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::watcher;
+use minik8s_informer::{Backoff, Informer};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
-use super::notices::Notices;
+use super::link_events::LinkEvents;
 use super::{Kernel, KernelError, Me, Owner, Peer, changes, peers, plan};
 use crate::Config;
 use crate::reports::Reports;
@@ -16,58 +16,55 @@ use crate::watches::Objects;
 
 /// Events come in groups.
 const GATHER: Duration = Duration::from_millis(20);
-/// Until the next try after the kernel refused something.
-const RETRY: Duration = Duration::from_secs(1);
+/// After the kernel refused something.
+const RETRY: Backoff = Backoff::millis(500, 2_000);
 
 /// Never returns; the links stay when it is dropped.
-pub async fn follow(
-    config: &Config,
-    events: impl Stream<Item = Result<watcher::Event<Node>, watcher::Error>>,
-    reports: &Reports,
-) {
-    let mut events = std::pin::pin!(events);
+pub async fn follow(config: &Config, informer: Arc<Informer<Node>>, reports: &Reports) {
+    let mut changes = informer.subscribe();
     let mut nodes = Objects::<Node>::default();
+    let mut retries = RETRY.retries();
     let mut network = PodNetwork::new(config, reports);
-    let mut notices = Notices::open()
+    let mut link_events = LinkEvents::open()
         .inspect_err(|error| warn!(%error, "links that others remove are noticed only when a node changes"))
         .ok();
     let mut known: Option<Vec<Peer>> = None;
     let mut due: Option<Instant> = None;
     loop {
         tokio::select! {
-            Some(event) = events.next() => match event {
-                Ok(event) => {
-                    nodes.take(event);
-                    // Half of the nodes would take away routes that a former run of this agent rightly made;
-                    // most events are heartbeats.
-                    let now = nodes.is_complete().then(|| peers(nodes.iter()));
-                    if now.is_some() && now != known {
-                        known = now;
-                        due.get_or_insert_with(|| Instant::now() + GATHER);
-                    }
+            change = changes.next() => {
+                nodes.take(change);
+                // Half of the nodes would take away routes that a former run of this agent rightly made;
+                // most changes are heartbeats.
+                let now = nodes.is_complete().then(|| peers(nodes.iter()));
+                if now.is_some() && now != known {
+                    known = now;
+                    due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
-                Err(error) => warn!(%error, "lost sight of the nodes; routes stay as they are"),
-            },
-            () = next(&mut notices, &network.interfaces) => {
+            }
+            () = next(&mut link_events, &network.interfaces) => {
                 if known.is_some() {
                     due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 due = None;
-                if let Err(error) = network.update(known.as_deref().unwrap_or_default()).await {
-                    let message = format!("pods cannot reach those of other nodes: {error}; it is tried again");
-                    reports.about_node("PodNetworkFailed", message);
-                    due = Some(Instant::now() + RETRY);
+                match network.update(known.as_deref().unwrap_or_default()).await {
+                    Ok(()) => retries.succeeded(),
+                    Err(error) => {
+                        let message = format!("pods cannot reach those of other nodes: {error}; it is tried again");
+                        reports.about_node("PodNetworkFailed", message);
+                        due = Some(Instant::now() + retries.failed());
+                    }
                 }
             }
         }
     }
 }
 
-async fn next(notices: &mut Option<Notices>, interfaces: &[u32]) {
-    match notices {
-        Some(notices) => notices.next(interfaces).await,
+async fn next(link_events: &mut Option<LinkEvents>, interfaces: &[u32]) {
+    match link_events {
+        Some(link_events) => link_events.next(interfaces).await,
         None => std::future::pending().await,
     }
 }

@@ -1,6 +1,6 @@
 //! UDP has no end of a connection: the kernel goes on leading a client's packets where it led them before.
 //! So what it remembers about a removed endpoint, or about an address from before it was a Service's, is
-//! deleted. TCP needs none of this: its clients notice, and open connections may drain.
+//! deleted. TCP needs none of this: its clients event, and open connections may drain.
 
 use std::net::Ipv4Addr;
 use std::process::Stdio;

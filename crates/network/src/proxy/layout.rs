@@ -10,6 +10,12 @@
 //! stays the endpoint's own while others come and go; what it remembers about an endpoint that is gone leads
 //! nowhere, and the client is led to another.
 //!
+//! A change comes into force at one moment, but a packet looks into several maps, each as it is at its own moment: one
+//! that a change overtakes between two of them finds no endpoint. It must not go on as it is, for the kernel would
+//! remember its connection as one that is led nowhere, and lead it nowhere for as long as the client tries. So it is
+//! led a second time, and if that fails too it is dropped: then nothing is remembered, and the client's next try is a
+//! first one. What says that it was meant for a Service are sets that no change of endpoints touches.
+//!
 //! The mark's upper half is ours ([`MARK`]); it tells the last chain which connections were led somewhere by
 //! this table, so that it rewrites no others.
 
@@ -40,7 +46,9 @@ const ENDPOINT: &str = "ipv4_addr . inet_service";
 const CLIENT: &str = "ip saddr . ip daddr . meta l4proto . th dport";
 
 /// Maps and sets that are always there: name, type of keys, type of values, options.
-pub(super) const FIXED_MAPS: [(&str, &str, &str, &str); 8] = [
+pub(super) const FIXED_MAPS: [(&str, &str, &str, &str); 10] = [
+    ("frontends", ADDRESS_KEY, "", ""),
+    ("frontend-ports", PORT_KEY, "", ""),
     ("services", ADDRESS_KEY, "verdict", ""),
     ("node-ports", PORT_KEY, "verdict", ""),
     ("outside-services", ADDRESS_KEY, "verdict", ""),
@@ -101,9 +109,23 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
                  ip daddr . meta l4proto . th dport . ip saddr != @allowed drop",
                 &from_outside,
                 "jump inside",
+                "jump inside",
+                "jump overtaken",
             ],
         ),
-        chain("output", &["type nat hook output priority -100; policy accept;", "jump inside"]),
+        chain(
+            "martians",
+            &[
+                // Before connections are looked up: answers to this node's own bear other addresses still.
+                "type filter hook prerouting priority -300; policy accept;",
+                "iifname != \"lo\" ip daddr 127.0.0.0/8 drop",
+                "iifname != \"lo\" ip saddr 127.0.0.0/8 drop",
+            ],
+        ),
+        chain(
+            "output",
+            &["type nat hook output priority -100; policy accept;", "jump inside", "jump inside"],
+        ),
         chain(
             "quiet",
             &[
@@ -117,8 +139,7 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
             "inside",
             &[
                 "ip daddr . meta l4proto . th dport vmap @services",
-                // A connection to the loopback address could not leave this machine's loopback interface.
-                "ip daddr != 127.0.0.0/8 fib daddr type local meta l4proto . th dport vmap @node-ports",
+                "fib daddr type local meta l4proto . th dport vmap @node-ports",
             ],
         ),
         chain(
@@ -126,6 +147,13 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
             &[
                 "ip daddr . meta l4proto . th dport vmap @outside-services",
                 "fib daddr type local meta l4proto . th dport vmap @outside-node-ports",
+            ],
+        ),
+        chain(
+            "overtaken",
+            &[
+                "ip daddr . meta l4proto . th dport @frontends drop",
+                "fib daddr type local meta l4proto . th dport @frontend-ports drop",
             ],
         ),
         chain("refuse", &["meta l4proto tcp reject with tcp reset", "reject with icmp port-unreachable"]),
@@ -146,6 +174,7 @@ pub(super) fn add_route(rules: &mut Ruleset, frontend: Frontend, route: &Route) 
     let place = Place::of(frontend);
     let verdict = add_balance(rules, &place, &route.inside, MARK);
     fixed_map(rules, place.inside).elements.insert(place.key.clone(), verdict);
+    fixed_map(rules, place.all).elements.insert(place.key.clone(), String::new());
     if let Some(balance) = &route.outside {
         let verdict = add_balance(rules, &place, balance, MARK | KEEP_SOURCE);
         fixed_map(rules, place.outside).elements.insert(place.key.clone(), verdict);
@@ -163,6 +192,8 @@ struct Place {
     key: String,
     inside: &'static str,
     outside: &'static str,
+    /// The set of all frontends of its kind.
+    all: &'static str,
     /// Begins the names of its maps and chains.
     kind: &'static str,
     index_key: &'static str,
@@ -177,6 +208,7 @@ impl Place {
                 key: format!("{address} . {protocol} . {port}"),
                 inside: "services",
                 outside: "outside-services",
+                all: "frontends",
                 kind: "address",
                 index_key: ADDRESS_INDEX_KEY,
                 lookup: "ip daddr . meta l4proto . th dport",
@@ -185,6 +217,7 @@ impl Place {
                 key: format!("{protocol} . {port}"),
                 inside: "node-ports",
                 outside: "outside-node-ports",
+                all: "frontend-ports",
                 kind: "port",
                 index_key: PORT_INDEX_KEY,
                 lookup: "meta l4proto . th dport",
@@ -200,7 +233,7 @@ impl Place {
 
     /// dnat to a port wants to know that the packet has ports.
     fn lead(&self, map: &str) -> String {
-        format!("meta l4proto {{ tcp, udp }} dnat ip to {} . meta mark map @{map}", self.lookup)
+        format!("meta l4proto {{ tcp, udp, sctp }} dnat ip to {} . meta mark map @{map}", self.lookup)
     }
 }
 

@@ -125,6 +125,7 @@ fn element(text: &str, is_range: bool, protocol_at: Option<usize>) -> (String, S
         named.push_str(match part {
             "6" if protocol_at == Some(index) => "tcp",
             "17" if protocol_at == Some(index) => "udp",
+            "132" if protocol_at == Some(index) => "sctp",
             part => part,
         });
     }
@@ -144,7 +145,7 @@ fn header(map: &Map) -> String {
 
 /// What we write, and how nft prints it.
 const PRINTED_OTHERWISE: [(&str, &str); 6] = [
-    ("meta l4proto { tcp, udp }", "meta l4proto { 6, 17 }"),
+    ("meta l4proto { tcp, udp, sctp }", "meta l4proto { 6, 17, 132 }"),
     ("& 0xfffe0000 != 0x4d380000", "!= 0x4d380000/15"),
     ("& 0xffff0000 == 0x4d380000", "0x4d380000/16"),
     ("& 0xffff0000 == 0x4d390000", "0x4d390000/16"),
@@ -162,6 +163,7 @@ fn canonical(rule: &str) -> String {
             (_, "dstnat;") => "-100;".to_owned(),
             (_, "srcnat;") => "100;".to_owned(),
             (_, "filter;") => "0;".to_owned(),
+            (_, "raw;") => "-300;".to_owned(),
             ("timeout", time) => seconds(time).map_or(time.to_owned(), |seconds| format!("{seconds}s")),
             // Large numbers of ours are marks, written in hexadecimal; nft prints some of them otherwise.
             (_, number) => match number.parse::<u32>() {
@@ -319,6 +321,7 @@ mod tests {
         );
         check("type inet_proto . inet_service : verdict; ", "17 . 17 : accept", "udp . 17");
         check("type inet_proto . inet_service : verdict; ", "tcp . 80 : accept", "tcp . 80");
+        check("type inet_proto . inet_service : verdict; ", "132 . 132 : accept", "sctp . 132");
         check("type ipv4_addr . ipv4_addr; ", "10.0.0.1 . 10.0.0.1", "10.0.0.1 . 10.0.0.1");
     }
 

@@ -139,12 +139,12 @@ fn pick(service: &core::Service, spec: &core::ServiceSpec) -> Pick {
     }
 }
 
-/// SCTP is not proxied.
 pub(super) fn protocol(text: Option<&str>) -> Option<Protocol> {
     match text {
         None | Some("TCP") => Some(Protocol::Tcp),
         Some("UDP") => Some(Protocol::Udp),
-        _ => None,
+        Some("SCTP") => Some(Protocol::Sctp),
+        Some(_) => None,
     }
 }
 

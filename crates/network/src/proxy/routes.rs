@@ -27,6 +27,7 @@ pub enum Frontend {
 pub enum Protocol {
     Tcp,
     Udp,
+    Sctp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +96,7 @@ impl Display for Protocol {
         f.write_str(match self {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
+            Protocol::Sctp => "sctp",
         })
     }
 }

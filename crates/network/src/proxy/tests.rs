@@ -168,7 +168,8 @@ fn what_is_a_frontend() {
         json!({}),
         1,
     );
-    check(json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80, "protocol": "SCTP"}]}), json!({}), 0);
+    check(json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80, "protocol": "SCTP"}]}), json!({}), 1);
+    check(json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80, "protocol": "ICMP"}]}), json!({}), 0);
     check(json!({"clusterIP": "10.96.0.1", "ports": [{"port": 0}, {"port": 70000}]}), json!({}), 0);
     let ingress =
         |ip_mode: &str| json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": ip_mode}]}});

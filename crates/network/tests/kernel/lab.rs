@@ -1,6 +1,6 @@
 //! Machines that are network namespaces, with cables between them.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -47,6 +47,30 @@ for _ in range(times):
     except OSError as e: print("failed", "too long" if e.errno == 90 else type(e).__name__)
 "#;
 
+/// Sends a datagram with any source address out of an interface, past the machine's own routes and rules.
+const FORGE: &str = r#"
+import socket, struct, sys
+device, mac, source, target, port = sys.argv[1:]
+def checksum(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16: total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+udp = struct.pack("!HHHH", 4444, int(port), 14, 0) + b"forged"
+head = lambda check: struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, check,
+    socket.inet_aton(source), socket.inet_aton(target))
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind((device, 0x0800))
+s.send(bytes.fromhex(mac.replace(":", "")) + s.getsockname()[4] + b"\x08\x00" + head(checksum(head(0))) + udp)
+"#;
+
+/// Waits for one datagram on port 9999 and prints who sent it.
+const HEAR: &str = r#"
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("0.0.0.0", 9999)); s.settimeout(2)
+print("ready", flush=True)
+try: print(s.recvfrom(99)[1][0])
+except socket.timeout: print("nothing")
+"#;
+
 pub struct Lab {
     prefix: String,
     machines: Vec<String>,
@@ -54,21 +78,18 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// `None` where namespaces cannot be made.
-    pub fn new(machines: &[&str]) -> Option<Lab> {
+    /// Fails where namespaces cannot be made: the tests run only as root, who can.
+    pub fn new(machines: &[&str]) -> Lab {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("mkn{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let mut lab = Lab { prefix, machines: Vec::new(), children: Vec::new() };
         for name in machines {
-            let made = Command::new("ip").args(["netns", "add", &lab.namespace(name)]).output().ok()?;
-            if !made.status.success() {
-                eprintln!("skipped: {}", String::from_utf8_lossy(&made.stderr));
-                return None;
-            }
+            let made = Command::new("ip").args(["netns", "add", &lab.namespace(name)]).output().unwrap();
+            assert!(made.status.success(), "ip netns add: {}", String::from_utf8_lossy(&made.stderr));
             lab.machines.push((*name).to_owned());
             lab.ip(name, "link set lo up");
         }
-        Some(lab)
+        lab
     }
 
     pub fn namespace(&self, name: &str) -> String {
@@ -148,6 +169,20 @@ impl Lab {
     /// Over UDP, always from the same port.
     pub fn send(&self, from: &str, host: &str, port: u16, size: usize, times: u32) -> Vec<String> {
         self.lines(from, DATAGRAMS, &[host, &port.to_string(), &size.to_string(), &times.to_string()])
+    }
+
+    /// From whom `to` hears a datagram that `from` sends to its interface `at` (a cable between them, or a bridge): the
+    /// forged source, or `nothing`.
+    pub fn forge(&self, from: &str, (to, at): (&str, &str), source: &str, target: &str) -> String {
+        let mut hear = self.command(to, &["python3", "-c", HEAR]);
+        let mut hear = hear.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(hear.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(said.next().as_deref(), Some("ready"));
+        let mac = self.run(to, &["cat", &format!("/sys/class/net/{at}/address")]);
+        self.run(from, &["python3", "-c", FORGE, "eth0", mac.trim(), source, target, "9999"]);
+        let heard = said.next().unwrap();
+        hear.wait().unwrap();
+        heard
     }
 
     fn lines(&self, from: &str, script: &str, args: &[&str]) -> Vec<String> {

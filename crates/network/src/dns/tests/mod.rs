@@ -1,5 +1,6 @@
 //! Tables of names, and messages byte by byte.
 
+mod fuzz;
 mod resolver;
 
 use k8s_openapi::api::core::v1::Service;

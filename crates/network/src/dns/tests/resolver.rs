@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{A, AAAA, PTR, SRV, example, question};
-use crate::dns::{Answer, Cache, Data, Record, Reply, Resolver, Status, Upstreams, parse};
+use crate::dns::{Answer, Cache, Data, Record, Reply, Resolver, Status, Upstreams, Zone, parse};
 use crate::metrics::DnsMetrics;
 
 struct Reading {
@@ -48,13 +48,35 @@ struct Running {
 }
 
 async fn run(upstreams: Upstreams) -> Running {
+    run_with(Arc::new(RwLock::new(example())), upstreams).await
+}
+
+async fn run_with(zone: Arc<RwLock<Zone>>, upstreams: Upstreams) -> Running {
     let localhost = Ipv4Addr::LOCALHOST;
     let pods = "10.244.0.0/16".parse().unwrap();
-    let zone = Arc::new(RwLock::new(example()));
     let metrics = Arc::new(DnsMetrics::new("cluster.local"));
     let resolver = Resolver::bind((localhost, 0), pods, zone, upstreams, metrics.clone()).await.unwrap();
     let server = SocketAddr::from((localhost, resolver.port().unwrap()));
     Running { server, metrics, _task: AbortOnDropHandle::new(tokio::spawn(resolver.serve())) }
+}
+
+/// An agent that has just started refuses nobody: who asks is answered as soon as the Services are known.
+#[tokio::test]
+async fn dns_before_the_services_are_known_refuses_nobody() {
+    let zone = Arc::new(RwLock::new(Zone::new("cluster.local")));
+    let running = run_with(zone.clone(), Upstreams::default()).await;
+    let asked = ask(running.server, "web.default.svc.cluster.local", A);
+    tokio::pin!(asked);
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut asked).await;
+    assert!(early.is_err(), "answered before anything was known");
+    let web = Record {
+        name: "web.default.svc.cluster.local".to_owned(),
+        data: Data::A(Ipv4Addr::new(10, 96, 0, 7)),
+    };
+    zone.write().put(&("default".to_owned(), "web".to_owned()), vec![web]);
+    zone.write().set_complete();
+    let answer = asked.await;
+    assert_eq!((answer.code, answer.count), (0, 1));
 }
 
 /// A name without records of that type, and no such name: both say how long that may be believed.
@@ -225,4 +247,118 @@ fn answers_are_kept_as_long_as_they_say() {
     assert_eq!(cache.get(&again, false, now), None, "a cut answer is not for TCP");
     let denied = outside_answer(&question("nowhere", A, None), &noted);
     assert_eq!(Answer::read(&denied).unwrap().lifetime, Some(5));
+}
+
+async fn ask_udp(from: &str, server: SocketAddr, name: &str) -> Option<Vec<u8>> {
+    let socket = UdpSocket::bind((from, 0)).await.unwrap();
+    socket.send_to(&question(name, A, None), server).await.unwrap();
+    let mut buffer = vec![0; 512];
+    let length = tokio::time::timeout(Duration::from_secs(5), socket.recv(&mut buffer)).await.ok()?.unwrap();
+    buffer.truncate(length);
+    Some(buffer)
+}
+
+/// A pod that opens as many connections as it can has them closed; its own datagrams and others' connections are served.
+#[tokio::test]
+async fn dns_with_512_idle_connections_answers_others() {
+    let running = run(Upstreams::default()).await;
+    let mut idle = Vec::new();
+    for _ in 0..512 {
+        idle.push(TcpStream::connect(running.server).await.unwrap());
+    }
+    let name = "web.default.svc.cluster.local";
+    assert!(ask_udp("127.0.0.1", running.server, name).await.is_some(), "the same client over UDP");
+    assert!(ask_udp("127.0.0.2", running.server, name).await.is_some(), "another client over UDP");
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut stream = socket.connect(running.server).await.unwrap();
+    let question = question(name, A, None);
+    stream.write_all(&[&(question.len() as u16).to_be_bytes()[..], &question].concat()).await.unwrap();
+    let answered = tokio::time::timeout(Duration::from_secs(5), stream.read_u16()).await;
+    assert!(answered.is_ok_and(|length| length.is_ok()), "another client over TCP");
+    let mut open = 0;
+    for mut stream in idle {
+        let closed = tokio::time::timeout(Duration::from_millis(10), stream.read(&mut [0])).await;
+        open += usize::from(closed.is_err());
+    }
+    assert!((1..=16).contains(&open), "{open} connections of one client are open");
+}
+
+/// Questions that nobody answers pile up for their client alone.
+#[tokio::test]
+async fn dns_with_a_silent_upstream_answers_its_own_names() {
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let running = run(Upstreams { servers: vec![silent.local_addr().unwrap()], searches: Vec::new() }).await;
+    let flood = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    for n in 0..2000 {
+        flood.send_to(&question(&format!("n{n}.example"), A, None), running.server).await.unwrap();
+        if n % 50 == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let begun = Instant::now();
+    assert!(ask_udp("127.0.0.1", running.server, "web.default.svc.cluster.local").await.is_some());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    // Another client's questions still go out.
+    let other = UdpSocket::bind("127.0.0.2:0").await.unwrap();
+    other.send_to(&question("other.example", A, None), running.server).await.unwrap();
+    let seen = async {
+        let mut buffer = [0; 512];
+        loop {
+            let (length, _) = silent.recv_from(&mut buffer).await.unwrap();
+            if parse(&buffer[..length]).unwrap().name == "other.example" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(1), seen).await.expect("forwarded");
+}
+
+/// What an attacker sends in a name server's place is not believed; what that says is.
+#[tokio::test]
+async fn dns_refuses_spoofed_answers() {
+    let upstream = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let running =
+        run(Upstreams { servers: vec![upstream.local_addr().unwrap()], searches: Vec::new() }).await;
+    let served = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for _ in 0..4 {
+            let mut buffer = [0; 512];
+            let (length, peer) = upstream.recv_from(&mut buffer).await.unwrap();
+            let question = &buffer[..length];
+            asked.push((question[..2].to_vec(), peer.port()));
+            let with = |address: [u8; 4], change: &dyn Fn(&mut Vec<u8>)| {
+                let query = parse(question).unwrap();
+                let record = Record { name: query.name.clone(), data: Data::A(address.into()) };
+                let mut answer =
+                    query.encode(&Reply { status: Status::Ok, records: vec![record], authority: None }, true);
+                change(&mut answer);
+                answer
+            };
+            let spoofed = [6, 6, 6, 6];
+            for answer in [
+                with(spoofed, &|answer| answer[0] ^= 0x55),
+                with(spoofed, &|answer| answer[..2].copy_from_slice(&[0xab, 0xcd])),
+                with(spoofed, &|answer| answer[13] ^= 0x20),
+                with(spoofed, &|answer| answer[14] = b'x'),
+                with([192, 0, 2, 5], &|_| ()),
+            ] {
+                upstream.send_to(&answer, peer).await.unwrap();
+            }
+        }
+        asked
+    });
+    for n in 0..4 {
+        let answer = ask_udp("127.0.0.1", running.server, &format!("Name{n}.example")).await.unwrap();
+        assert_eq!(answer[..2], [0xab, 0xcd], "the client's own number");
+        assert!(answer.ends_with(&[192, 0, 2, 5]), "{answer:?}");
+    }
+    let asked = served.await.unwrap();
+    let different: std::collections::BTreeSet<_> = asked.iter().collect();
+    assert_eq!(different.len(), 4, "numbers and ports are drawn anew: {asked:?}");
+    assert!(
+        asked.iter().filter(|(id, _)| id[..] == [0xab, 0xcd]).count() < 2,
+        "the client's number is not used"
+    );
 }

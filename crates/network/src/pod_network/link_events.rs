@@ -1,4 +1,4 @@
-//! The kernel's own notices of changed interfaces, addresses and routes: links that something else took away are put
+//! The kernel's own link_events of changed interfaces, addresses and routes: links that something else took away are put
 //! back at once, and nobody has to look every few seconds.
 
 use std::io;
@@ -11,30 +11,32 @@ use nix::sys::socket::{
 };
 use tokio::sync::mpsc;
 
-/// Groups of notices, as bits: interfaces, IPv4 addresses, IPv4 routes.
+/// Groups of link_events, as bits: interfaces, IPv4 addresses, IPv4 routes.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40;
 const NEW_LINK: u16 = 16;
 const DELETED_LINK: u16 = 17;
 
-pub struct Notices(mpsc::Receiver<Notice>);
+pub struct LinkEvents(mpsc::Receiver<LinkEvent>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Notice {
-    /// The interface with that index came, went or changed.
+enum LinkEvent {
+    /// The interface with that index came or changed.
     Interface(u32),
+    /// It went.
+    Removed(u32),
     /// Something else, or nobody knows what.
     Other,
 }
 
-impl Notices {
-    /// A thread waits for them: it ends with the first notice that nobody wants any more.
+impl LinkEvents {
+    /// A thread waits for them: it ends with the first event that nobody wants any more.
     pub fn open() -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
         let (sender, receiver) = mpsc::channel(64);
         thread::Builder::new().name("links".to_owned()).spawn(move || pass_on(&fd, &sender))?;
-        Ok(Notices(receiver))
+        Ok(LinkEvents(receiver))
     }
 
     /// Returns after a change of an address, of a route or of one of these interfaces. Pods' interfaces come and go all
@@ -42,7 +44,19 @@ impl Notices {
     pub async fn next(&mut self, interfaces: &[u32]) {
         loop {
             match self.0.recv().await {
-                Some(Notice::Interface(index)) if !interfaces.contains(&index) => {}
+                Some(LinkEvent::Interface(index) | LinkEvent::Removed(index))
+                    if !interfaces.contains(&index) => {}
+                Some(_) => return,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Returns after an interface went, or when that cannot be ruled out.
+    pub async fn removed(&mut self) {
+        loop {
+            match self.0.recv().await {
+                Some(LinkEvent::Interface(_)) => {}
                 Some(_) => return,
                 None => std::future::pending().await,
             }
@@ -50,18 +64,18 @@ impl Notices {
     }
 }
 
-fn pass_on(fd: &OwnedFd, sender: &mpsc::Sender<Notice>) {
+fn pass_on(fd: &OwnedFd, sender: &mpsc::Sender<LinkEvent>) {
     let mut buffer = vec![0; 32 * 1024];
     loop {
-        let notices = match recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+        let link_events = match recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
             Ok(length) => parse(&buffer[..length]),
             // Some were lost: whatever they said, it is time to look.
-            Err(Errno::ENOBUFS) => vec![Notice::Other],
+            Err(Errno::ENOBUFS) => vec![LinkEvent::Other],
             Err(Errno::EINTR) => continue,
             Err(_) => return,
         };
-        for notice in notices {
-            if sender.blocking_send(notice).is_err() {
+        for event in link_events {
+            if sender.blocking_send(event).is_err() {
                 return;
             }
         }
@@ -69,14 +83,15 @@ fn pass_on(fd: &OwnedFd, sender: &mpsc::Sender<Notice>) {
 }
 
 /// Messages begin with their length and type; in those about interfaces their index is at a fixed place.
-fn parse(mut messages: &[u8]) -> Vec<Notice> {
+fn parse(mut messages: &[u8]) -> Vec<LinkEvent> {
     let number = |bytes: Option<&[u8]>| bytes.and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);
     let mut found = Vec::new();
     while let Some(length) = number(messages.get(..4)).filter(|length| *length >= 16) {
         let kind = messages.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
         found.push(match (kind, number(messages.get(20..24))) {
-            (Some(NEW_LINK | DELETED_LINK), Some(index)) => Notice::Interface(index),
-            _ => Notice::Other,
+            (Some(NEW_LINK), Some(index)) => LinkEvent::Interface(index),
+            (Some(DELETED_LINK), Some(index)) => LinkEvent::Removed(index),
+            _ => LinkEvent::Other,
         });
         // The next one begins at a multiple of four.
         messages = messages.get((length as usize).next_multiple_of(4)..).unwrap_or_default();
@@ -97,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn what_notices_say() {
-        let check = |messages: &[(u16, u32)], expected: &[Notice]| {
+    fn link_events_are_read() {
+        let check = |messages: &[(u16, u32)], expected: &[LinkEvent]| {
             let bytes: Vec<u8> = messages.iter().flat_map(|&(kind, index)| message(kind, index)).collect();
             assert_eq!(parse(&bytes), expected, "{messages:?}");
         };
         check(&[], &[]);
-        check(&[(NEW_LINK, 7)], &[Notice::Interface(7)]);
-        check(&[(DELETED_LINK, 4), (20, 7)], &[Notice::Interface(4), Notice::Other]);
+        check(&[(NEW_LINK, 7)], &[LinkEvent::Interface(7)]);
+        check(&[(DELETED_LINK, 4), (20, 7)], &[LinkEvent::Removed(4), LinkEvent::Other]);
         assert_eq!(parse(&[0; 64]), [], "a message without a length does not lead in circles");
     }
 }
