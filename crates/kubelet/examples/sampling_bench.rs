@@ -29,7 +29,7 @@ fn main() -> Result<(), AnyError> {
     // The first measurement opens the files.
     let first = subjects.measure();
     let known = first.values.iter().filter(|value| value.is_some()).count();
-    assert!(known >= pods * 4, "only {known} of {} figures can be read", first.values.len());
+    assert!(known >= pods * 4, "only {known} of {} metrics can be read", first.values.len());
 
     let (read, wall) = timed(rounds, || {
         subjects.measure();

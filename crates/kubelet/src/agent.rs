@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use minik8s_informer::{ApiAccess, ListOptions};
+use minik8s_shared_storage::SharedStorageAgent;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -11,18 +13,21 @@ use crate::Config;
 use crate::cgroup::Hierarchy;
 use crate::context::Context;
 use crate::cri::Cri;
+use crate::csi::{Csi, keep_drivers};
+use crate::devices::Devices;
 use crate::events::Recorder;
 use crate::housekeeping::keep_house;
 use crate::machine::Machine;
-use crate::node::NodeActor;
+use crate::node::{NodeActor, NodeCache};
 use crate::objects::ObjectWatches;
 use crate::pod::{Manager, PodIndex};
 use crate::prepare::{PrepareError, prepare};
 use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
-use crate::services::Services;
+use crate::slots::{self, SlotRuntime, Slots};
 use crate::stats::{Collector, Operations, Sampler};
+use crate::storage::{Storage, keep_volumes};
 use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
@@ -31,35 +36,49 @@ pub enum RunError {
     Prepare(#[from] PrepareError),
     #[error("cannot open the node's HTTPS port")]
     Serve(#[from] ServingError),
+    #[error("{0} has ended, without which there is no node")]
+    Ended(&'static str),
 }
 
 /// What a machine can have under way of what its runtime shall start.
 const STARTS_PER_CPU: usize = 8;
 
 /// Runs the agent until the returned future is dropped. Pods and containerd go on without it.
-pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
+pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> {
+    let ApiAccess { client, caches, recorder } = access;
     let containerd = prepare(&config).await?;
     let cri = Cri::new(&config.cri_socket()).with_timeout(config.runtime_timeout);
-    let (recorder, write_events) = Recorder::new(client.clone(), &config.node_name);
-    let (services, watch_services) = Services::new(client.clone());
     let host_dns = ResolvConf::parse(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     let machine = Machine::detect(&config);
+    let slots = Arc::new(Slots::load(&config));
+    let counted = slots.clone();
+    config.metrics.add(move || counted.metrics());
+    let cgroups = Hierarchy::detect();
+    let with_slots =
+        SlotRuntime::new(Arc::new(cri.clone()), slots.clone(), cgroups.clone(), config.cgroup_root());
     let context = Arc::new(Context {
         starts: Semaphore::new(STARTS_PER_CPU * machine.cpus),
         machine,
         host_dns,
-        runtime: Arc::new(cri.clone()),
-        watches: ObjectWatches::new(client.clone()),
+        runtime: Arc::new(with_slots),
+        watches: ObjectWatches::new(caches.clone()),
         client,
-        recorder,
+        recorder: Recorder::new(recorder),
         tokens: TokenCache::default(),
+        storage: Storage::new(&config),
+        csi: Csi::default(),
+        shared: Arc::new(SharedStorageAgent::new(config.shared_storage())),
+        devices: Arc::new(Devices::new(&config)),
         pods: PodIndex::default(),
-        services,
-        cgroups: Hierarchy::detect(),
+        node: NodeCache::new(caches.informer(ListOptions::default())),
+        services: caches.informer(ListOptions::default()),
+        cgroups,
         stats: Collector::default(),
         sampler: Sampler::default(),
         operations: Operations::default(),
+        probes: Arc::default(),
         image_ages: Mutex::default(),
+        image_maker: tokio::sync::Mutex::default(),
         config,
     });
     info!(node = context.config.node_name, "the node agent runs");
@@ -83,22 +102,23 @@ pub async fn run(config: Config, client: kube::Client) -> Result<(), RunError> {
     let (tell_pressure, pressure) = watch::channel(Pressure::default());
     let watch_pressure =
         PressureActor { context: context.clone(), evictions: evict, pressure: tell_pressure, evicting: None };
+    let keep_slots = slots::keep(context.clone(), Arc::new(cri.clone()), slots, pressure.clone());
     let node = NodeActor::new(context.clone(), cri, pressure);
     let pods = Manager::new(context.clone(), evictions);
-    let work = async {
-        tokio::join!(
-            supervise,
-            write_events,
-            watch_services,
-            watch_pressure.run(),
-            keep_house(context.clone()),
-            context.sampler.run(&context),
-            node.run(),
-            pods.run()
-        )
+    // None of them ends by itself.
+    let ended = tokio::select! {
+        _ = supervise => "the care for containerd",
+        _ = watch_pressure.run() => "the watch of the machine's resources",
+        _ = keep_house(context.clone()) => "housekeeping",
+        _ = keep_volumes(context.clone(), &caches) => "the care for volumes",
+        () = context.shared.run() => "the care for shared storage",
+        () = keep_drivers(context.clone()) => "the care for CSI drivers",
+        () = context.devices.run() => "the care for devices",
+        _ = context.sampler.run(&context) => "the sampler of metrics",
+        _ = node.run() => "the reporter of the node's status",
+        () = keep_slots => "the care for slots",
+        _ = pods.run() => "the manager of pods",
+        failed = answer => { failed?; "the node's HTTPS port" }
     };
-    tokio::select! {
-        _ = work => Ok(()),
-        failed = answer => Ok(failed?),
-    }
+    Err(RunError::Ended(ended))
 }

@@ -1,20 +1,29 @@
 //! What the agent must be told. Everything that can be found out on the host is found out instead.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
+use minik8s_meta::mesh::MeshStep;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::figures::Figures;
 use crate::housekeeping::HousekeepingSettings;
+use crate::metrics::MetricsPages;
 use crate::server::Serving;
+use crate::slots::AdoptedSlots;
 
+/// The interface on the node, and what the pod behind it may send from: its hardware address and its addresses.
+pub type PodPort = (String, String, Vec<Ipv4Addr>);
+/// Namespace and name of a pod that is about to start, a port to be guarded, and whom to tell that it is, or why not.
+pub type PortRequest = (Option<(String, String)>, PodPort, oneshot::Sender<Result<(), String>>);
+/// Something about a pod with a proxy of the mesh, and whom to tell that it is done, or why not.
+pub type MeshRequest = (MeshStep, oneshot::Sender<Result<(), String>>);
 /// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
 pub type DrainRequest = (String, oneshot::Sender<()>);
 
@@ -24,7 +33,7 @@ const LONGEST_SOCKET_PATH: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Config {
     pub node_name: String,
-    /// Owned by this agent alone: two agents on one host have two data dirs.
+    /// Owned by this agent alone: two agents on one host have two data dirs. Without links in its path.
     pub data_dir: PathBuf,
     /// The address under which other nodes reach this one.
     pub node_ip: IpAddr,
@@ -40,6 +49,8 @@ pub struct Config {
     /// Credentials of that server; without them there is none.
     pub serving: Option<Serving>,
     pub labels: BTreeMap<String, String>,
+    /// Of the Node object, for others of the program to read.
+    pub annotations: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
     pub capacity: BTreeMap<String, String>,
@@ -48,12 +59,20 @@ pub struct Config {
     pub pod_mtu: Option<u32>,
     /// Where the network is told which pods end. `None`: nobody has to be told.
     pub drains: Option<mpsc::Sender<DrainRequest>>,
+    /// Who keeps pods from sending with others' addresses. `None`: nobody does.
+    pub port_guards: Option<mpsc::Sender<PortRequest>>,
+    /// Who leads the connections of pods to their proxies. `None`: nobody does, and no pod with a proxy runs.
+    pub mesh: Option<mpsc::Sender<MeshRequest>>,
+    /// Runtimes that functions use, by name, for which started sandboxes are kept. `None`: none are.
+    pub function_runtimes: Option<watch::Receiver<Arc<BTreeSet<String>>>>,
+    /// Pods that have adopted one of those.
+    pub adopted_slots: AdoptedSlots,
     /// TCP ports of the node that no pod may take: without them nobody could reach it.
     pub own_ports: BTreeSet<u16>,
     /// Whether a program of the machine listens on a port of that protocol (`TCP`, `UDP`). `None`: nobody knows.
     pub somebody_listens: Option<fn(&str, u16) -> bool>,
     /// Of the agent's other parts, to be shown at `/metrics`.
-    pub figures: Figures,
+    pub metrics: MetricsPages,
     /// How often the node says that it lives.
     pub heartbeat: Duration,
     /// Processes that a pod may have.
@@ -71,6 +90,8 @@ pub enum ConfigError {
     DataDir(PathBuf),
     #[error("data dir {0:?} is too long: its sockets need paths of at most {LONGEST_SOCKET_PATH} bytes")]
     DataDirTooLong(PathBuf),
+    #[error("{0:?} must be a directory to which no link leads; to have it on another disk, mount that there")]
+    DataDirLink(PathBuf),
     #[error("node name {0:?} must be a DNS name: lower case letters, digits, '-' and '.'")]
     NodeName(String),
     #[error("pod CIDR {0} has no room for pods: it needs a prefix of at most 29 bits")]
@@ -90,14 +111,19 @@ impl Config {
             port: 10250,
             serving: None,
             labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
             taints: Vec::new(),
             capacity: BTreeMap::new(),
             max_pods: 110,
             pod_mtu: None,
             drains: None,
+            port_guards: None,
+            mesh: None,
+            function_runtimes: None,
+            adopted_slots: AdoptedSlots::default(),
             own_ports: BTreeSet::new(),
             somebody_listens: None,
-            figures: Figures::default(),
+            metrics: MetricsPages::default(),
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
             housekeeping: HousekeepingSettings::default(),
@@ -164,13 +190,64 @@ impl Config {
         self.data_dir.join("pods")
     }
 
+    /// Sandboxes that are kept for functions, one directory each.
+    pub fn slots_dir(&self) -> PathBuf {
+        self.data_dir.join("slots")
+    }
+
+    /// Volumes of the class `local`, one directory each: users' data.
+    pub fn volumes_dir(&self) -> PathBuf {
+        self.data_dir.join("volumes")
+    }
+
+    /// What the class `shared` must know of this node.
+    pub fn shared_storage(&self) -> minik8s_shared_storage::Machine {
+        minik8s_shared_storage::Machine {
+            data_dir: self.data_dir.clone(),
+            node: self.node_name.clone(),
+            address: self.node_ip,
+            instance: self.instance(),
+            bridge: crate::cni::bridge_name(&self.instance()),
+        }
+    }
+
+    /// Snapshots of volumes of the class `local`, one directory each.
+    pub fn volume_snapshots_dir(&self) -> PathBuf {
+        self.data_dir.join("volume-snapshots")
+    }
+
+    /// Where nfs volumes are mounted, one directory each.
+    pub fn nfs_dir(&self) -> PathBuf {
+        self.data_dir.join("nfs")
+    }
+
+    /// Where drivers of volumes make themselves known, each by a socket.
+    pub fn plugins_registry_dir(&self) -> PathBuf {
+        self.data_dir.join("plugins_registry")
+    }
+
+    /// Sockets and files of drivers, and below `kubernetes.io/csi` the volumes that they have staged for this node.
+    pub fn plugins_dir(&self) -> PathBuf {
+        self.data_dir.join("plugins")
+    }
+
     /// Files of static pods.
     pub fn manifests_dir(&self) -> PathBuf {
         self.data_dir.join("manifests")
     }
 
+    /// Where an administrator puts seccomp profiles that pods name as `Localhost`.
+    pub fn seccomp_dir(&self) -> PathBuf {
+        self.data_dir.join("seccomp")
+    }
+
     pub fn logs_dir(&self) -> PathBuf {
         self.data_dir.join("logs")
+    }
+
+    /// Logs of pods that are gone.
+    pub fn ended_logs_dir(&self) -> PathBuf {
+        self.data_dir.join("ended-logs")
     }
 }
 

@@ -1,5 +1,8 @@
 //! What probes and lifecycle hooks do to a container: run a command, ask for a page, open a connection.
 
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +12,10 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use nix::sched::{CloneFlags, setns};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use crate::tls;
@@ -39,9 +43,23 @@ pub fn port(port: &IntOrString, container: &core::Container) -> Result<u16, Stri
     number.ok_or_else(|| format!("couldn't find port: {port:?}"))
 }
 
-pub async fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, String> {
+/// Where connections to a container begin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The network namespace (a file) of a pod whose proxy takes whatever comes from outside. A probe is about the
+    /// container, so it begins inside, where nothing stands between.
+    pub netns: Option<PathBuf>,
+}
+
+pub async fn connect(host: &str, port: u16, origin: &Origin, timeout: Duration) -> Result<TcpStream, String> {
     let host = host.trim_matches(['[', ']']);
-    let connecting = TcpStream::connect((host, port));
+    let inside = origin.netns.as_ref().and_then(|netns| Some((netns, host.parse::<Ipv4Addr>().ok()?)));
+    let connecting = async {
+        match inside {
+            Some((netns, ip)) => socket_in(netns)?.connect(SocketAddr::from((ip, port))).await,
+            None => TcpStream::connect((host, port)).await,
+        }
+    };
     match tokio::time::timeout(timeout, connecting).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err(format!("dial tcp {host}:{port}: connect: {error}")),
@@ -49,11 +67,21 @@ pub async fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStre
     }
 }
 
+/// A socket is of the namespace that it was made in. The thread that went there ends, so that nothing else does.
+fn socket_in(netns: &Path) -> io::Result<TcpSocket> {
+    let namespace = std::fs::File::open(netns)?;
+    let made = std::thread::spawn(move || {
+        setns(namespace, CloneFlags::CLONE_NEWNET)?;
+        TcpSocket::new_v4()
+    });
+    made.join().map_err(|_| io::Error::other("the thread for it ended"))?
+}
+
 /// Certificates are not checked: the container is known, its names are not.
 pub async fn http_get(
     action: &core::HTTPGetAction,
     container: &core::Container,
-    pod_ip: &str,
+    (pod_ip, origin): (&str, &Origin),
     agent: &'static str,
     timeout: Duration,
 ) -> Result<Page, String> {
@@ -65,7 +93,8 @@ pub async fn http_get(
     let request = request(&host, port, &path, action.http_headers.as_deref().unwrap_or_default(), agent)?;
     let url = format!("{}://{host}:{port}{path}", if secure { "https" } else { "http" });
     let exchange = async {
-        let stream = connect(&host, port, timeout).await?;
+        let origin = if host == pod_ip { origin } else { &Origin::default() };
+        let stream = connect(&host, port, origin, timeout).await?;
         if !secure {
             return send(stream, request, LARGEST_PAGE).await;
         }
@@ -91,7 +120,8 @@ pub async fn page(
     largest: usize,
 ) -> Result<Page, String> {
     let request = request(host, port, path, &[], agent)?;
-    let exchange = async { send(connect(host, port, timeout).await?, request, largest).await };
+    let exchange =
+        async { send(connect(host, port, &Origin::default(), timeout).await?, request, largest).await };
     tokio::time::timeout(timeout, exchange).await.map_err(|_| "no answer in time".to_owned())?
 }
 
@@ -183,15 +213,15 @@ mod tests {
             http_headers: Some(vec![core::HTTPHeader { name: "X-A".into(), value: "b".into() }]),
             ..Default::default()
         };
-        let timeout = Duration::from_secs(5);
-        let page =
-            http_get(&action, &core::Container::default(), "127.0.0.1", "test/1", timeout).await.unwrap();
+        let (timeout, origin) = (Duration::from_secs(5), Origin::default());
+        let here = ("127.0.0.1", &origin);
+        let page = http_get(&action, &core::Container::default(), here, "test/1", timeout).await.unwrap();
         assert_eq!(page, Page { status: 503, body: "no".into() });
         let seen = server.await.unwrap();
         assert!(seen.starts_with("get /health?x=1 http/1.1"), "{seen}");
         assert!(seen.contains("x-a: b") && seen.contains("user-agent: test/1"), "{seen}");
         let error =
-            http_get(&action, &core::Container::default(), "127.0.0.1", "test/1", timeout).await.unwrap_err();
+            http_get(&action, &core::Container::default(), here, "test/1", timeout).await.unwrap_err();
         assert!(error.contains("refused"), "{error}");
     }
 }

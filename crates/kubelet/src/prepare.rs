@@ -1,7 +1,7 @@
 //! Brings the container runtime of this node up: containerd, the pod network's configuration, the pause image.
 
 use std::io::{self, Cursor};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -31,8 +31,8 @@ pub enum PrepareError {
 /// Returns the containerd to supervise; `None` if the configuration names a CRI socket of somebody else.
 pub async fn prepare(config: &Config) -> Result<Option<Containerd>, PrepareError> {
     config.validate()?;
-    for dir in [config.containerd_dir(), config.pods_dir(), config.logs_dir()] {
-        std::fs::create_dir_all(&dir).map_err(|source| PrepareError::Directory { path: dir, source })?;
+    for dir in [config.containerd_dir(), config.pods_dir(), config.logs_dir(), config.cni_dir()] {
+        prepare_directory(&dir)?;
     }
     if config.cri_endpoint.is_some() {
         return Ok(None);
@@ -45,6 +45,17 @@ pub async fn prepare(config: &Config) -> Result<Option<Containerd>, PrepareError
     let containerd = Containerd::start(Settings::new(config, host)).await?;
     load_pause_image(config).await?;
     Ok(Some(containerd))
+}
+
+/// Containers reach what is theirs by bind mounts, which need no way through this directory. Whoever removes a pod's files
+/// compares paths with the mount table, which knows no links.
+fn prepare_directory(dir: &Path) -> Result<(), PrepareError> {
+    let failed = |source| PrepareError::Directory { path: dir.to_owned(), source };
+    minik8s_datadir::close(dir).map_err(failed)?;
+    match std::fs::canonicalize(dir).map_err(failed)? == dir {
+        true => Ok(()),
+        false => Err(ConfigError::DataDirLink(dir.to_owned()).into()),
+    }
 }
 
 async fn load_pause_image(config: &Config) -> Result<(), PrepareError> {
@@ -66,4 +77,22 @@ async fn load_pause_image(config: &Config) -> Result<(), PrepareError> {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_behind_a_link_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let base = std::fs::canonicalize(base.path()).unwrap();
+        prepare_directory(&base.join("data/pods")).unwrap();
+        std::os::unix::fs::symlink(base.join("data"), base.join("link")).unwrap();
+        std::os::unix::fs::symlink(base.join("data/pods"), base.join("data/logs")).unwrap();
+        for linked in ["link/pods", "data/logs"] {
+            let error = prepare_directory(&base.join(linked)).unwrap_err().to_string();
+            assert!(error.contains("no link leads"), "{error}");
+        }
+    }
 }

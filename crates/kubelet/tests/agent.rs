@@ -35,7 +35,7 @@ where
 
 fn start_agent(node: &support::Node, api: &FakeApi) -> tokio::task::JoinHandle<()> {
     let (config, client) = (node.config.clone(), api.client());
-    tokio::spawn(async move { minik8s_kubelet::run(config, client).await.unwrap() })
+    tokio::spawn(async move { minik8s_kubelet::run(config, support::access(client)).await.unwrap() })
 }
 
 impl Cluster {
@@ -134,7 +134,10 @@ fn a_runtime_of_somebody_else() {
         config.cri_endpoint = Some(node.config.containerd_socket());
         let api = FakeApi::new();
         let (run_config, client) = (config.clone(), api.client());
-        let agent = tokio::spawn(async move { minik8s_kubelet::run(run_config, client).await.unwrap() });
+        let agent =
+            tokio::spawn(
+                async move { minik8s_kubelet::run(run_config, support::access(client)).await.unwrap() },
+            );
         let cluster = Cluster { api, agent };
         let path = cluster.pod("web", json!({"containers": [shell("main", IDLE)]}));
         cluster.phase(&path, "Running").await;
@@ -142,7 +145,7 @@ fn a_runtime_of_somebody_else() {
         cluster.api.delete_gracefully(&path, 5);
         cluster.until(&path, "deleted", Value::is_null).await;
         drop(cluster);
-        minik8s_kubelet::tear_down(&config).await;
+        minik8s_kubelet::tear_down(&config).await.unwrap();
     });
 }
 
@@ -212,10 +215,171 @@ fn what_cannot_start_says_why() {
     });
 }
 
+/// As with a Job's: the object stays until somebody has counted how the pod ended.
+#[test]
+fn pod_deleted_before_its_container_started_fails() {
+    with_agent(|cluster, _node| async move {
+        let hold = |path: &str| {
+            let mut pod = cluster.api.get(path).unwrap();
+            pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+            cluster.api.put(path, pod);
+        };
+        let image = json!({"name": "main", "image": "localhost:1/nothing:1"});
+        let pull = cluster.pod("pull", json!({"restartPolicy": "Never", "containers": [image]}));
+        let volume = json!({"name": "s", "secret": {"secretName": "never"}});
+        let mount = cluster.pod("mount", json!({"containers": [shell("main", IDLE)], "volumes": [volume]}));
+        hold(&pull);
+        hold(&mount);
+        cluster.waiting(&pull, "ErrImagePull").await;
+        cluster.until(&mount, "without its volume", |pod| pod["status"]["reason"] == "FailedMount").await;
+        for path in [&pull, &mount] {
+            cluster.api.delete_gracefully(path, 1);
+            let pod = cluster.phase(path, "Failed").await;
+            assert_eq!(state(&pod)["terminated"]["reason"], "ContainerStatusUnknown", "{pod:#}");
+            assert_eq!(condition(&pod, "Ready"), "False");
+        }
+    });
+}
+
+/// As upstream: a hook that hangs is given up when the pod is deleted.
+#[test]
+fn pod_whose_post_start_hook_hangs_is_deleted_in_its_grace() {
+    with_agent(|cluster, _node| async move {
+        let mut main = shell("main", IDLE);
+        main["lifecycle"] = json!({"postStart": {"exec": {"command": ["sleep", "1000"]}}});
+        let path = cluster.pod("hook", json!({"containers": [main]}));
+        let events = "/api/v1/namespaces/default/events/";
+        cluster
+            .until(&path, "at its hook", |_| {
+                cluster.api.list(events).iter().any(|e| e["reason"] == "Started")
+            })
+            .await;
+        let begun = Instant::now();
+        cluster.api.delete_gracefully(&path, 5);
+        cluster.until(&path, "deleted", Value::is_null).await;
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    });
+}
+
+/// What cannot run here is refused for good; what runs here is never refused, whatever a new agent thinks of it.
+#[test]
+fn pod_that_does_not_fit_is_rejected_and_one_that_runs_never() {
+    with_agent(|mut cluster, node| async move {
+        let with_port = |port: u16| {
+            let mut main = shell("main", IDLE);
+            main["ports"] = json!([{"containerPort": 80, "hostPort": port}]);
+            json!({"containers": [main]})
+        };
+        let holder = cluster.pod("holder", with_port(18_080));
+        cluster.phase(&holder, "Running").await;
+        let mut greedy = shell("main", IDLE);
+        greedy["resources"] = json!({"requests": {"cpu": "1000"}});
+        let check = async |path: &str, reason: &str, message: &str| {
+            let pod = cluster.phase(path, "Failed").await;
+            assert_eq!(pod["status"]["reason"], reason, "{pod:#}");
+            let told = pod["status"]["message"].as_str().unwrap();
+            assert!(told.starts_with(&format!("Pod was rejected: {message}")), "{told}");
+            assert_eq!(pod["status"]["containerStatuses"], Value::Null, "nothing of it was made");
+            let events = cluster.api.list("/api/v1/namespaces/default/events/");
+            assert!(events.iter().any(|e| e["reason"] == reason && e["type"] == "Warning"), "{events:#?}");
+        };
+        let ports = cluster.pod("ports", with_port(18_080));
+        check(&ports, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports").await;
+        let large = cluster.pod("large", json!({"containers": [greedy]}));
+        check(&large, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 1000000").await;
+        let elsewhere = json!({"containers": [shell("main", IDLE)], "nodeSelector": {"disk": "none"}});
+        let elsewhere = cluster.pod("elsewhere", elsewhere);
+        check(&elsewhere, "NodeAffinity", "Predicate NodeAffinity failed").await;
+        // A label that came a moment ago counts.
+        let node_path = "/api/v1/nodes/test-node";
+        let mut labelled = cluster.api.get(node_path).unwrap();
+        labelled["metadata"]["labels"]["disk"] = "new".into();
+        cluster.api.put(node_path, labelled);
+        let selected = json!({"containers": [shell("main", IDLE)], "nodeSelector": {"disk": "new"}});
+        let selected = cluster.pod("selected", selected);
+        cluster.phase(&selected, "Running").await;
+        let file = node.config.manifests_dir().join("static.yaml");
+        std::fs::create_dir_all(node.config.manifests_dir()).unwrap();
+        let manifest = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "static"},
+            "spec": {"containers": [{"name": "main", "image": BUSYBOX, "command": ["sh", "-c", IDLE]}]}});
+        std::fs::write(&file, manifest.to_string()).unwrap();
+        let mirror = "/api/v1/namespaces/default/pods/static-test-node";
+        cluster.phase(mirror, "Running").await;
+
+        // A new agent on a node that has become too small.
+        cluster.agent.abort();
+        let _ = (&mut cluster.agent).await;
+        let (mut config, client) = (node.config.clone(), cluster.api.client());
+        config.max_pods = 1;
+        cluster.agent =
+            tokio::spawn(async move { minik8s_kubelet::run(config, support::access(client)).await.unwrap() });
+        let late = cluster.pod("late", json!({"containers": [shell("main", IDLE)]}));
+        let pod = cluster.phase(&late, "Failed").await;
+        assert_eq!(pod["status"]["reason"], "OutOfpods");
+        for path in [&holder, &selected, mirror] {
+            let pod = cluster.api.get(path).unwrap();
+            assert_eq!(pod["status"]["phase"], "Running", "{pod:#}");
+            assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+        }
+        // What has gone makes room.
+        std::fs::remove_file(&file).unwrap();
+        cluster.until(mirror, "deleted", Value::is_null).await;
+        for path in [&holder, &selected, &late, &ports, &large, &elsewhere] {
+            cluster.api.delete_gracefully(path, 1);
+            cluster.until(path, "deleted", Value::is_null).await;
+        }
+        let next = cluster.pod("next", with_port(18_080));
+        cluster.phase(&next, "Running").await;
+    });
+}
+
+/// A critical pod takes the place of another one.
+#[test]
+fn critical_pod_preempts_another() {
+    on_a_node(|node| async move {
+        let api = FakeApi::new();
+        let (mut config, client) = (node.config.clone(), api.client());
+        config.max_pods = 1;
+        let agent =
+            tokio::spawn(async move { minik8s_kubelet::run(config, support::access(client)).await.unwrap() });
+        let cluster = Cluster { api, agent };
+        let plain = cluster.pod("plain", json!({"containers": [shell("main", IDLE)]}));
+        cluster.phase(&plain, "Running").await;
+        let critical = json!({"containers": [shell("main", IDLE)], "priority": 2_000_000_000});
+        let critical = cluster.pod("critical", critical);
+        cluster.phase(&critical, "Running").await;
+        let pod = cluster.phase(&plain, "Failed").await;
+        assert_eq!(pod["status"]["reason"], "Preempting");
+        assert_eq!(condition(&pod, "DisruptionTarget"), "True");
+    });
+}
+
+/// A container that will be replaced serves until it ends.
+#[test]
+fn container_that_is_being_replaced_stays_ready_until_it_ends() {
+    with_agent(|cluster, _node| async move {
+        let slow = shell("main", "trap 'sleep 2; exit 0' TERM; sleep 1000 & wait");
+        let path = cluster.pod("web", json!({"containers": [slow]}));
+        let is_ready =
+            |pod: &Value| pod["status"]["conditions"].is_array() && condition(pod, "Ready") == "True";
+        let mut pod = cluster.until(&path, "ready", is_ready).await;
+        let seen = cluster.api.versions(&path).len();
+        pod["spec"]["containers"][0]["image"] = "localhost:1/nothing:1".into();
+        cluster.api.put(&path, pod);
+        cluster.until(&path, "stopped", |pod| state(pod)["running"].is_null()).await;
+        let versions = cluster.api.versions(&path);
+        assert!(versions.len() > seen + 1);
+        for version in &versions[seen..] {
+            let runs = state(version)["running"].is_object();
+            assert_eq!(is_ready(version), runs, "{:#}", version["status"]);
+        }
+    });
+}
+
 #[test]
 fn init_containers_come_first_and_sidecars_stay() {
     with_agent(|cluster, _node| async move {
-        let mut sidecar = shell("side", "sleep 1000");
+        let mut sidecar = shell("side", IDLE);
         sidecar["restartPolicy"] = "Always".into();
         let path = cluster.pod(
             "init",
@@ -347,8 +511,13 @@ fn last_words_hosts_and_hooks() {
         let logged = cluster.pod("logged", never(fallback));
         let pod = cluster.phase(&words, "Failed").await;
         assert_eq!(state(&pod)["terminated"]["message"], "sorry");
+        let mut unended = shell("main", "echo -n DONE; exit 1");
+        unended["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
+        let unended = cluster.pod("unended", never(unended));
         let pod = cluster.phase(&logged, "Failed").await;
         assert_eq!(state(&pod)["terminated"]["message"], "one\ntwo\n");
+        let pod = cluster.phase(&unended, "Failed").await;
+        assert_eq!(state(&pod)["terminated"]["message"], "DONE");
 
         let hosts = cluster.pod("hosts", never(shell("hosts", "hostname; grep me /etc/hosts | cut -f2")));
         cluster.phase(&hosts, "Succeeded").await;

@@ -9,17 +9,18 @@ use k8s_openapi::api::core::v1 as core;
 use super::expand::expand;
 use super::resources::linux_resources;
 use crate::cri::*;
-use crate::pod::{Blueprint, ContainerSpec, qos_class};
+use crate::pod::{ContainerSpec, DesiredPod, qos_class};
 
 /// Everything that a container's configuration is made of.
 pub struct Request<'a> {
-    pub blueprint: &'a Blueprint,
+    pub desired_pod: &'a DesiredPod,
     pub container: &'a ContainerSpec,
     pub attempt: u32,
     pub restart_delay: Duration,
     /// The image's id on this node.
     pub image_id: &'a str,
     pub env: &'a [(String, String)],
+    pub devices: Vec<cri::Device>,
     pub mounts: Vec<cri::Mount>,
     pub security: cri::LinuxContainerSecurityContext,
     pub node_memory: i64,
@@ -28,7 +29,7 @@ pub struct Request<'a> {
 }
 
 pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
-    let Request { blueprint, container, .. } = request;
+    let Request { desired_pod, container, .. } = request;
     let spec = &container.spec;
     let lookup = |name: &str| request.env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
     let words =
@@ -46,7 +47,8 @@ pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
         working_dir: spec.working_dir.clone().unwrap_or_default(),
         envs: request.env.iter().map(|(k, v)| cri::KeyValue { key: k.clone(), value: v.clone() }).collect(),
         mounts: request.mounts,
-        labels: labels(blueprint, spec),
+        devices: request.devices,
+        labels: labels(desired_pod, spec),
         annotations: HashMap::from([
             (CONTAINER_HASH.to_owned(), container.hash.clone()),
             (RESTART_DELAY.to_owned(), request.restart_delay.as_secs().to_string()),
@@ -58,18 +60,18 @@ pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
         stdin_once: spec.stdin_once.unwrap_or(false),
         tty: spec.tty.unwrap_or(false),
         linux: Some(cri::LinuxContainerConfig {
-            resources: Some(linux_resources(&resources, qos_class(blueprint), request.node_memory)),
+            resources: Some(linux_resources(&resources, qos_class(desired_pod), request.node_memory)),
             security_context: Some(request.security),
         }),
         ..Default::default()
     }
 }
 
-fn labels(blueprint: &Blueprint, spec: &core::Container) -> HashMap<String, String> {
+fn labels(desired_pod: &DesiredPod, spec: &core::Container) -> HashMap<String, String> {
     let pairs = [
-        (POD_NAME, &blueprint.name),
-        (POD_NAMESPACE, &blueprint.namespace),
-        (POD_UID, &blueprint.uid),
+        (POD_NAME, &desired_pod.name),
+        (POD_NAMESPACE, &desired_pod.namespace),
+        (POD_UID, &desired_pod.uid),
         (CONTAINER_NAME, &spec.name),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect()

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::expand::expand;
 use super::field_ref::{self, FieldError, Placement};
 use crate::objects::Objects;
-use crate::pod::{Blueprint, ContainerSpec};
+use crate::pod::{ContainerSpec, DesiredPod};
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EnvError {
@@ -22,7 +22,7 @@ pub enum EnvError {
 
 /// Name and value pairs in the order in which they are set; later ones win.
 pub fn environment(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     container: &ContainerSpec,
     objects: &Objects,
     placement: &Placement,
@@ -37,7 +37,7 @@ pub fn environment(
     }
     for variable in container.spec.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {
-            (_, Some(source)) => from_source(blueprint, container, source, objects, placement)?,
+            (_, Some(source)) => from_source(desired_pod, container, source, objects, placement)?,
             (Some(text), None) => Some(expand(text, &|name| env.get(name))),
             (None, None) => Some(String::new()),
         };
@@ -88,17 +88,17 @@ impl Environment {
 }
 
 fn from_source(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     container: &ContainerSpec,
     source: &core::EnvVarSource,
     objects: &Objects,
     placement: &Placement,
 ) -> Result<Option<String>, EnvError> {
     if let Some(selector) = &source.field_ref {
-        return Ok(Some(field_ref::field(blueprint, placement, &selector.field_path)?));
+        return Ok(Some(field_ref::field(desired_pod, placement, &selector.field_path)?));
     }
     if let Some(selector) = &source.resource_field_ref {
-        let value = field_ref::resource(blueprint, placement, &container.spec.name, selector)?;
+        let value = field_ref::resource(desired_pod, placement, &container.spec.name, selector)?;
         return Ok(Some(value));
     }
     let (kind, name, key, optional, data) = if let Some(r) = &source.config_map_key_ref {
@@ -115,7 +115,7 @@ fn from_source(
     };
     let missing_key = || EnvError::MissingKey {
         kind,
-        namespace: blueprint.namespace.clone(),
+        namespace: desired_pod.namespace.clone(),
         name: name.clone(),
         key: key.clone(),
     };

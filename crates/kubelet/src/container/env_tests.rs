@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn blueprint(container: Value) -> Blueprint {
+fn desired_pod(container: Value) -> DesiredPod {
     let pod = json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "u", "labels": {"app": "x"},
             "annotations": {"a": "say \"hi\""}},
         "spec": {"containers": [container], "serviceAccountName": "sa"},
     });
-    Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()))
+    DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()))
 }
 
 fn objects() -> Objects {
@@ -26,7 +26,7 @@ fn objects() -> Objects {
 fn check(container: Value, want: Result<&[(&str, &str)], &str>) {
     let mut container = container;
     container["name"] = "main".into();
-    let blueprint = blueprint(container.clone());
+    let desired_pod = desired_pod(container.clone());
     let placement = Placement {
         node_name: "n1".into(),
         host_ip: "192.0.2.1".into(),
@@ -34,7 +34,7 @@ fn check(container: Value, want: Result<&[(&str, &str)], &str>) {
         allocatable_cpu: 4000,
         allocatable_memory: 1 << 30,
     };
-    let got = environment(&blueprint, &blueprint.containers[0], &objects(), &placement, &[]);
+    let got = environment(&desired_pod, &desired_pod.containers[0], &objects(), &placement, &[]);
     let want = want
         .map(|pairs| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>())
         .map_err(str::to_owned);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 use crate::quantity;
 
 /// What is known of the pod once its sandbox runs.
@@ -29,9 +29,9 @@ pub enum FieldError {
     Divisor(String),
 }
 
-pub fn field(blueprint: &Blueprint, placement: &Placement, path: &str) -> Result<String, FieldError> {
-    let meta = &blueprint.pod.metadata;
-    let spec = blueprint.spec();
+pub fn field(desired_pod: &DesiredPod, placement: &Placement, path: &str) -> Result<String, FieldError> {
+    let meta = &desired_pod.pod.metadata;
+    let spec = desired_pod.spec();
     if let Some((list, key)) = path.strip_suffix("']").and_then(|p| p.split_once("['")) {
         let map = match list {
             "metadata.labels" => &meta.labels,
@@ -41,9 +41,9 @@ pub fn field(blueprint: &Blueprint, placement: &Placement, path: &str) -> Result
         return Ok(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default());
     }
     Ok(match path {
-        "metadata.name" => blueprint.name.clone(),
-        "metadata.namespace" => blueprint.namespace.clone(),
-        "metadata.uid" => blueprint.uid.clone(),
+        "metadata.name" => desired_pod.name.clone(),
+        "metadata.namespace" => desired_pod.namespace.clone(),
+        "metadata.uid" => desired_pod.uid.clone(),
         "metadata.labels" => lines(&meta.labels),
         "metadata.annotations" => lines(&meta.annotations),
         "spec.nodeName" => placement.node_name.clone(),
@@ -64,13 +64,13 @@ fn lines(map: &Option<std::collections::BTreeMap<String, String>>) -> String {
 
 /// `container` is the one that asks; the selector may name another.
 pub fn resource(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     placement: &Placement,
     container: &str,
     selector: &core::ResourceFieldSelector,
 ) -> Result<String, FieldError> {
     let name = selector.container_name.as_deref().unwrap_or(container);
-    let spec = blueprint.container(name).ok_or_else(|| FieldError::Container(name.to_owned()))?;
+    let spec = desired_pod.container(name).ok_or_else(|| FieldError::Container(name.to_owned()))?;
     let resources = spec.spec.resources.clone().unwrap_or_default();
     let unsupported = || FieldError::Resource(selector.resource.clone());
     let (list, kind) = selector.resource.split_once('.').ok_or_else(unsupported)?;

@@ -1,5 +1,6 @@
 //! From a container's spec to what the runtime is asked for. Pure.
 
+mod app_armor;
 mod config;
 mod env;
 mod expand;
@@ -7,6 +8,7 @@ mod field_ref;
 mod resources;
 mod security;
 
+pub use app_armor::AppArmor;
 pub use config::{Request, container_config};
 pub use env::environment;
 pub use expand::expand;

@@ -1,11 +1,14 @@
 //! The security context of pods and containers. Pure.
 
+use std::path::Path;
+
 use k8s_cri::v1 as cri;
 use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
+use super::app_armor::AppArmor;
 use crate::cri::ImageRecord;
-use crate::pod::{Blueprint, ContainerSpec, Kind};
+use crate::pod::{ContainerSpec, DesiredPod, Kind};
 
 /// Paths below /proc that a container must not see, unless it asks for an unmasked /proc.
 const MASKED: [&str; 10] = [
@@ -34,8 +37,8 @@ pub enum SecurityError {
     RootUser,
 }
 
-pub fn namespaces(blueprint: &Blueprint) -> cri::NamespaceOption {
-    let spec = blueprint.spec();
+pub fn namespaces(desired_pod: &DesiredPod) -> cri::NamespaceOption {
+    let spec = desired_pod.spec();
     let is = |flag: Option<bool>| flag.unwrap_or(false);
     let mode = |host: bool, otherwise: cri::NamespaceMode| {
         if host { cri::NamespaceMode::Node as i32 } else { otherwise as i32 }
@@ -43,36 +46,40 @@ pub fn namespaces(blueprint: &Blueprint) -> cri::NamespaceOption {
     let shared = is(spec.and_then(|s| s.share_process_namespace));
     let own = if shared { cri::NamespaceMode::Pod } else { cri::NamespaceMode::Container };
     cri::NamespaceOption {
-        network: mode(blueprint.host_network(), cri::NamespaceMode::Pod),
+        network: mode(desired_pod.host_network(), cri::NamespaceMode::Pod),
         ipc: mode(is(spec.and_then(|s| s.host_ipc)), cri::NamespaceMode::Pod),
         pid: mode(is(spec.and_then(|s| s.host_pid)), own),
         ..Default::default()
     }
 }
 
-pub fn sandbox_security(blueprint: &Blueprint) -> cri::LinuxSandboxSecurityContext {
-    let context = pod_context(blueprint);
-    let privileged = blueprint.containers.iter().any(|c| own(c).privileged == Some(true));
+/// Seccomp profiles of the node stand below `profiles`.
+pub fn sandbox_security(desired_pod: &DesiredPod, profiles: &Path) -> cri::LinuxSandboxSecurityContext {
+    let context = pod_context(desired_pod);
+    let privileged = desired_pod.containers.iter().any(|c| own(c).privileged == Some(true));
     cri::LinuxSandboxSecurityContext {
-        namespace_options: Some(namespaces(blueprint)),
+        namespace_options: Some(namespaces(desired_pod)),
         run_as_user: context.run_as_user.map(|value| cri::Int64Value { value }),
         run_as_group: context.run_as_group.filter(|_| context.run_as_user.is_some()).map(int64),
         supplemental_groups: groups(&context),
         supplemental_groups_policy: policy(&context),
         privileged,
-        seccomp: seccomp(context.seccomp_profile.as_ref(), privileged),
+        seccomp: seccomp(context.seccomp_profile.as_ref(), privileged, profiles),
+        selinux_options: selinux(context.se_linux_options.as_ref()),
         ..Default::default()
     }
 }
 
-/// `target_id` is the container whose process namespace an ephemeral container joins.
+/// `target_id` is the container whose process namespace an ephemeral container joins; seccomp profiles of the node
+/// stand below `profiles`.
 pub fn container_security(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     container: &ContainerSpec,
     image: &ImageRecord,
     target_id: Option<&str>,
+    profiles: &Path,
 ) -> Result<cri::LinuxContainerSecurityContext, SecurityError> {
-    let pod = pod_context(blueprint);
+    let pod = pod_context(desired_pod);
     let own = own(container);
     let user = own.run_as_user.or(pod.run_as_user);
     let group = own.run_as_group.or(pod.run_as_group);
@@ -85,7 +92,7 @@ pub fn container_security(
         true => Vec::new(),
         false => list.iter().map(|&path| path.to_owned()).collect(),
     };
-    let mut namespaces = namespaces(blueprint);
+    let mut namespaces = namespaces(desired_pod);
     if let (Kind::Ephemeral, Some(id)) = (container.kind, target_id) {
         namespaces.pid = cri::NamespaceMode::Target as i32;
         namespaces.target_id = id.to_owned();
@@ -111,7 +118,9 @@ pub fn container_security(
         no_new_privs: own.allow_privilege_escalation == Some(false),
         masked_paths: paths(&MASKED),
         readonly_paths: paths(&READ_ONLY),
-        seccomp: seccomp(own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref()), privileged),
+        seccomp: seccomp(own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref()), privileged, profiles),
+        selinux_options: selinux(own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref())),
+        apparmor: AppArmor::of(desired_pod, container).map(|profile| profile.to_cri()),
         ..Default::default()
     })
 }
@@ -127,8 +136,8 @@ fn verify_non_root(user: Option<i64>, image: &ImageRecord) -> Result<(), Securit
     }
 }
 
-fn pod_context(blueprint: &Blueprint) -> core::PodSecurityContext {
-    blueprint.spec().and_then(|spec| spec.security_context.clone()).unwrap_or_default()
+fn pod_context(desired_pod: &DesiredPod) -> core::PodSecurityContext {
+    desired_pod.spec().and_then(|spec| spec.security_context.clone()).unwrap_or_default()
 }
 
 fn own(container: &ContainerSpec) -> core::SecurityContext {
@@ -158,8 +167,8 @@ fn is_strict(context: &core::PodSecurityContext) -> bool {
 
 /// The only groups that the pod's containers may have beside their main one; `None` if those of the image come
 /// on top.
-pub fn strict_groups(blueprint: &Blueprint) -> Option<Vec<i64>> {
-    let context = pod_context(blueprint);
+pub fn strict_groups(desired_pod: &DesiredPod) -> Option<Vec<i64>> {
+    let context = pod_context(desired_pod);
     is_strict(&context).then(|| groups(&context))
 }
 
@@ -172,7 +181,23 @@ fn capabilities(wanted: Option<&core::Capabilities>) -> cri::Capability {
     }
 }
 
-fn seccomp(profile: Option<&core::SeccompProfile>, privileged: bool) -> Option<cri::SecurityProfile> {
+/// For nodes that have it; elsewhere a runtime passes over it.
+fn selinux(wanted: Option<&core::SELinuxOptions>) -> Option<cri::SeLinuxOption> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    wanted.map(|options| cri::SeLinuxOption {
+        user: text(&options.user),
+        role: text(&options.role),
+        r#type: text(&options.type_),
+        level: text(&options.level),
+    })
+}
+
+/// A profile of the node is one that its administrator put there, never another file: pods can write files, too.
+fn seccomp(
+    profile: Option<&core::SeccompProfile>,
+    privileged: bool,
+    profiles: &Path,
+) -> Option<cri::SecurityProfile> {
     use cri::security_profile::ProfileType;
     let kind = match profile.map(|p| p.type_.as_str()) {
         _ if privileged => ProfileType::Unconfined,
@@ -180,7 +205,13 @@ fn seccomp(profile: Option<&core::SeccompProfile>, privileged: bool) -> Option<c
         Some("Localhost") => ProfileType::Localhost,
         _ => ProfileType::Unconfined,
     };
-    let localhost_ref = profile.and_then(|p| p.localhost_profile.clone()).unwrap_or_default();
+    let localhost_ref = match kind {
+        ProfileType::Localhost => {
+            let name = profile.and_then(|p| p.localhost_profile.as_deref()).unwrap_or_default();
+            profiles.join(name.trim_start_matches('/')).to_string_lossy().into_owned()
+        }
+        _ => String::new(),
+    };
     Some(cri::SecurityProfile { profile_type: kind as i32, localhost_ref })
 }
 
@@ -199,8 +230,8 @@ mod tests {
     ) -> Result<cri::LinuxContainerSecurityContext, SecurityError> {
         let pod = json!({"metadata": {}, "spec": {"securityContext": pod,
             "containers": [{"name": "main", "securityContext": container}]}});
-        let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
-        container_security(&blueprint, &blueprint.containers[0], &image, None)
+        let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
+        container_security(&desired_pod, &desired_pod.containers[0], &image, None, Path::new("/data/seccomp"))
     }
 
     #[test]
@@ -235,6 +266,23 @@ mod tests {
         let named =
             "container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root";
         check(non_root(), json!({}), image(None, "web"), Err(named));
+    }
+
+    #[test]
+    fn security_profiles_reach_the_runtime() {
+        use cri::security_profile::ProfileType;
+        let local = json!({"type": "Localhost", "localhostProfile": "a/b.json"});
+        let container = json!({"seccompProfile": local, "appArmorProfile": {"type": "RuntimeDefault"},
+            "seLinuxOptions": {"type": "container_t"}});
+        let got =
+            context(json!({"seLinuxOptions": {"level": "s0"}}), container, ImageRecord::default()).unwrap();
+        let seccomp = got.seccomp.unwrap();
+        assert_eq!(seccomp.profile_type, ProfileType::Localhost as i32);
+        assert_eq!(seccomp.localhost_ref, "/data/seccomp/a/b.json");
+        assert_eq!(got.apparmor.unwrap().profile_type, ProfileType::RuntimeDefault as i32);
+        assert_eq!(got.selinux_options.unwrap().r#type, "container_t");
+        let got = context(json!({}), json!({}), ImageRecord::default()).unwrap();
+        assert_eq!((got.apparmor, got.selinux_options), (None, None));
     }
 
     #[test]

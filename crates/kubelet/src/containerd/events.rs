@@ -13,17 +13,29 @@ use super::connect;
 /// Something happened to the container (or sandbox) of this id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeEvent {
-    Started { id: String },
-    Exited { id: String },
-    OutOfMemory { id: String },
+    Started {
+        id: String,
+    },
+    Exited {
+        id: String,
+    },
+    /// A process that was started in it besides its own.
+    ExecExited {
+        id: String,
+        exec: String,
+    },
+    OutOfMemory {
+        id: String,
+    },
 }
 
 impl RuntimeEvent {
     pub fn container_id(&self) -> &str {
         match self {
-            RuntimeEvent::Started { id } | RuntimeEvent::Exited { id } | RuntimeEvent::OutOfMemory { id } => {
-                id
-            }
+            RuntimeEvent::Started { id }
+            | RuntimeEvent::Exited { id }
+            | RuntimeEvent::ExecExited { id, .. }
+            | RuntimeEvent::OutOfMemory { id } => id,
         }
     }
 }
@@ -44,11 +56,11 @@ pub async fn watch_events(socket: &Path) -> Result<impl Stream<Item = RuntimeEve
 fn decode(topic: &str, body: &[u8]) -> Option<RuntimeEvent> {
     match topic {
         "/tasks/start" => TaskStart::decode(body).ok().map(|e| RuntimeEvent::Started { id: e.container_id }),
-        // An exec that ends has an id of its own; only the container's main process counts.
-        "/tasks/exit" => TaskExit::decode(body)
-            .ok()
-            .filter(|e| e.id == e.container_id)
-            .map(|e| RuntimeEvent::Exited { id: e.container_id }),
+        // An exec that ends has an id of its own.
+        "/tasks/exit" => TaskExit::decode(body).ok().map(|e| match e.id == e.container_id {
+            true => RuntimeEvent::Exited { id: e.container_id },
+            false => RuntimeEvent::ExecExited { id: e.container_id, exec: e.id },
+        }),
         "/tasks/oom" => TaskOom::decode(body).ok().map(|e| RuntimeEvent::OutOfMemory { id: e.container_id }),
         _ => None,
     }
@@ -59,12 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_main_processes_count() {
+    fn exits_of_containers_and_execs_differ() {
         let exit = |id: &str| {
             TaskExit { container_id: "c".into(), id: id.into(), ..TaskExit::default() }.encode_to_vec()
         };
         assert_eq!(decode("/tasks/exit", &exit("c")), Some(RuntimeEvent::Exited { id: "c".into() }));
-        assert_eq!(decode("/tasks/exit", &exit("exec")), None);
+        let exec = RuntimeEvent::ExecExited { id: "c".into(), exec: "e".into() };
+        assert_eq!(decode("/tasks/exit", &exit("e")), Some(exec));
         assert_eq!(decode("/tasks/exit", &[0xff]), None);
         assert_eq!(decode("/images/create", &[]), None);
     }

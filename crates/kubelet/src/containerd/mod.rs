@@ -3,6 +3,7 @@
 //! containerd outlives the agent, as the pods do. Nothing here knows of pods or of the API server.
 
 mod connection;
+mod ended_execs;
 mod events;
 mod groups;
 mod host;
@@ -12,6 +13,7 @@ mod shims;
 mod supervisor;
 
 pub use connection::connect;
+pub use ended_execs::release_exec;
 pub use events::{RuntimeEvent, watch_events};
 pub use groups::{can_set_groups, set_groups};
 pub use host::{CgroupMode, Host, OciRuntime};

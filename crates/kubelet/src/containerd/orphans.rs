@@ -15,15 +15,15 @@ use containerd_client::services::v1::{
     Container, DeleteContainerRequest, DeleteTaskRequest, KillRequest, ListContainersRequest,
 };
 use jiff::Timestamp;
+use minik8s_datadir::unmount_and_remove;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::connect;
 use super::shims::{Shim, kill_tree, shims};
 use crate::Config;
 use crate::image::{NAMESPACE, in_namespace};
-use crate::volume::unmount_below;
 
 /// Says that a container was made by CRI.
 const KIND: &str = "io.cri-containerd.kind";
@@ -41,6 +41,8 @@ pub struct Orphans {
     longest_start: Duration,
     /// Shims that nobody knew the last time. A shim that is about to end is seen once, not twice.
     suspects: BTreeSet<Shim>,
+    /// Of shims that were ended; what could not be removed is tried again.
+    left: BTreeSet<String>,
 }
 
 impl Orphans {
@@ -52,6 +54,7 @@ impl Orphans {
             bundles: config.containerd_dir().join("state/io.containerd.runtime.v2.task").join(NAMESPACE),
             longest_start: config.runtime_timeout,
             suspects: BTreeSet::new(),
+            left: BTreeSet::new(),
         }
     }
 
@@ -84,19 +87,23 @@ impl Orphans {
         for shim in forgotten {
             info!(id = shim.id, pid = shim.pid, "ending a shim that containerd has forgotten");
             kill_tree(shim.pid);
-            self.remove_bundle(&shim.id);
+            self.left.insert(shim.id.clone());
             gone.push(shim.id);
         }
+        self.remove_bundles();
         Ok(gone)
     }
 
-    /// The directory in which a shim works, and what is mounted there.
-    fn remove_bundle(&self, id: &str) {
-        if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            let bundle = self.bundles.join(id);
-            unmount_below(&bundle);
-            let _ = std::fs::remove_dir_all(bundle);
-        }
+    /// The directories in which ended shims worked, and what is mounted there.
+    fn remove_bundles(&mut self) {
+        let bundles = &self.bundles;
+        self.left.retain(|id| match unmount_and_remove(bundles, id) {
+            Ok(()) => false,
+            Err(error) => {
+                warn!(%error, id, "what a forgotten shim left stays for now");
+                true
+            }
+        });
     }
 
     async fn remove(&self, container: &Container) -> Result<(), Status> {

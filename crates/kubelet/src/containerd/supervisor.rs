@@ -81,16 +81,16 @@ impl Containerd {
         Ok(containerd)
     }
 
-    /// Replaces containerd whenever it dies, or does not answer for longer than `patience`. Never returns.
-    pub async fn supervise(&mut self, patience: Duration) {
+    /// Replaces containerd whenever it dies, or does not answer for longer than `timeout`. Never returns.
+    pub async fn supervise(&mut self, timeout: Duration) {
         let mut pause = Duration::from_millis(100);
         loop {
             let started = Instant::now();
             let socket = self.settings.socket.clone();
             tokio::select! {
                 () = self.wait_for_end() => warn!("containerd died: starting it again"),
-                () = silence(&socket, patience) => {
-                    warn!(?patience, "containerd does not answer: replacing it; containers go on");
+                () = silence(&socket, timeout) => {
+                    warn!(?timeout, "containerd does not answer: replacing it; containers go on");
                     self.kill();
                     self.wait_for_end().await;
                 }
@@ -157,16 +157,16 @@ impl Containerd {
 }
 
 /// Returns when nobody has answered on the socket for that long.
-async fn silence(socket: &Path, patience: Duration) {
+async fn silence(socket: &Path, timeout: Duration) {
     let mut client = RuntimeServiceClient::new(connect(socket));
     let mut answered = Instant::now();
-    while answered.elapsed() < patience {
+    while answered.elapsed() < timeout {
         let asked = client.version(VersionRequest::default());
         // An error is a process that is not there, whose end is seen at once by others.
-        if let Ok(Ok(_)) = tokio::time::timeout(patience, asked).await {
+        if let Ok(Ok(_)) = tokio::time::timeout(timeout, asked).await {
             answered = Instant::now();
         }
-        tokio::time::sleep(patience / QUESTIONS).await;
+        tokio::time::sleep(timeout / QUESTIONS).await;
     }
 }
 

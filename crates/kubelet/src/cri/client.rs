@@ -1,7 +1,7 @@
 //! [`Runtime`] over a CRI socket.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -263,6 +263,20 @@ impl Runtime for Cri {
         let runtime_handler = handler.to_owned();
         let run = self.call(cri::RunPodSandboxRequest { config: Some(config), runtime_handler });
         Ok(self.runtime.clone().run_pod_sandbox(run).await?.into_inner().pod_sandbox_id)
+    }
+
+    async fn port(&self, sandbox_id: &str) -> Result<Option<PodPort>, RuntimeError> {
+        let pod_sandbox_id = sandbox_id.to_owned();
+        let status = self.call(cri::PodSandboxStatusRequest { pod_sandbox_id, verbose: true });
+        let answer = self.runtime.clone().pod_sandbox_status(status).await?.into_inner();
+        Ok(answer.info.get("info").and_then(|info| port::port_of(info)))
+    }
+
+    async fn network_namespace(&self, sandbox_id: &str) -> Result<Option<PathBuf>, RuntimeError> {
+        let pod_sandbox_id = sandbox_id.to_owned();
+        let status = self.call(cri::PodSandboxStatusRequest { pod_sandbox_id, verbose: true });
+        let answer = self.runtime.clone().pod_sandbox_status(status).await?.into_inner();
+        Ok(answer.info.get("info").and_then(|info| port::network_namespace_of(info)))
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {

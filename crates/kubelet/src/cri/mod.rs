@@ -4,6 +4,7 @@
 
 mod client;
 mod labels;
+mod port;
 mod record;
 
 pub use client::Cri;
@@ -11,12 +12,14 @@ pub use labels::*;
 pub use record::{ContainerRecord, ContainerState, PodRecord, SandboxRecord};
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_cri::v1::{AuthConfig, ContainerConfig, LinuxContainerResources, PodSandboxConfig};
 use thiserror::Error;
 
+use crate::config::PodPort;
 use crate::image::ViewMount;
 
 #[derive(Debug, Clone, Error)]
@@ -104,6 +107,24 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// `handler` names one of the runtime's ways to run pods; empty means its default.
     async fn run_sandbox(&self, config: PodSandboxConfig, handler: &str) -> Result<String, RuntimeError>;
+    /// Makes a sandbox that runs already and belongs to nobody the pod's; `None` if there is none that fits. `image` is the
+    /// one that its container runs, `container` what is known of that so far.
+    async fn adopt_sandbox(
+        &self,
+        _image: &str,
+        _config: &PodSandboxConfig,
+        _container: &ContainerConfig,
+    ) -> Result<Option<String>, RuntimeError> {
+        Ok(None)
+    }
+    /// Its port of the node's bridge; `None` if it has none, or if the runtime does not tell.
+    async fn port(&self, _sandbox_id: &str) -> Result<Option<PodPort>, RuntimeError> {
+        Ok(None)
+    }
+    /// The file of its network namespace, likewise.
+    async fn network_namespace(&self, _sandbox_id: &str) -> Result<Option<PathBuf>, RuntimeError> {
+        Ok(None)
+    }
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError>;
 

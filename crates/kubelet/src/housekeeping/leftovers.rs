@@ -1,27 +1,33 @@
 //! What pods left behind that no longer exist: an agent that was killed may not have cleaned up after them.
+//!
+//! What cannot be removed is told and tried again the next time. Never removed is what belongs to somebody else: a pod's
+//! directory in which something stays mounted stays as it is.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use minik8s_datadir::{RemovalError, remove_tree, unmount_and_remove};
 use tracing::info;
 
 use crate::Config;
 use crate::cgroup::{self, Hierarchy};
-use crate::volume::unmount_below;
 
-/// Removes directories, logs and cgroups of pods that are not among the known ones. Blocks.
-pub fn remove_leftovers(config: &Config, hierarchy: &Hierarchy, known: &BTreeSet<String>) {
+/// Removes directories, logs and cgroups of pods that are not among the known ones. Blocks. Returns what had to stay.
+pub fn remove_leftovers(
+    config: &Config,
+    hierarchy: &Hierarchy,
+    known: &BTreeSet<String>,
+) -> Vec<RemovalError> {
+    let mut stays = Vec::new();
     for name in names_in(&config.pods_dir()).into_iter().filter(|uid| !known.contains(uid)) {
         info!(uid = name, "removing the directory of a pod that is gone");
-        let dir = config.pods_dir().join(name);
-        unmount_below(&dir);
-        let _ = fs::remove_dir_all(dir);
+        stays.extend(unmount_and_remove(&config.pods_dir(), name).err());
     }
     for name in names_in(&config.logs_dir()) {
         let uid = name.rsplit('_').next().unwrap_or_default();
         if !known.contains(uid) {
-            let _ = fs::remove_dir_all(config.logs_dir().join(&name));
+            stays.extend(remove_tree(&config.logs_dir(), &name).err());
         }
     }
     for class in ["", "/burstable", "/besteffort"] {
@@ -32,6 +38,7 @@ pub fn remove_leftovers(config: &Config, hierarchy: &Hierarchy, known: &BTreeSet
             }
         }
     }
+    stays
 }
 
 /// Directories in a directory.
@@ -58,7 +65,8 @@ mod tests {
             .unwrap();
         }
         let hierarchy = Hierarchy::V2(dir.path().join("cgroup"));
-        remove_leftovers(&config, &hierarchy, &BTreeSet::from(["known".to_owned()]));
+        let stays = remove_leftovers(&config, &hierarchy, &BTreeSet::from(["known".to_owned()]));
+        assert!(stays.is_empty(), "{stays:?}");
         assert_eq!(names_in(&config.pods_dir()), ["known"]);
         assert_eq!(names_in(&config.logs_dir()), ["ns_web_known"]);
     }

@@ -5,31 +5,42 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use tokio::task::spawn_blocking;
 use tracing::warn;
 
 use crate::context::Context;
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 use crate::sandbox::pod_log_dir;
 
 pub async fn rotate_logs(context: &Context) {
     let settings = &context.config.housekeeping.logs;
     let Ok(rows) = context.runtime.container_rows().await else { return };
-    let pods: Vec<_> = context.pods.all().into_iter().map(Blueprint::new).collect();
+    let pods: Vec<_> = context.pods.all().into_iter().map(DesiredPod::new).collect();
     for row in rows.iter().filter(|row| row.running) {
         let Some(pod) = pods.iter().find(|pod| pod.uid == row.pod_uid) else { continue };
         let dir = pod_log_dir(&context.config, pod).join(&row.name);
         let log = dir.join(format!("{}.log", row.attempt));
-        if fs::metadata(&log).map_or(0, |metadata| metadata.len()) <= settings.largest {
-            continue;
-        }
-        if let Err(error) = rotate(&log, settings.files, Timestamp::now()) {
-            warn!(%error, ?log, "cannot rotate a log");
-            continue;
+        let (largest, files, path) = (settings.largest, settings.files, log.clone());
+        let rotated = spawn_blocking(move || rotate_if_larger(&path, largest, files)).await;
+        match rotated.map_err(io::Error::other).flatten() {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(error) => {
+                warn!(%error, ?log, "cannot rotate a log");
+                continue;
+            }
         }
         if let Err(error) = context.runtime.reopen_log(&row.id).await {
             warn!(%error, ?log, "the runtime writes on in the old log");
         }
     }
+}
+
+fn rotate_if_larger(log: &Path, largest: u64, files: usize) -> io::Result<bool> {
+    if fs::metadata(log).map_or(0, |metadata| metadata.len()) <= largest {
+        return Ok(false);
+    }
+    rotate(log, files, Timestamp::now()).map(|()| true)
 }
 
 /// Moves the log aside and removes the oldest ones.

@@ -12,8 +12,10 @@ pub use log_rotation::rotate_logs;
 pub use settings::{HousekeepingSettings, ImageSettings, LogSettings};
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::context::Context;
+use crate::ended_logs;
 use orphans::{orphans_of, remove_orphans};
 
 /// Unused images are no hurry: a disk that runs short asks for them to go by itself.
@@ -30,9 +32,21 @@ pub async fn keep_house(context: Arc<Context>) {
     let mut orphans = orphans_of(&context.config);
     loop {
         tokio::select! {
-            _ = sweeps.tick() => remove_orphans(&context, &mut orphans).await,
+            _ = sweeps.tick() => {
+                remove_orphans(&context, &mut orphans).await;
+                forget_logs(&context).await;
+            }
             _ = logs.tick() => rotate_logs(&context).await,
             _ = images.tick() => collect_images(&context).await,
         }
     }
+}
+
+/// Also while no pod ends, logs get too old.
+async fn forget_logs(context: &Context) {
+    let Some(retention) = context.config.housekeeping.logs.retention else { return };
+    let folder = context.config.ended_logs_dir();
+    let pruned =
+        tokio::task::spawn_blocking(move || ended_logs::prune(&folder, retention, SystemTime::now())).await;
+    drop(pruned);
 }

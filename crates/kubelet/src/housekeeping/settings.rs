@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use crate::ended_logs::LogRetention;
 use crate::pressure::Thresholds;
 
 /// The defaults are upstream's.
@@ -32,6 +33,8 @@ pub struct LogSettings {
     pub largest: u64,
     /// The one being written among them.
     pub files: usize,
+    /// Of pods that are gone; None keeps none.
+    pub retention: Option<LogRetention>,
 }
 
 impl Default for HousekeepingSettings {
@@ -41,7 +44,7 @@ impl Default for HousekeepingSettings {
             eviction: Thresholds::default(),
             pressure_transition: SignedDuration::from_mins(5),
             images: ImageSettings { high: 85, low: 80, youngest: SignedDuration::from_mins(2) },
-            logs: LogSettings { largest: 10 << 20, files: 5 },
+            logs: LogSettings { largest: 10 << 20, files: 5, retention: None },
         }
     }
 }

@@ -4,7 +4,7 @@
 //! archive never has to fit into memory. Nothing is unpacked to disk.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -18,6 +18,8 @@ const LARGEST_DOCUMENT: u64 = 8 << 20;
 /// Index within index within index is as deep as anybody nests them.
 const DEEPEST_INDEX: usize = 4;
 const MOST_LINKS: usize = 8;
+/// How much of a layer is read at once.
+const PIECE: usize = 64 << 10;
 
 #[derive(Debug, Error)]
 pub enum ArchiveError {
@@ -201,7 +203,16 @@ impl<R: Read + Seek> Archive<R> {
         let (offset, size) = self.locate(member)?;
         self.reader.seek(SeekFrom::Start(offset))?;
         let mut hash = Sha256::new();
-        io::copy(&mut (&mut self.reader).take(size), &mut hash)?;
+        let mut content = BufReader::with_capacity(PIECE, (&mut self.reader).take(size));
+        loop {
+            let piece = content.fill_buf()?;
+            if piece.is_empty() {
+                break;
+            }
+            hash.update(piece);
+            let length = piece.len();
+            content.consume(length);
+        }
         let descriptor = Descriptor {
             media_type: media_type.to_owned(),
             digest: manifest::digest_of(hash),

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
+use super::archive::{ArchivedImage, Blob, Content};
 use super::manifest::{self, Descriptor, Index, Manifest};
 
 #[derive(Debug, Clone, Default)]
@@ -72,9 +73,11 @@ impl Recipe {
         self
     }
 
-    /// Writes the image as an OCI archive.
-    pub fn write(&self, out: impl Write) -> io::Result<()> {
+    /// The image's blobs, in an order in which they can be stored.
+    pub(super) fn image(&self) -> io::Result<ArchivedImage> {
         let layer = self.layer()?;
+        // The largest by far: its digest is made once.
+        let layer_descriptor = Descriptor::of(manifest::LAYER, &layer);
         let config = serde_json::to_vec(&json!({
             "architecture": architecture(),
             "os": "linux",
@@ -84,15 +87,31 @@ impl Recipe {
                 "Env": self.env,
                 "User": self.user,
             },
-            "rootfs": {"type": "layers", "diff_ids": [manifest::digest(&layer)]},
+            "rootfs": {"type": "layers", "diff_ids": [layer_descriptor.digest]},
         }))?;
-        let image = serde_json::to_vec(&Manifest {
+        let config_descriptor = Descriptor::of(manifest::CONFIG, &config);
+        let document = serde_json::to_vec(&Manifest {
             schema_version: 2,
             media_type: Some(manifest::MANIFEST.to_owned()),
-            config: Descriptor::of(manifest::CONFIG, &config),
-            layers: vec![Descriptor::of(manifest::LAYER, &layer)],
+            config: config_descriptor.clone(),
+            layers: vec![layer_descriptor.clone()],
         })?;
-        let mut target = Descriptor::of(manifest::MANIFEST, &image);
+        let target = Descriptor::of(manifest::MANIFEST, &document);
+        let children = vec![config_descriptor.digest.clone(), layer_descriptor.digest.clone()];
+        let blob =
+            |descriptor, bytes, children| Blob { descriptor, content: Content::Bytes(bytes), children };
+        let blobs = vec![
+            blob(layer_descriptor, layer, Vec::new()),
+            blob(config_descriptor, config, Vec::new()),
+            blob(target.clone(), document, children),
+        ];
+        Ok(ArchivedImage { names: vec![super::normalize(&self.name)], target, blobs })
+    }
+
+    /// Writes the image as an OCI archive.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let image = self.image()?;
+        let mut target = image.target.clone();
         target.annotations.insert("io.containerd.image.name".to_owned(), super::normalize(&self.name));
         let index = serde_json::to_vec(&Index {
             schema_version: 2,
@@ -102,14 +121,16 @@ impl Recipe {
         let mut tar = tar::Builder::new(out);
         append(&mut tar, "oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         append(&mut tar, "index.json", 0o644, &index)?;
-        for blob in [&layer, &config, &image] {
-            let path = format!("blobs/{}", manifest::digest(blob).replacen(':', "/", 1));
-            append(&mut tar, &path, 0o644, blob)?;
+        for blob in &image.blobs {
+            let path = format!("blobs/{}", blob.descriptor.digest.replacen(':', "/", 1));
+            if let Content::Bytes(bytes) = &blob.content {
+                append(&mut tar, &path, 0o644, bytes)?;
+            }
         }
         tar.finish()
     }
 
-    fn layer(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn layer(&self) -> io::Result<Vec<u8>> {
         let mut tar = tar::Builder::new(Vec::new());
         for (path, entry) in &self.entries {
             match entry {
@@ -145,7 +166,7 @@ fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
 }
 
 /// Go's name of this machine's architecture.
-fn architecture() -> &'static str {
+pub(super) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

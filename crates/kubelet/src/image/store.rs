@@ -95,6 +95,38 @@ impl ImageStore {
         result.map(|()| loaded)
     }
 
+    /// The digest of a stored image's first document.
+    pub(super) async fn digest_of(&self, name: &str) -> Result<String, StoreError> {
+        let get = in_namespace(api::GetImageRequest { name: normalize(name) });
+        match api::images_client::ImagesClient::new(self.channel.clone()).get(get).await {
+            Ok(found) => {
+                Ok(found.into_inner().image.and_then(|image| image.target).unwrap_or_default().digest)
+            }
+            Err(status) if status.code() == Code::NotFound => Err(StoreError::NotFound(name.to_owned())),
+            Err(status) => Err(status.into()),
+        }
+    }
+
+    /// A small blob as a whole.
+    pub(super) async fn read_blob(&self, digest: &str) -> Result<Vec<u8>, StoreError> {
+        let read = in_namespace(api::ReadContentRequest { digest: digest.to_owned(), offset: 0, size: 0 });
+        let mut client = api::content_client::ContentClient::new(self.channel.clone());
+        let mut pieces = client.read(read).await?.into_inner();
+        let mut whole = Vec::new();
+        while let Some(piece) = pieces.message().await? {
+            whole.extend(piece.data);
+        }
+        Ok(whole)
+    }
+
+    /// Stores an image whose blobs are in memory.
+    pub(super) async fn put(&self, image: &ArchivedImage) -> Result<(), StoreError> {
+        let lease = lease(&self.channel).await?;
+        let stored = self.store(&mut std::io::empty(), image, &lease, &mut |_| ()).await;
+        release(&self.channel, lease).await;
+        stored
+    }
+
     pub async fn list(&self) -> Result<Vec<StoredImage>, StoreError> {
         let all = in_namespace(api::ListImagesRequest::default());
         let mut client = api::images_client::ImagesClient::new(self.channel.clone());

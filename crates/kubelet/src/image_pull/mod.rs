@@ -2,14 +2,25 @@
 
 mod keyring;
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1 as core;
 use kube::Api;
+use minik8s_informer::Lenient;
+use minik8s_meta::function::Runtime;
+use minik8s_meta::mesh::SIDECAR_IMAGE;
+use minik8s_meta::packaged_image::{PackagedImage, packaged_image};
 
 use crate::context::Context;
 use crate::cri::{ImageRecord, RuntimeError};
 use crate::events::Severity;
+use crate::image::{
+    ImageStore, SLURM_SUBMIT, make_packaged, make_runtime, make_sidecar, make_slurm_submit, runtime_of,
+};
 use crate::objects::secret_data;
-use crate::pod::{Blueprint, ContainerSpec, OperationError, subject};
+use crate::pod::{ContainerSpec, DesiredPod, OperationError, subject};
+
+const MADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PullPolicy {
@@ -39,12 +50,12 @@ impl<'a> Wanted<'a> {
 /// The image's record, after a pull if there must be one.
 pub async fn ensure(
     context: &Context,
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     wanted: Wanted<'_>,
 ) -> Result<ImageRecord, OperationError> {
     let name = wanted.image;
     let event = |severity, reason: &str, message: &str| {
-        context.recorder.record(subject(blueprint, wanted.container), severity, reason, message);
+        context.recorder.record(subject(desired_pod, wanted.container), severity, reason, message);
     };
     if !is_valid_name(name) {
         let message = format!("Failed to apply default image tag \"{name}\": couldn't parse image name");
@@ -68,7 +79,11 @@ pub async fn ensure(
         _ => {}
     }
     event(Severity::Normal, "Pulling", &format!("Pulling image \"{name}\""));
-    if let Err(error) = pull(context, blueprint, name).await {
+    let pulled = match Own::of(name) {
+        Some(own) => make(context, name, own).await,
+        None => pull(context, desired_pod, name).await.map_err(|error| error.to_string()),
+    };
+    if let Err(error) = pulled {
         event(Severity::Warning, "Failed", &format!("Failed to pull image \"{name}\": {error}"));
         event(Severity::Warning, "Failed", "Error: ErrImagePull");
         return Err(OperationError::new("ErrImagePull", error));
@@ -80,15 +95,65 @@ pub async fn ensure(
     })
 }
 
+/// Images of features of ours, which no registry has: a node makes them of its own files.
+#[derive(Clone, Copy)]
+enum Own {
+    Runtime(&'static Runtime),
+    SlurmSubmit,
+    Sidecar,
+    Packaged(&'static PackagedImage),
+}
+
+impl Own {
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            SLURM_SUBMIT => Some(Own::SlurmSubmit),
+            SIDECAR_IMAGE => Some(Own::Sidecar),
+            name => {
+                let packaged = || packaged_image(name).map(Own::Packaged);
+                runtime_of(name).map(Own::Runtime).or_else(packaged)
+            }
+        }
+    }
+}
+
+/// Pods that want the same one at the same time wait for the first.
+async fn make(context: &Context, name: &str, own: Own) -> Result<(), String> {
+    let _one = context.image_maker.lock().await;
+    if let Ok(Some(_)) = context.runtime.image(name).await {
+        return Ok(());
+    }
+    match own {
+        Own::Runtime(runtime) => {
+            make_runtime(&ImageStore::new(&context.config.containerd_socket()), runtime).await?;
+        }
+        Own::Sidecar => make_sidecar(&ImageStore::new(&context.config.containerd_socket())).await?,
+        Own::Packaged(packaged) => make_packaged(&context.config.data_dir, packaged).await?,
+        Own::SlurmSubmit => make_slurm_submit(&context.config.data_dir).await?,
+    }
+    let deadline = tokio::time::Instant::now() + MADE_TIMEOUT;
+    loop {
+        // The CRI plugin learns of new images through events.
+        match context.runtime.image(name).await {
+            Ok(Some(_)) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+            Ok(None) if tokio::time::Instant::now() > deadline => {
+                return Err("containerd does not show it".to_owned());
+            }
+            Ok(None) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
 /// With each of the pod's credentials that fit, and without any last.
-async fn pull(context: &Context, blueprint: &Blueprint, name: &str) -> Result<(), RuntimeError> {
+async fn pull(context: &Context, desired_pod: &DesiredPod, name: &str) -> Result<(), RuntimeError> {
     let mut secrets = Vec::new();
-    let api: Api<core::Secret> = Api::namespaced(context.client.clone(), &blueprint.namespace);
-    let named = blueprint.spec().and_then(|spec| spec.image_pull_secrets.as_ref());
+    let api: Api<Lenient<core::Secret>> = Api::namespaced(context.client.clone(), &desired_pod.namespace);
+    let named = desired_pod.spec().and_then(|spec| spec.image_pull_secrets.as_ref());
     for reference in named.into_iter().flatten() {
         // A secret that is not there is passed over: the image may be public.
         if let Ok(Some(secret)) = api.get_opt(&reference.name).await {
-            secrets.push(secret_data(secret));
+            secrets.push(secret_data(secret.into_inner()));
         }
     }
     let credentials = keyring::credentials(name, &secrets).into_iter().map(Some);

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
+use minik8s_informer::{Backoff, Lenient};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -23,10 +24,10 @@ use crate::pressure::Pressure;
 
 /// How often an unchanged status is sent.
 const STATUS: Duration = Duration::from_secs(300);
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Backoff = Backoff::millis(250, 5_000);
 const SHORT: Duration = Duration::from_millis(20);
 /// A runtime that is busy may take this long to answer, however often the node reports.
-const SHORTEST_PATIENCE: Duration = Duration::from_secs(3);
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct NodeActor {
     context: Arc<Context>,
@@ -41,12 +42,13 @@ impl NodeActor {
 
     /// Never returns.
     pub async fn run(self) {
+        let mut retries = RETRY.retries();
         let uid = loop {
             match self.register().await {
                 Ok(uid) => break uid,
                 Err(error) => warn!(%error, "cannot register the node"),
             }
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(retries.failed()).await;
         };
         info!(node = self.context.config.node_name, "registered");
         // A runtime that hangs makes the node unready, not dead: nothing that waits for it delays the lease.
@@ -69,11 +71,14 @@ impl NodeActor {
         let mut seen = Observation::default();
         let mut ticks = self.heartbeat();
         let mut pressure = self.pressure.clone();
+        let mut devices = self.context.devices.changes();
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 // A node in need does not wait for its next heartbeat.
                 Ok(()) = pressure.changed() => {}
+                // Nor do pods that wait for a device.
+                Ok(()) = devices.changed() => {}
             }
             self.observe(&mut seen).await;
             if let Err(error) = self.report(&seen, &mut sent).await {
@@ -93,30 +98,37 @@ impl NodeActor {
         Api::all(self.context.client.clone())
     }
 
+    /// For what others may have written to.
+    fn lenient(&self) -> Api<Lenient<core::Node>> {
+        Api::all(self.context.client.clone())
+    }
+
     /// Waits for the pods' range of addresses and tells the runtime. Until then the node is not ready.
     async fn open_network(&self) {
         let config = &self.context.config;
         if config.pod_cidr.is_some() || config.cri_endpoint.is_some() {
             return;
         }
+        let mut retries = RETRY.retries();
         let range = loop {
-            let given = await_condition(self.api(), &config.node_name, |node: Option<&core::Node>| {
-                node.and_then(pod_range).is_some()
-            });
+            let given =
+                await_condition(self.lenient(), &config.node_name, |node: Option<&Lenient<core::Node>>| {
+                    node.and_then(|node| pod_range(&node.0.object)).is_some()
+                });
             match given.await {
-                Ok(Some(node)) => match pod_range(&node) {
+                Ok(Some(node)) => match pod_range(&node.0.object) {
                     Some(range) => break range,
                     None => continue,
                 },
                 Ok(None) => continue,
                 Err(error) => warn!(%error, "waiting for the node's pod addresses"),
             }
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(retries.failed()).await;
         };
         info!(%range, "the node's pod addresses");
         while let Err(error) = cni::write(config, range) {
             warn!(%error, "cannot write the pod network's configuration");
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(retries.failed()).await;
         }
         // containerd reads it in a moment; then the first report can already say that the node is ready.
         for _ in 0..100 {
@@ -127,7 +139,7 @@ impl NodeActor {
         }
     }
 
-    /// Makes the node object or brings its labels up to date; returns its UID.
+    /// Makes the node object or brings its labels and annotations up to date; returns its UID.
     async fn register(&self) -> Result<String, kube::Error> {
         let config = &self.context.config;
         let labels = default_labels(config, &self.context.machine);
@@ -135,6 +147,7 @@ impl NodeActor {
             metadata: ObjectMeta {
                 name: Some(config.node_name.clone()),
                 labels: Some(labels.clone()),
+                annotations: Some(config.annotations.clone()).filter(|all| !all.is_empty()),
                 ..Default::default()
             },
             spec: Some(core::NodeSpec {
@@ -152,13 +165,16 @@ impl NodeActor {
 
     async fn update_labels(&self, labels: BTreeMap<String, String>) -> Result<core::Node, kube::Error> {
         let name = &self.context.config.node_name;
-        let node = self.api().get(name).await?;
-        let has = node.metadata.labels.clone().unwrap_or_default();
-        if labels.iter().all(|(key, value)| has.get(key) == Some(value)) {
+        let node = self.lenient().get(name).await?.into_inner();
+        let annotations = &self.context.config.annotations;
+        let is_in = |wanted: &BTreeMap<String, String>, has: &Option<BTreeMap<String, String>>| {
+            wanted.iter().all(|(key, value)| has.as_ref().and_then(|has| has.get(key)) == Some(value))
+        };
+        if is_in(&labels, &node.metadata.labels) && is_in(annotations, &node.metadata.annotations) {
             return Ok(node);
         }
-        let patch = json!({"metadata": {"labels": labels}});
-        self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+        let patch = json!({"metadata": {"labels": labels, "annotations": annotations}});
+        Ok(self.lenient().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?.into_inner())
     }
 
     async fn report(
@@ -167,7 +183,7 @@ impl NodeActor {
         sent: &mut Option<(Value, Instant)>,
     ) -> Result<(), kube::Error> {
         let name = &self.context.config.node_name;
-        let node = self.api().get(name).await?;
+        let node = self.lenient().get(name).await?.into_inner();
         let status =
             node_status(&self.context.config, &self.context.machine, observation, &node, Timestamp::now());
         let value = serde_json::to_value(&status).unwrap_or_default();
@@ -180,7 +196,7 @@ impl NodeActor {
             return Ok(());
         }
         let patch = json!({"status": value});
-        self.api().patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        self.lenient().patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
         *sent = Some((essence, Instant::now()));
         Ok(())
     }
@@ -188,7 +204,8 @@ impl NodeActor {
     /// What a runtime that does not answer said before is still the best that is known of it.
     async fn observe(&self, seen: &mut Observation) {
         seen.pressure = self.pressure.borrow().clone();
-        let patience = self.context.config.heartbeat.max(SHORTEST_PATIENCE);
+        seen.devices = self.context.devices.counts();
+        let timeout = self.context.config.heartbeat.max(SHORTEST_TIMEOUT);
         let ask = async {
             let not_ready = self.cri.not_ready().await?;
             let strict_groups = self.cri.strict_groups().await? != StrictGroups::Nobody;
@@ -199,13 +216,13 @@ impl NodeActor {
                 strict_groups,
             ))
         };
-        seen.not_ready = match tokio::time::timeout(patience, ask).await {
+        seen.not_ready = match tokio::time::timeout(timeout, ask).await {
             Ok(Ok((not_ready, version, images, strict_groups))) => {
                 (seen.runtime_version, seen.images, seen.strict_groups) = (version, images, strict_groups);
                 not_ready
             }
             Ok(Err(error)) => Some(format!("container runtime is down: {error}")),
-            Err(_) => Some(format!("container runtime is down: no answer within {patience:?}")),
+            Err(_) => Some(format!("container runtime is down: no answer within {timeout:?}")),
         };
     }
 }

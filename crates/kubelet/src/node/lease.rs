@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use minik8s_informer::Lenient;
 use serde_json::json;
 
 use crate::context::Context;
@@ -13,7 +14,7 @@ const NAMESPACE: &str = "kube-node-lease";
 const HEARTBEATS: u32 = 4;
 
 pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::Error> {
-    let api: Api<Lease> = Api::namespaced(context.client.clone(), NAMESPACE);
+    let api: Api<Lenient<Lease>> = Api::namespaced(context.client.clone(), NAMESPACE);
     let name = &context.config.node_name;
     let now = MicroTime(Timestamp::now());
     let seconds = (context.config.heartbeat * HEARTBEATS).as_secs().max(1);
@@ -44,5 +45,6 @@ pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::
             ..Default::default()
         }),
     };
+    let api: Api<Lease> = Api::namespaced(context.client.clone(), NAMESPACE);
     api.create(&PostParams::default(), &lease).await.map(drop)
 }

@@ -26,6 +26,8 @@ pub struct Observation {
     pub images: Vec<ImageRecord>,
     /// Whether `supplementalGroupsPolicy: Strict` is kept.
     pub strict_groups: bool,
+    /// Of device plugins, by resource: how many devices there are, and how many of them can be used.
+    pub devices: BTreeMap<String, (usize, usize)>,
 }
 
 pub fn default_labels(config: &Config, machine: &Machine) -> BTreeMap<String, String> {
@@ -48,14 +50,18 @@ pub fn node_status(
     node: &core::Node,
     now: Timestamp,
 ) -> core::NodeStatus {
-    let capacity = capacity(config, machine);
+    let measured = capacity(config, machine);
+    let with_devices = |count: fn(&(usize, usize)) -> usize| -> BTreeMap<String, Quantity> {
+        let devices = seen.devices.iter().map(|(name, all)| (name.clone(), Quantity(count(all).to_string())));
+        devices.chain(measured.clone()).collect()
+    };
     core::NodeStatus {
         addresses: Some(vec![
             core::NodeAddress { type_: "InternalIP".to_owned(), address: config.node_ip.to_string() },
             core::NodeAddress { type_: "Hostname".to_owned(), address: config.node_name.clone() },
         ]),
-        allocatable: Some(capacity.clone()),
-        capacity: Some(capacity),
+        allocatable: Some(with_devices(|(_, usable)| *usable)),
+        capacity: Some(with_devices(|(all, _)| *all)),
         conditions: Some(conditions(seen, node, now)),
         daemon_endpoints: Some(core::NodeDaemonEndpoints {
             kubelet_endpoint: Some(core::DaemonEndpoint { port: config.port.into() }),
@@ -79,7 +85,7 @@ pub fn node_status(
     }
 }
 
-fn capacity(config: &Config, machine: &Machine) -> BTreeMap<String, Quantity> {
+pub fn capacity(config: &Config, machine: &Machine) -> BTreeMap<String, Quantity> {
     let measured = [
         ("cpu", machine.cpus.to_string()),
         ("memory", format!("{}Ki", machine.memory / 1024)),

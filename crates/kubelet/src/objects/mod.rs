@@ -1,17 +1,20 @@
-//! ConfigMaps and Secrets that a pod refers to, fetched before they are used.
+//! ConfigMaps, Secrets and ClusterTrustBundles that a pod refers to, fetched before they are used.
 
 mod claims;
+mod trust_bundles;
 mod watches;
 
-pub use claims::{ClaimError, Claims, claim_name, fetch_claims};
+pub use claims::{ClaimError, ClaimedPath, ClaimedVolumes, Claims, claim_name, fetch_claims};
+pub use trust_bundles::{TrustBundle, TrustBundles};
 pub use watches::{ObjectWatches, Subscription};
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as core;
 use kube::Api;
+use minik8s_informer::Lenient;
 
-use crate::pod::{Blueprint, ContainerSpec};
+use crate::pod::{ContainerSpec, DesiredPod};
 
 pub type Data = BTreeMap<String, Vec<u8>>;
 
@@ -20,6 +23,8 @@ pub type Data = BTreeMap<String, Vec<u8>>;
 pub struct Objects {
     pub config_maps: BTreeMap<String, Option<Data>>,
     pub secrets: BTreeMap<String, Option<Data>>,
+    /// All of the cluster, if the pod refers to any.
+    pub trust_bundles: TrustBundles,
 }
 
 /// Names of the objects that a pod refers to.
@@ -27,6 +32,7 @@ pub struct Objects {
 pub struct References {
     pub config_maps: BTreeSet<String>,
     pub secrets: BTreeSet<String>,
+    pub trust_bundles: bool,
 }
 
 impl Objects {
@@ -42,21 +48,21 @@ impl Objects {
     pub async fn fetch(
         client: &kube::Client,
         watches: &ObjectWatches,
-        blueprint: &Blueprint,
+        desired_pod: &DesiredPod,
     ) -> Result<Self, kube::Error> {
-        Objects::get(client, watches, &blueprint.namespace, References::of(blueprint)).await
+        Objects::get(client, watches, &desired_pod.namespace, References::of(desired_pod)).await
     }
 
     /// What the environment of one container refers to, which is nothing as a rule.
     pub async fn of_environment(
         client: &kube::Client,
         watches: &ObjectWatches,
-        blueprint: &Blueprint,
+        desired_pod: &DesiredPod,
         container: &ContainerSpec,
     ) -> Result<Self, kube::Error> {
         let mut references = References::default();
         references.add_environment(container);
-        Objects::get(client, watches, &blueprint.namespace, references).await
+        Objects::get(client, watches, &desired_pod.namespace, references).await
     }
 
     /// Asks the API server; if it does not answer, what its watches have shown last is good enough.
@@ -68,23 +74,29 @@ impl Objects {
     ) -> Result<Self, kube::Error> {
         let mut objects = Objects::default();
         for name in references.config_maps {
-            let asked = Api::<core::ConfigMap>::namespaced(client.clone(), namespace).get_opt(&name).await;
-            let found = asked.map(|found| found.map(config_map_data));
+            let asked =
+                Api::<Lenient<core::ConfigMap>>::namespaced(client.clone(), namespace).get_opt(&name).await;
+            let found = asked.map(|found| found.map(|found| config_map_data(found.into_inner())));
             let found = found.or_else(|e| away(e, watches.last_config_map(namespace, &name)))?;
             objects.config_maps.insert(name, found);
         }
         for name in references.secrets {
-            let asked = Api::<core::Secret>::namespaced(client.clone(), namespace).get_opt(&name).await;
-            let found = asked.map(|found| found.map(secret_data));
+            let asked =
+                Api::<Lenient<core::Secret>>::namespaced(client.clone(), namespace).get_opt(&name).await;
+            let found = asked.map(|found| found.map(|found| secret_data(found.into_inner())));
             let found = found.or_else(|e| away(e, watches.last_secret(namespace, &name)))?;
             objects.secrets.insert(name, found);
+        }
+        if references.trust_bundles {
+            let listed = trust_bundles::list(client).await;
+            objects.trust_bundles = listed.or_else(|e| away(e, watches.last_trust_bundles()))?;
         }
         Ok(objects)
     }
 }
 
 /// A refusal stays a refusal; a server that cannot answer is stood in for.
-fn away(error: kube::Error, last: Option<Option<Data>>) -> Result<Option<Data>, kube::Error> {
+fn away<T>(error: kube::Error, last: Option<T>) -> Result<T, kube::Error> {
     match error {
         kube::Error::Api(status) if status.code < 500 && status.code != 429 => Err(kube::Error::Api(status)),
         error => last.ok_or(error),
@@ -92,10 +104,10 @@ fn away(error: kube::Error, last: Option<Option<Data>>) -> Result<Option<Data>, 
 }
 
 impl References {
-    pub fn of(blueprint: &Blueprint) -> Self {
+    pub fn of(desired_pod: &DesiredPod) -> Self {
         let mut references = References::default();
-        blueprint.containers.iter().for_each(|container| references.add_environment(container));
-        for volume in blueprint.spec().and_then(|s| s.volumes.as_ref()).into_iter().flatten() {
+        desired_pod.containers.iter().for_each(|container| references.add_environment(container));
+        for volume in desired_pod.spec().and_then(|s| s.volumes.as_ref()).into_iter().flatten() {
             references.add_volume(volume);
         }
         references
@@ -119,6 +131,7 @@ impl References {
         for source in projected {
             self.config_maps.extend(source.config_map.iter().map(|s| s.name.clone()));
             self.secrets.extend(source.secret.iter().map(|s| s.name.clone()));
+            self.trust_bundles |= source.cluster_trust_bundle.is_some();
         }
     }
 }

@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::blueprint::{Blueprint, Kind};
-use super::notes::Notes;
+use super::admitted::PREEMPTING;
+use super::desired_pod::{DesiredPod, Kind};
+use super::local_state::LocalState;
 use super::resize;
 use crate::cri::{ContainerRecord, PodRecord};
 
@@ -29,16 +30,16 @@ impl Verdict {
 }
 
 pub fn conditions(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     record: &PodRecord,
-    notes: &Notes,
+    local_state: &LocalState,
     old: &core::PodStatus,
     status: &core::PodStatus,
     now: Timestamp,
 ) -> Vec<core::PodCondition> {
     let phase = status.phase.as_deref().unwrap_or_default();
     let containers = containers_ready(status, phase);
-    let mut ready = gates_open(blueprint, old);
+    let mut ready = gates_open(desired_pod, old);
     if !containers.is_true {
         ready = Verdict { is_true: false, reason: containers.reason, message: containers.message.clone() };
     }
@@ -48,44 +49,54 @@ pub fn conditions(
     };
     let own = [
         ("PodReadyToStartContainers", sandbox),
-        ("Initialized", initialized(blueprint, record, phase)),
+        ("Initialized", initialized(desired_pod, record, phase)),
         ("Ready", ready),
         ("ContainersReady", containers),
         ("PodScheduled", Verdict::yes()),
     ];
     let before = old.conditions.clone().unwrap_or_default();
-    let own: Vec<_> = own.into_iter().chain(resize(blueprint, record, notes)).chain(evicted(notes)).collect();
+    let own: Vec<_> =
+        own.into_iter().chain(resize(desired_pod, record, local_state)).chain(evicted(local_state)).collect();
     let is_own =
         |kind: &str| own.iter().any(|(own, _)| *own == kind) || [PENDING, IN_PROGRESS].contains(&kind);
     let others = before.iter().filter(|c| !is_own(&c.type_)).cloned();
     let mut all: Vec<_> = others.collect();
     for (kind, verdict) in own {
         let previous = before.iter().find(|c| c.type_ == kind);
-        all.push(condition(kind, verdict, previous, blueprint.pod.metadata.generation, now));
+        all.push(condition(kind, verdict, previous, desired_pod.pod.metadata.generation, now));
     }
     all
 }
 
 /// Said of a pod that the node ends for its own sake; once said, it stays.
-fn evicted(notes: &Notes) -> Option<(&'static str, Verdict)> {
-    let end = notes.end.as_ref().filter(|end| end.reason == "Evicted")?;
-    let (reason, message) = (Some("TerminationByKubelet"), Some(end.message.clone()));
+fn evicted(local_state: &LocalState) -> Option<(&'static str, Verdict)> {
+    let end = local_state.end.as_ref()?;
+    let message = match end.reason.as_str() {
+        "Evicted" => end.message.clone(),
+        PREEMPTING => "Pod was preempted by Kubelet to accommodate a critical pod.".to_owned(),
+        _ => return None,
+    };
+    let (reason, message) = (Some("TerminationByKubelet"), Some(message));
     Some(("DisruptionTarget", Verdict { is_true: true, reason, message }))
 }
 
 /// Only while a resize is under way, or cannot be.
-fn resize(blueprint: &Blueprint, record: &PodRecord, notes: &Notes) -> Option<(&'static str, Verdict)> {
-    if blueprint.terminal || !resize::pod_differs(blueprint, record, notes) {
+fn resize(
+    desired_pod: &DesiredPod,
+    record: &PodRecord,
+    local_state: &LocalState,
+) -> Option<(&'static str, Verdict)> {
+    if desired_pod.terminal || !resize::pod_differs(desired_pod, record, local_state) {
         return None;
     }
     let pending = |reason, message: &String| {
         Some((PENDING, Verdict { is_true: true, reason: Some(reason), message: Some(message.clone()) }))
     };
-    match &notes.resize {
+    match &local_state.resize {
         resize::Verdict::Deferred(message) => pending("Deferred", message),
         resize::Verdict::Infeasible(message) => pending("Infeasible", message),
         resize::Verdict::Allowed => {
-            let failure = notes.failures.values().find(|failure| failure.reason == "ResizeError");
+            let failure = local_state.failures.values().find(|failure| failure.reason == "ResizeError");
             let message = failure.map(|failure| failure.message.clone());
             Some((IN_PROGRESS, Verdict { is_true: true, reason: message.as_ref().map(|_| "Error"), message }))
         }
@@ -131,8 +142,8 @@ fn containers_ready(status: &core::PodStatus, phase: &str) -> Verdict {
 }
 
 /// Conditions that others set and that the pod's spec makes readiness depend on.
-fn gates_open(blueprint: &Blueprint, old: &core::PodStatus) -> Verdict {
-    let gates = blueprint.spec().and_then(|spec| spec.readiness_gates.clone()).unwrap_or_default();
+fn gates_open(desired_pod: &DesiredPod, old: &core::PodStatus) -> Verdict {
+    let gates = desired_pod.spec().and_then(|spec| spec.readiness_gates.clone()).unwrap_or_default();
     let is_true = |kind: &str| {
         let mut conditions = old.conditions.iter().flatten();
         conditions.any(|c| c.type_ == kind && c.status == "True")
@@ -149,8 +160,8 @@ fn gates_open(blueprint: &Blueprint, old: &core::PodStatus) -> Verdict {
     }
 }
 
-fn initialized(blueprint: &Blueprint, record: &PodRecord, phase: &str) -> Verdict {
-    let started = blueprint.of_kind(Kind::Main).any(|spec| record.container(&spec.spec.name).is_some());
+fn initialized(desired_pod: &DesiredPod, record: &PodRecord, phase: &str) -> Verdict {
+    let started = desired_pod.of_kind(Kind::Main).any(|spec| record.container(&spec.spec.name).is_some());
     if started || phase == "Succeeded" {
         return match phase {
             "Succeeded" => Verdict { reason: Some("PodCompleted"), ..Verdict::yes() },
@@ -158,7 +169,7 @@ fn initialized(blueprint: &Blueprint, record: &PodRecord, phase: &str) -> Verdic
         };
     }
     let done = |name: &str| record.container(name).and_then(ContainerRecord::exit_code) == Some(0);
-    let init = blueprint.of_kind(Kind::Init).map(|spec| spec.spec.name.as_str());
+    let init = desired_pod.of_kind(Kind::Init).map(|spec| spec.spec.name.as_str());
     let open: Vec<_> = init.filter(|name| !done(name)).collect();
     match open.as_slice() {
         [] => Verdict::yes(),

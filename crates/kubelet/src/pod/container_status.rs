@@ -4,38 +4,38 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::blueprint::{Blueprint, ContainerSpec, Kind};
-use super::notes::{Notes, Target};
+use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
+use super::local_state::{LocalState, Target};
 use super::plan::must_stop;
 use super::{resize, restart};
 use crate::cri::{ContainerRecord, ContainerState, PodRecord};
 
 pub fn container_status(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     spec: &ContainerSpec,
     record: &PodRecord,
-    notes: &Notes,
+    local_state: &LocalState,
     now: Timestamp,
 ) -> core::ContainerStatus {
     let name = &spec.spec.name;
-    let failure = notes.failures.get(&Target::Container(name.clone()));
+    let failure = local_state.failures.get(&Target::Container(name.clone()));
     let newest = record.container(name);
     let failure = failure.map(|f| f.shown(spec.spec.image.as_deref().unwrap_or_default(), now));
     let Some(current) = newest else {
-        return without_container(blueprint, spec, failure);
+        return without_container(desired_pod, spec, failure);
     };
     let previous = record.previous(name).and_then(terminated);
-    let restarts = will_restart(blueprint, spec, current, record, notes, now);
+    let restarts = will_restart(desired_pod, spec, current, record, local_state, now);
     let (state, last_state) = match (failure, restarts) {
         (Some((reason, message)), true) => (waiting(reason, &message), terminated(current)),
         (None, true) if restart::not_before(current) > now => {
-            (back_off(blueprint, current), terminated(current))
+            (back_off(desired_pod, current), terminated(current))
         }
         _ => (state(current, spec), previous),
     };
-    let health = notes.health.get(&current.id);
+    let health = local_state.health.get(&current.id);
     let running = matches!(current.state, ContainerState::Running { .. });
-    let given = resize::parse(resize::applied(current, notes)).filter(|_| running);
+    let given = resize::parse(resize::applied(current, local_state)).filter(|_| running);
     let done = matches!(spec.kind, Kind::Init) && current.exit_code() == Some(0);
     core::ContainerStatus {
         name: name.clone(),
@@ -64,17 +64,17 @@ fn without_empty(mut resources: core::ResourceRequirements) -> core::ResourceReq
 
 /// A container that was never made, or that the runtime forgot.
 fn without_container(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     spec: &ContainerSpec,
     failure: Option<(&str, String)>,
 ) -> core::ContainerStatus {
-    let known = reported(blueprint, &spec.spec.name);
+    let known = reported(desired_pod, &spec.spec.name);
     if let Some(known) = known.clone()
-        && (blueprint.terminal || blueprint.deleted.is_some())
+        && (desired_pod.terminal || desired_pod.deleted.is_some())
     {
         return known;
     }
-    let initializing = spec.kind == Kind::Main && blueprint.containers.iter().any(is_init);
+    let initializing = spec.kind == Kind::Main && desired_pod.containers.iter().any(is_init);
     let state = match failure {
         Some((reason, message)) => waiting(reason, &message),
         None if initializing || spec.kind != Kind::Main => waiting("PodInitializing", ""),
@@ -117,23 +117,23 @@ fn is_init(spec: &ContainerSpec) -> bool {
     matches!(spec.kind, Kind::Init | Kind::Sidecar)
 }
 
-fn reported(blueprint: &Blueprint, name: &str) -> Option<core::ContainerStatus> {
-    let status = blueprint.pod.status.as_ref()?;
+fn reported(desired_pod: &DesiredPod, name: &str) -> Option<core::ContainerStatus> {
+    let status = desired_pod.pod.status.as_ref()?;
     let lists =
         [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
     lists.into_iter().flatten().flatten().find(|status| status.name == name).cloned()
 }
 
 fn will_restart(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     spec: &ContainerSpec,
     current: &ContainerRecord,
     record: &PodRecord,
-    notes: &Notes,
+    local_state: &LocalState,
     now: Timestamp,
 ) -> bool {
     let ended_to_restart = current.exit_code().is_some_and(|code| spec.restart.restarts_after(code));
-    ended_to_restart && !must_stop(blueprint, record, notes, now)
+    ended_to_restart && !must_stop(desired_pod, record, local_state, now)
 }
 
 fn state(container: &ContainerRecord, spec: &ContainerSpec) -> core::ContainerState {
@@ -171,13 +171,13 @@ fn terminated(container: &ContainerRecord) -> Option<core::ContainerStateTermina
     })
 }
 
-fn back_off(blueprint: &Blueprint, container: &ContainerRecord) -> core::ContainerState {
+fn back_off(desired_pod: &DesiredPod, container: &ContainerRecord) -> core::ContainerState {
     let delay = restart::delay(container).as_secs();
     let delay = match (delay / 60, delay % 60) {
         (0, seconds) => format!("{seconds}s"),
         (minutes, seconds) => format!("{minutes}m{seconds}s"),
     };
-    let (name, pod) = (&container.name, blueprint.full_name());
+    let (name, pod) = (&container.name, desired_pod.full_name());
     waiting("CrashLoopBackOff", &format!("back-off {delay} restarting failed container={name} pod={pod}"))
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::cri::PodRecord;
+use crate::cri::{ContainerRecord, ContainerState, PodRecord};
 
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(2);
@@ -25,11 +25,13 @@ impl ExpectedExits {
 
     /// Forgets what has come true.
     pub fn observe(&mut self, record: &PodRecord) {
-        let running = |id: &String| {
-            record.containers.iter().any(|c| &c.id == id && c.is_running())
+        // Also one that CRI takes for not yet started: it may call it running before it calls it ended.
+        let ended = |c: &ContainerRecord| matches!(c.state, ContainerState::Exited { .. });
+        let expected = |id: &String| {
+            record.containers.iter().any(|c| &c.id == id && !ended(c))
                 || record.sandboxes.iter().any(|s| &s.id == id && s.ready)
         };
-        self.ids.retain(running);
+        self.ids.retain(expected);
     }
 
     /// How long to wait before asking again; `None` if nothing is expected.
@@ -65,6 +67,39 @@ mod tests {
         let waits: Vec<_> = (0..12).map(|_| exits.look_again().unwrap().as_millis()).collect();
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1280, 2000, 2000, 2000, 2000]);
         record.sandboxes[0].ready = false;
+        exits.observe(&record);
+        assert_eq!(exits.look_again(), None);
+    }
+
+    #[test]
+    fn exit_before_cri_knows_of_the_start_is_not_forgotten() {
+        let mut exits = ExpectedExits::default();
+        let mut record = PodRecord::default();
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let (id, state) = ("c".to_owned(), ContainerState::Created);
+        record.containers.push(ContainerRecord {
+            id: id.clone(),
+            sandbox_id: "s".into(),
+            name: "main".into(),
+            attempt: 0,
+            state,
+            image: String::new(),
+            image_id: String::new(),
+            hash: String::new(),
+            restart_delay: Duration::ZERO,
+            resources: String::new(),
+            log_path: String::new(),
+            termination_message: String::new(),
+        });
+        exits.expect(id);
+        exits.observe(&record);
+        assert!(exits.look_again().is_some(), "created");
+        record.containers[0].state = ContainerState::Running { started: at };
+        exits.observe(&record);
+        assert!(exits.look_again().is_some(), "running");
+        let (reason, message) = (String::new(), String::new());
+        record.containers[0].state =
+            ContainerState::Exited { started: Some(at), finished: at, code: 0, reason, message };
         exits.observe(&record);
         assert_eq!(exits.look_again(), None);
     }

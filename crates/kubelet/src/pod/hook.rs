@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1 as core;
 
 use crate::cri::Runtime;
-use crate::handler::http_get;
+use crate::handler::{Origin, http_get};
 
 /// A postStart hook may take as long as it likes; this only keeps a forgotten one from staying for ever.
 pub const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -17,6 +17,7 @@ pub struct Target<'a> {
     pub container: &'a core::Container,
     pub id: &'a str,
     pub ips: &'a [String],
+    pub origin: &'a Origin,
 }
 
 pub async fn run(
@@ -40,7 +41,7 @@ pub async fn run(
     }
     if let Some(action) = &handler.http_get {
         let ip = target.ips.first().map(String::as_str).unwrap_or_default();
-        let page = http_get(action, target.container, ip, AGENT, timeout).await?;
+        let page = http_get(action, target.container, (ip, target.origin), AGENT, timeout).await?;
         return if page.status < 400 { Ok(()) } else { Err(format!("HTTP status {}", page.status)) };
     }
     if let Some(sleep) = &handler.sleep {

@@ -3,7 +3,7 @@
 //! Rules come before listeners: what a pod takes, a program of the machine loses without a word, so the user is told. The
 //! node's own ports are never given away: nobody could reach it any more, not even to delete the pod.
 
-use super::blueprint::Blueprint;
+use super::desired_pod::DesiredPod;
 use super::operation::{Operation, OperationError, Result};
 use crate::events::Severity;
 
@@ -15,7 +15,7 @@ impl Operation {
     pub(super) fn check_host_ports(&self) -> Result<()> {
         let config = &self.context.config;
         let node = &config.node_name;
-        for (protocol, port) in host_ports(&self.blueprint) {
+        for (protocol, port) in host_ports(&self.desired_pod) {
             if protocol == "TCP" && config.own_ports.contains(&port) {
                 let message = format!(
                     "hostPort {port}/{protocol} is a port of node {node} itself, so the pod does not start; use \
@@ -37,11 +37,11 @@ impl Operation {
 }
 
 /// In the node's own network there is nothing to open: who wants a port that is taken is told so when it listens.
-fn host_ports(blueprint: &Blueprint) -> Vec<(&str, u16)> {
-    if blueprint.host_network() {
+fn host_ports(desired_pod: &DesiredPod) -> Vec<(&str, u16)> {
+    if desired_pod.host_network() {
         return Vec::new();
     }
-    let ports = blueprint.containers.iter().flat_map(|container| container.spec.ports.iter().flatten());
+    let ports = desired_pod.containers.iter().flat_map(|container| container.spec.ports.iter().flatten());
     let wanted = ports.filter_map(|port| {
         let number = u16::try_from(port.host_port?).ok().filter(|number| *number != 0)?;
         Some((port.protocol.as_deref().unwrap_or("TCP"), number))
@@ -62,8 +62,8 @@ mod tests {
         let check = |spec: Value, ports: Value, want: &[(&str, u16)]| {
             let mut pod = json!({"metadata": {}, "spec": spec});
             pod["spec"]["containers"] = json!([{"name": "c", "ports": ports}]);
-            let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
-            assert_eq!(host_ports(&blueprint), want);
+            let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
+            assert_eq!(host_ports(&desired_pod), want);
         };
         let ports = json!([
             {"containerPort": 80}, {"containerPort": 81, "hostPort": 8081},

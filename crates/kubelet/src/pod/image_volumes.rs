@@ -12,15 +12,15 @@ impl Operation {
     pub(super) async fn image_views(&self) -> Result<BTreeMap<String, Vec<ViewMount>>> {
         let mut views = BTreeMap::new();
         let failed = |e: String| OperationError::new("FailedMount", e);
-        let volumes = PodVolumes::new(&self.context.config, &self.blueprint);
+        let volumes = PodVolumes::new(&self.context.config, &self.desired_pod);
         for (volume, source) in volumes.missing_images().map_err(|e| failed(e.to_string()))? {
             let wanted = image_pull::Wanted {
                 image: source.reference.as_deref().unwrap_or_default(),
                 policy: source.pull_policy.as_deref(),
                 container: None,
             };
-            let image = image_pull::ensure(&self.context, &self.blueprint, wanted).await?;
-            let view = self.context.runtime.view_image(&image, &self.blueprint.uid, volume).await;
+            let image = image_pull::ensure(&self.context, &self.desired_pod, wanted).await?;
+            let view = self.context.runtime.view_image(&image, &self.desired_pod.uid, volume).await;
             views.insert(volume.to_owned(), view.map_err(|e| failed(e.to_string()))?);
         }
         Ok(views)

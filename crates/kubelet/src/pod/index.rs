@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core;
 use parking_lot::RwLock;
 
-use super::blueprint::identity;
+use super::desired_pod::identity;
 
 #[derive(Default)]
 pub struct PodIndex {
@@ -34,5 +34,20 @@ impl PodIndex {
         };
         let pods = self.pods.read();
         pods.values().filter(named).max_by_key(|pod| pod.metadata.creation_timestamp.clone()).cloned()
+    }
+}
+
+/// Drops what nobody here reads, and the room for three more that every list is read with.
+pub fn make_small(pod: &mut core::Pod) {
+    pod.metadata.managed_fields = None;
+    if let Some(spec) = &mut pod.spec {
+        spec.containers.shrink_to_fit();
+        spec.volumes.iter_mut().for_each(Vec::shrink_to_fit);
+        let projected = spec.volumes.iter_mut().flatten().filter_map(|volume| volume.projected.as_mut());
+        projected.flat_map(|projected| &mut projected.sources).for_each(Vec::shrink_to_fit);
+    }
+    if let Some(status) = &mut pod.status {
+        status.conditions.iter_mut().for_each(Vec::shrink_to_fit);
+        status.container_statuses.iter_mut().for_each(Vec::shrink_to_fit);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::blueprint::{Blueprint, ContainerSpec, Kind};
+use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
 use crate::cgroup::PodLimits;
 use crate::container::{cpu_quota, cpu_shares};
 use crate::quantity;
@@ -16,49 +16,49 @@ enum List {
 }
 
 /// Thousandths of a core that a pod asks for.
-pub fn cpu_request(blueprint: &Blueprint) -> i64 {
-    request(blueprint, "cpu", quantity::milli)
+pub fn cpu_request(desired_pod: &DesiredPod) -> i64 {
+    request(desired_pod, "cpu", quantity::milli)
 }
 
 /// Bytes that a pod asks for.
-pub fn memory_request(blueprint: &Blueprint) -> i64 {
-    request(blueprint, "memory", quantity::value)
+pub fn memory_request(desired_pod: &DesiredPod) -> i64 {
+    request(desired_pod, "memory", quantity::value)
 }
 
 /// Bytes of the node's disk that a pod asks for.
-pub fn disk_request(blueprint: &Blueprint) -> i64 {
-    request(blueprint, "ephemeral-storage", quantity::value)
+pub fn disk_request(desired_pod: &DesiredPod) -> i64 {
+    request(desired_pod, "ephemeral-storage", quantity::value)
 }
 
 /// A limit holds for the pod only if every container has one.
-pub fn pod_limits(blueprint: &Blueprint, pids: Option<u32>) -> PodLimits {
+pub fn pod_limits(desired_pod: &DesiredPod, pids: Option<u32>) -> PodLimits {
     let all = |name: &str, read: fn(&str) -> Option<i64>| {
-        let (sum, complete) = of_containers(blueprint, List::Limits, name, read);
-        (complete && sum > 0).then(|| sum.saturating_add(overhead(blueprint, name, read)))
+        let (sum, complete) = of_containers(desired_pod, List::Limits, name, read);
+        (complete && sum > 0).then(|| sum.saturating_add(overhead(desired_pod, name, read)))
     };
     PodLimits {
-        cpu_shares: cpu_shares(cpu_request(blueprint)),
+        cpu_shares: cpu_shares(cpu_request(desired_pod)),
         cpu_quota: all("cpu", quantity::milli).map(cpu_quota),
         memory: all("memory", quantity::value),
         pids,
     }
 }
 
-fn request(blueprint: &Blueprint, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
-    let (sum, _) = of_containers(blueprint, List::Requests, name, read);
-    sum.saturating_add(overhead(blueprint, name, read))
+fn request(desired_pod: &DesiredPod, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
+    let (sum, _) = of_containers(desired_pod, List::Requests, name, read);
+    sum.saturating_add(overhead(desired_pod, name, read))
 }
 
 /// What the pod's runtime needs for itself.
-fn overhead(blueprint: &Blueprint, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
-    let all = blueprint.spec().and_then(|spec| spec.overhead.as_ref());
+fn overhead(desired_pod: &DesiredPod, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
+    let all = desired_pod.spec().and_then(|spec| spec.overhead.as_ref());
     all.and_then(|all| read(&all.get(name)?.0)).unwrap_or(0).max(0)
 }
 
 /// The most that the containers need at any time: init containers run one after the other beside the sidecars
 /// before them, main containers all at once beside all sidecars. And whether every container says a number.
 fn of_containers(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     list: List,
     name: &str,
     read: fn(&str) -> Option<i64>,
@@ -70,7 +70,7 @@ fn of_containers(
         found.unwrap_or(0).max(0)
     };
     let (mut sidecars, mut peak, mut main) = (0_i64, 0_i64, 0_i64);
-    for spec in &blueprint.containers {
+    for spec in &desired_pod.containers {
         match spec.kind {
             Kind::Sidecar => sidecars = sidecars.saturating_add(amount(spec)),
             Kind::Init => peak = peak.max(sidecars.saturating_add(amount(spec))),
@@ -100,8 +100,8 @@ mod tests {
 
     fn check(spec: Value, want: PodLimits) {
         let pod = json!({"metadata": {}, "spec": spec});
-        let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
-        assert_eq!(pod_limits(&blueprint, Some(100)), want, "{spec}");
+        let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
+        assert_eq!(pod_limits(&desired_pod, Some(100)), want, "{spec}");
     }
 
     #[test]

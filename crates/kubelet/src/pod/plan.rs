@@ -1,4 +1,4 @@
-//! Decides what to do next for a pod: `(blueprint, runtime state, notes, now) → actions`.
+//! Decides what to do next for a pod: `(desired_pod, runtime state, local_state, now) → actions`.
 //!
 //! Pure: no clock, no client, no runtime, no logging. Each call looks at everything anew, so it makes no
 //! difference whether the agent or containerd was restarted in between.
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::blueprint::{Blueprint, ContainerSpec, Kind};
-use super::notes::{End, Notes, Target};
+use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
+use super::local_state::{ForcedTermination, LocalState, Target};
 use super::resize::{self, Verdict};
 use super::restart;
 use crate::cri::{ContainerRecord, ContainerState, PodRecord};
@@ -79,7 +79,7 @@ impl Action {
 }
 
 impl Action {
-    /// Its name in the agent's figures.
+    /// Its name in the agent's metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Action::RunSandbox { .. } => "run_podsandbox",
@@ -103,63 +103,69 @@ pub struct Plan {
     pub wake: Option<Timestamp>,
 }
 
-pub fn plan(blueprint: &Blueprint, record: &PodRecord, notes: &Notes, now: Timestamp) -> Plan {
-    let mut planner = Planner { blueprint, record, notes, now, plan: Plan::default() };
-    if must_stop(blueprint, record, notes, now) {
+pub fn plan(desired_pod: &DesiredPod, record: &PodRecord, local_state: &LocalState, now: Timestamp) -> Plan {
+    let mut planner = Planner { desired_pod, record, local_state, now, plan: Plan::default() };
+    if must_stop(desired_pod, record, local_state, now) {
         planner.stop();
     } else {
-        planner.wake_at(deadline(blueprint));
+        planner.wake_at(deadline(desired_pod));
         planner.run();
     }
     planner.plan
 }
 
 /// Nothing of this pod may start any more.
-pub fn must_stop(blueprint: &Blueprint, record: &PodRecord, notes: &Notes, now: Timestamp) -> bool {
-    blueprint.deleted.is_some()
-        || blueprint.terminal
-        || end(blueprint, notes, now).is_some()
-        || finished(blueprint, record)
+pub fn must_stop(
+    desired_pod: &DesiredPod,
+    record: &PodRecord,
+    local_state: &LocalState,
+    now: Timestamp,
+) -> bool {
+    desired_pod.deleted.is_some()
+        || desired_pod.terminal
+        || end(desired_pod, local_state, now).is_some()
+        || finished(desired_pod, record)
 }
 
 /// Why the pod must end although nobody deleted it.
-pub fn end(blueprint: &Blueprint, notes: &Notes, now: Timestamp) -> Option<End> {
-    if notes.end.is_some() {
-        return notes.end.clone();
+pub fn end(desired_pod: &DesiredPod, local_state: &LocalState, now: Timestamp) -> Option<ForcedTermination> {
+    if local_state.end.is_some() {
+        return local_state.end.clone();
     }
-    deadline(blueprint).filter(|deadline| *deadline <= now).map(|_| End {
+    deadline(desired_pod).filter(|deadline| *deadline <= now).map(|_| ForcedTermination {
         reason: "DeadlineExceeded".to_owned(),
         at_once: false,
+        rejected: false,
         message: "Pod was active on the node longer than the specified deadline".to_owned(),
     })
 }
 
 /// All containers have ended and none will be restarted.
-pub fn finished(blueprint: &Blueprint, record: &PodRecord) -> bool {
+pub fn finished(desired_pod: &DesiredPod, record: &PodRecord) -> bool {
     let over = |spec: &ContainerSpec| {
         let code = record.container(&spec.spec.name).and_then(ContainerRecord::exit_code);
         code.filter(|code| !spec.restart.restarts_after(*code))
     };
-    if blueprint.of_kind(Kind::Init).any(|spec| over(spec).is_some_and(|code| code != 0)) {
-        return !any_main_started(blueprint, record);
+    if desired_pod.of_kind(Kind::Init).any(|spec| over(spec).is_some_and(|code| code != 0)) {
+        return !any_main_started(desired_pod, record);
     }
-    blueprint.of_kind(Kind::Main).all(|spec| over(spec).is_some())
+    desired_pod.of_kind(Kind::Main).all(|spec| over(spec).is_some())
 }
 
-fn any_main_started(blueprint: &Blueprint, record: &PodRecord) -> bool {
-    blueprint.of_kind(Kind::Main).any(|spec| record.container(&spec.spec.name).is_some())
+fn any_main_started(desired_pod: &DesiredPod, record: &PodRecord) -> bool {
+    desired_pod.of_kind(Kind::Main).any(|spec| record.container(&spec.spec.name).is_some())
 }
 
-fn deadline(blueprint: &Blueprint) -> Option<Timestamp> {
-    let seconds = blueprint.spec()?.active_deadline_seconds?;
-    let start = blueprint.pod.status.as_ref()?.start_time.as_ref()?.0;
+fn deadline(desired_pod: &DesiredPod) -> Option<Timestamp> {
+    let seconds = desired_pod.spec()?.active_deadline_seconds?;
+    let start = desired_pod.pod.status.as_ref()?.start_time.as_ref()?.0;
     start.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 struct Planner<'a> {
-    blueprint: &'a Blueprint,
+    desired_pod: &'a DesiredPod,
     record: &'a PodRecord,
-    notes: &'a Notes,
+    local_state: &'a LocalState,
     now: Timestamp,
     plan: Plan,
 }
@@ -169,46 +175,46 @@ impl Planner<'_> {
     fn stop(&mut self) {
         let running: Vec<_> = self.record.containers.iter().filter(|c| c.is_running()).collect();
         let sidecar = |c: &&&ContainerRecord| {
-            self.blueprint.container(&c.name).is_some_and(|spec| spec.kind == Kind::Sidecar)
+            self.desired_pod.container(&c.name).is_some_and(|spec| spec.kind == Kind::Sidecar)
         };
         let (sidecars, others): (Vec<_>, Vec<_>) = running.iter().partition(sidecar);
         if !others.is_empty() {
             others.into_iter().for_each(|c| self.kill(c, self.grace_left(), ""));
             return;
         }
-        let started_last = self.blueprint.of_kind(Kind::Sidecar).rev();
+        let started_last = self.desired_pod.of_kind(Kind::Sidecar).rev();
         let next = started_last.filter_map(|spec| sidecars.iter().find(|c| c.name == spec.spec.name)).next();
         if let Some(sidecar) = next {
             self.kill(sidecar, self.grace_left(), "");
             return;
         }
         // Something is still being started or killed: whatever comes of it is seen in the next round.
-        if !self.notes.busy.is_empty() {
+        if !self.local_state.busy.is_empty() {
             return;
         }
         if let Some(sandbox) = self.record.sandboxes.iter().find(|sandbox| sandbox.ready) {
             return self.push(Action::StopSandbox { id: sandbox.id.clone() });
         }
-        match self.blueprint.deleted {
+        match self.desired_pod.deleted {
             Some(_) => self.push(Action::Remove),
-            None if !self.notes.released => self.push(Action::Release),
+            None if !self.local_state.released => self.push(Action::Release),
             None => {}
         }
     }
 
     fn grace_left(&self) -> Duration {
-        if self.notes.end.as_ref().is_some_and(|end| end.at_once) {
+        if self.local_state.end.as_ref().is_some_and(|end| end.at_once) {
             return SHORTEST_GRACE;
         }
-        let since = self.notes.stopping_since.unwrap_or(self.now);
+        let since = self.local_state.stopping_since.unwrap_or(self.now);
         let passed = self.now.duration_since(since).unsigned_abs();
-        self.blueprint.grace.saturating_sub(passed).max(SHORTEST_GRACE)
+        self.desired_pod.grace.saturating_sub(passed).max(SHORTEST_GRACE)
     }
 
     fn run(&mut self) {
         let Some(sandbox) = self.record.sandbox() else { return self.run_sandbox() };
         let sandbox_id = sandbox.id.clone();
-        let volumes = &self.notes.volumes;
+        let volumes = &self.local_state.volumes;
         self.wake_at(volumes.renew_at.filter(|at| *at > self.now));
         if !volumes.fresh() || volumes.renew_at.is_some_and(|at| at <= self.now) {
             self.push(Action::SyncVolumes);
@@ -216,7 +222,8 @@ impl Planner<'_> {
         let stale = self.record.containers.iter().filter(|c| c.is_running() && c.sandbox_id != sandbox_id);
         stale.for_each(|c| self.kill(c, SHORTEST_GRACE, "Stopping container: its sandbox is gone"));
         if self.initialize(&sandbox_id) {
-            for spec in self.blueprint.of_kind(Kind::Main).chain(self.blueprint.of_kind(Kind::Ephemeral)) {
+            for spec in self.desired_pod.of_kind(Kind::Main).chain(self.desired_pod.of_kind(Kind::Ephemeral))
+            {
                 self.keep_running(spec, &sandbox_id);
             }
         }
@@ -239,8 +246,8 @@ impl Planner<'_> {
     /// Brings the init containers forward. True once the main containers may start.
     fn initialize(&mut self, sandbox_id: &str) -> bool {
         let started = |spec: &&ContainerSpec| self.in_sandbox(&spec.spec.name, sandbox_id).is_some();
-        let done = self.blueprint.of_kind(Kind::Main).any(|spec| started(&spec));
-        for spec in self.blueprint.containers.iter() {
+        let done = self.desired_pod.of_kind(Kind::Main).any(|spec| started(&spec));
+        for spec in self.desired_pod.containers.iter() {
             match spec.kind {
                 // Init containers of a pod that got past them are never run again in this sandbox.
                 Kind::Init if done => {}
@@ -265,7 +272,7 @@ impl Planner<'_> {
 
     fn has_started(&self, spec: &ContainerSpec, sandbox_id: &str) -> bool {
         let container = self.in_sandbox(&spec.spec.name, sandbox_id).filter(|c| c.is_running());
-        container.is_some_and(|c| self.notes.health.get(&c.id).is_some_and(|health| health.started))
+        container.is_some_and(|c| self.local_state.health.get(&c.id).is_some_and(|health| health.started))
     }
 
     /// The newest incarnation, if it belongs to this sandbox.
@@ -287,16 +294,16 @@ impl Planner<'_> {
                 self.start(spec, sandbox_id, current.attempt, current.restart_delay, discard);
             }
             ContainerState::Running { .. } | ContainerState::Unknown => {
-                let unhealthy = self.notes.health.get(&current.id).and_then(|h| h.unhealthy.clone());
+                let unhealthy = self.local_state.health.get(&current.id).and_then(|h| h.unhealthy.clone());
                 if let Some((why, grace)) = unhealthy {
-                    self.kill(current, grace.unwrap_or(self.blueprint.grace), &why);
+                    self.kill(current, grace.unwrap_or(self.desired_pod.grace), &why);
                 } else if current.hash != spec.hash {
                     self.kill(
                         current,
-                        self.blueprint.grace,
+                        self.desired_pod.grace,
                         &format!("Container {} definition changed, will be restarted", current.name),
                     );
-                } else if resize::differs(spec, current, self.notes) {
+                } else if resize::differs(spec, current, self.local_state) {
                     self.resize(spec, current);
                 }
             }
@@ -317,12 +324,12 @@ impl Planner<'_> {
     /// What the node cannot give is looked at again when pods went, and once in a while.
     fn resize(&mut self, spec: &ContainerSpec, current: &ContainerRecord) {
         let (name, id) = (current.name.clone(), current.id.clone());
-        match &self.notes.resize {
+        match &self.local_state.resize {
             Verdict::Infeasible(_) => {}
             Verdict::Deferred(_) => self.wake_at(self.now.checked_add(DEFERRED_RESIZE).ok()),
-            Verdict::Allowed if resize::wants_restart(spec, resize::applied(current, self.notes)) => {
+            Verdict::Allowed if resize::wants_restart(spec, resize::applied(current, self.local_state)) => {
                 let why = format!("Container {name} resize requires restart");
-                self.kill(current, self.blueprint.grace, &why);
+                self.kill(current, self.desired_pod.grace, &why);
             }
             Verdict::Allowed => {
                 self.push(Action::ResizeContainer { name, id, resources: spec.resources.clone() });
@@ -333,7 +340,7 @@ impl Planner<'_> {
     fn next_attempt(&self, newest: Option<&ContainerRecord>, name: &str) -> u32 {
         match newest {
             Some(container) => container.attempt + 1,
-            None => self.blueprint.reported_restarts(name).map_or(0, |count| count + 1),
+            None => self.desired_pod.reported_restarts(name).map_or(0, |count| count + 1),
         }
     }
 
@@ -355,7 +362,7 @@ impl Planner<'_> {
     }
 
     fn forget_old_incarnations(&mut self) {
-        for spec in &self.blueprint.containers {
+        for spec in &self.desired_pod.containers {
             let name = &spec.spec.name;
             let incarnations = self.record.containers.iter().filter(|c| &c.name == name);
             // One at a time is enough: each start makes one too many.
@@ -369,10 +376,10 @@ impl Planner<'_> {
     fn push(&mut self, action: Action) {
         let target = action.target();
         let taken = self.plan.actions.iter().any(|other| other.target() == target);
-        if taken || self.notes.busy.contains(&target) {
+        if taken || self.local_state.busy.contains(&target) {
             return;
         }
-        match self.notes.failures.get(&target) {
+        match self.local_state.failures.get(&target) {
             Some(failure) if failure.retry_at > self.now => self.wake_at(Some(failure.next_change(self.now))),
             _ => self.plan.actions.push(action),
         }

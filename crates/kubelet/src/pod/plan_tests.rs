@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cri::SandboxRecord;
-use crate::pod::notes::{Failure, Health, VolumeNotes};
+use crate::pod::local_state::{Failure, Health, VolumeState};
 
 const NOW: i64 = 100_000;
 
@@ -13,11 +13,11 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// A pod with this spec; containers get an image.
-fn blueprint(spec: Value) -> Blueprint {
+fn desired_pod(spec: Value) -> DesiredPod {
     with_metadata(spec, json!({}), json!({}))
 }
 
-fn with_metadata(mut spec: Value, mut metadata: Value, status: Value) -> Blueprint {
+fn with_metadata(mut spec: Value, mut metadata: Value, status: Value) -> DesiredPod {
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in spec[list].as_array_mut().into_iter().flatten() {
             container["image"] = "i".into();
@@ -26,11 +26,11 @@ fn with_metadata(mut spec: Value, mut metadata: Value, status: Value) -> Bluepri
     metadata["uid"] = "u".into();
     metadata["name"] = "web".into();
     let pod = json!({"metadata": metadata, "spec": spec, "status": status});
-    Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()))
+    DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()))
 }
 
-fn volumes(fresh: bool, renew_at: Option<Timestamp>) -> VolumeNotes {
-    let mut volumes = VolumeNotes::default();
+fn volumes(fresh: bool, renew_at: Option<Timestamp>) -> VolumeState {
+    let mut volumes = VolumeState::default();
     volumes.wrote(volumes.state(), renew_at);
     if !fresh {
         volumes.source_changed();
@@ -65,7 +65,7 @@ fn container(text: &str) -> ContainerRecord {
     };
     let spec: k8s_openapi::api::core::v1::Container =
         serde_json::from_value(json!({"name": name, "image": "i"})).unwrap();
-    let blueprint = blueprint(json!({"containers": [spec]}));
+    let desired_pod = desired_pod(json!({"containers": [spec]}));
     ContainerRecord {
         id: words[0].split('@').next().unwrap().into(),
         sandbox_id: sandbox_id.into(),
@@ -74,7 +74,7 @@ fn container(text: &str) -> ContainerRecord {
         state,
         image: "i".into(),
         image_id: String::new(),
-        hash: blueprint.containers[0].hash.clone(),
+        hash: desired_pod.containers[0].hash.clone(),
         restart_delay: Duration::from_secs(number('+') as u64),
         log_path: String::new(),
         termination_message: String::new(),
@@ -119,17 +119,17 @@ fn show(plan: &Plan) -> String {
 }
 
 /// Nothing remembered but that the volumes are as they should be.
-fn calm() -> Notes {
+fn calm() -> LocalState {
     let volumes = volumes(true, None);
-    Notes { volumes, ..Notes::default() }
+    LocalState { volumes, ..LocalState::default() }
 }
 
-fn check_with(blueprint: &Blueprint, record: &PodRecord, notes: &Notes, want: &str) {
-    assert_eq!(show(&plan(blueprint, record, notes, at(NOW))), want, "{record:#?}");
+fn check_with(desired_pod: &DesiredPod, record: &PodRecord, local_state: &LocalState, want: &str) {
+    assert_eq!(show(&plan(desired_pod, record, local_state, at(NOW))), want, "{record:#?}");
 }
 
 fn check(spec: Value, sandboxes: &[(&str, bool)], containers: &[&str], want: &str) {
-    check_with(&blueprint(spec), &record(sandboxes, containers), &calm(), want);
+    check_with(&desired_pod(spec), &record(sandboxes, containers), &calm(), want);
 }
 
 fn one(policy: &str) -> Value {
@@ -191,8 +191,8 @@ fn a_pod_that_ended_is_released_but_kept() {
     let ended = ["main/0@s0 exited 0 @99990"];
     check(one("Never"), &[("s0", true)], &ended, "stop s0");
     check(one("Never"), &[("s0", false)], &ended, "release");
-    let released = Notes { released: true, ..calm() };
-    check_with(&blueprint(one("Never")), &record(&[("s0", false)], &ended), &released, "");
+    let released = LocalState { released: true, ..calm() };
+    check_with(&desired_pod(one("Never")), &record(&[("s0", false)], &ended), &released, "");
     // Nothing starts again, even if the runtime lost everything.
     let terminal = with_metadata(one("Always"), json!({}), json!({"phase": "Failed"}));
     check_with(&terminal, &record(&[], &[]), &released, "");
@@ -201,19 +201,24 @@ fn a_pod_that_ended_is_released_but_kept() {
 #[test]
 fn deletion_goes_step_by_step() {
     let deleted = json!({"deletionTimestamp": "1970-01-02T03:46:40Z", "deletionGracePeriodSeconds": 20});
-    let blueprint = with_metadata(one("Always"), deleted, json!({}));
-    let since = |seconds| Notes { stopping_since: Some(at(seconds)), ..calm() };
+    let desired_pod = with_metadata(one("Always"), deleted, json!({}));
+    let since = |seconds| LocalState { stopping_since: Some(at(seconds)), ..calm() };
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
-    check_with(&blueprint, &running, &since(NOW), "kill main/0 20");
-    check_with(&blueprint, &running, &since(NOW - 15), "kill main/0 5");
-    check_with(&blueprint, &running, &since(NOW - 60), "kill main/0 1");
+    check_with(&desired_pod, &running, &since(NOW), "kill main/0 20");
+    check_with(&desired_pod, &running, &since(NOW - 15), "kill main/0 5");
+    check_with(&desired_pod, &running, &since(NOW - 60), "kill main/0 1");
     let mut busy = since(NOW);
     busy.busy.insert(Target::Container("main".into()));
-    check_with(&blueprint, &running, &busy, "");
-    check_with(&blueprint, &record(&[("s0", true)], &["main/0@s0 exited 0 @5"]), &busy, "");
-    check_with(&blueprint, &record(&[("s0", true)], &["main/0@s0 exited 0 @5"]), &since(NOW), "stop s0");
-    check_with(&blueprint, &record(&[("s0", false)], &["main/0@s0 exited 0 @5"]), &since(NOW), "remove all");
-    check_with(&blueprint, &record(&[], &[]), &since(NOW), "remove all");
+    check_with(&desired_pod, &running, &busy, "");
+    check_with(&desired_pod, &record(&[("s0", true)], &["main/0@s0 exited 0 @5"]), &busy, "");
+    check_with(&desired_pod, &record(&[("s0", true)], &["main/0@s0 exited 0 @5"]), &since(NOW), "stop s0");
+    check_with(
+        &desired_pod,
+        &record(&[("s0", false)], &["main/0@s0 exited 0 @5"]),
+        &since(NOW),
+        "remove all",
+    );
+    check_with(&desired_pod, &record(&[], &[]), &since(NOW), "remove all");
 }
 
 #[test]
@@ -246,11 +251,11 @@ fn sidecars_start_in_turn_and_stop_last() {
         "containers": [{"name": "main"}],
         "initContainers": [{"name": "side", "restartPolicy": "Always"}, {"name": "late", "restartPolicy": "Always"}],
     });
-    let started = |ids: &[&str]| Notes {
+    let started = |ids: &[&str]| LocalState {
         health: ids.iter().map(|id| ((*id).into(), Health { started: true, ..Health::default() })).collect(),
         ..calm()
     };
-    let pod = blueprint(spec);
+    let pod = desired_pod(spec);
     let ready = [("s0", true)];
     check_with(&pod, &record(&ready, &[]), &started(&[]), "start side/0 +0");
     check_with(&pod, &record(&ready, &["side/0@s0 running"]), &started(&[]), "");
@@ -267,19 +272,19 @@ fn sidecars_start_in_turn_and_stop_last() {
 #[test]
 fn unhealthy_and_changed_containers_are_replaced() {
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
-    let mut notes = calm();
-    notes
+    let mut local_state = calm();
+    local_state
         .health
         .insert("main/0".into(), Health { unhealthy: Some(("liveness".into(), None)), ..Health::default() });
-    check_with(&blueprint(one("Always")), &running, &notes, "kill main/0 30");
+    check_with(&desired_pod(one("Always")), &running, &local_state, "kill main/0 30");
     let mut changed = running.clone();
     changed.containers[0].hash = "other".into();
-    check_with(&blueprint(one("Always")), &changed, &calm(), "kill main/0 30");
+    check_with(&desired_pod(one("Always")), &changed, &calm(), "kill main/0 30");
 }
 
 #[test]
 fn failures_are_waited_for() {
-    let mut notes = calm();
+    let mut local_state = calm();
     let failure = Failure {
         reason: "ErrImagePull",
         message: String::new(),
@@ -288,11 +293,11 @@ fn failures_are_waited_for() {
         count: 1,
     };
     let earlier = Failure { since: at(NOW - 1), ..failure.clone() };
-    notes.failures.insert(Target::Container("main".into()), failure);
+    local_state.failures.insert(Target::Container("main".into()), failure);
     // A failed pull becomes a back-off after a second.
-    check_with(&blueprint(one("Always")), &record(&[("s0", true)], &[]), &notes, "wake 1");
-    notes.failures.insert(Target::Container("main".into()), earlier);
-    check_with(&blueprint(one("Always")), &record(&[("s0", true)], &[]), &notes, "wake 7");
+    check_with(&desired_pod(one("Always")), &record(&[("s0", true)], &[]), &local_state, "wake 1");
+    local_state.failures.insert(Target::Container("main".into()), earlier);
+    check_with(&desired_pod(one("Always")), &record(&[("s0", true)], &[]), &local_state, "wake 7");
 }
 
 #[test]
@@ -300,7 +305,12 @@ fn volumes_are_kept_fresh() {
     let running = record(&[("s0", true)], &["main/0@s0 running"]);
     let volumes = |fresh, renew: Option<i64>, want: &str| {
         let volumes = volumes(fresh, renew.map(|s| at(NOW + s)));
-        check_with(&blueprint(one("Always")), &running, &Notes { volumes, ..Notes::default() }, want);
+        check_with(
+            &desired_pod(one("Always")),
+            &running,
+            &LocalState { volumes, ..LocalState::default() },
+            want,
+        );
     };
     volumes(false, None, "volumes");
     volumes(true, Some(60), "wake 60");
@@ -324,6 +334,6 @@ fn the_deadline_ends_a_pod() {
 fn restart_counts_survive_a_runtime_that_forgot() {
     let status = json!({"containerStatuses": [{"name": "main", "containerID": "containerd://x", "restartCount": 4,
         "image": "", "imageID": "", "ready": true}]});
-    let blueprint = with_metadata(one("Always"), json!({}), status);
-    check_with(&blueprint, &record(&[("s0", true)], &[]), &calm(), "start main/5 +0");
+    let desired_pod = with_metadata(one("Always"), json!({}), status);
+    check_with(&desired_pod, &record(&[("s0", true)], &[]), &calm(), "start main/5 +0");
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::blueprint::{Blueprint, Kind};
+use super::desired_pod::{DesiredPod, Kind};
 use crate::quantity;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl fmt::Display for QosClass {
     }
 }
 
-pub fn class(blueprint: &Blueprint) -> QosClass {
-    if let Some(reported) = blueprint.pod.status.as_ref().and_then(|s| s.qos_class.as_deref()) {
+pub fn class(desired_pod: &DesiredPod) -> QosClass {
+    if let Some(reported) = desired_pod.pod.status.as_ref().and_then(|s| s.qos_class.as_deref()) {
         match reported {
             "Guaranteed" => return QosClass::Guaranteed,
             "Burstable" => return QosClass::Burstable,
@@ -31,7 +31,7 @@ pub fn class(blueprint: &Blueprint) -> QosClass {
             _ => {}
         }
     }
-    let counted = blueprint.containers.iter().filter(|spec| spec.kind != Kind::Ephemeral);
+    let counted = desired_pod.containers.iter().filter(|spec| spec.kind != Kind::Ephemeral);
     let containers: Vec<_> = counted.map(|spec| spec.spec.resources.clone().unwrap_or_default()).collect();
     class_of(&containers)
 }

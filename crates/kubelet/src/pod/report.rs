@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use minik8s_informer::Lenient;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -159,7 +160,7 @@ fn is_plain_start(status: &core::PodStatus) -> bool {
         && lists.into_iter().flatten().flatten().all(plain)
 }
 
-fn api(client: kube::Client, pod: &core::Pod) -> (Api<core::Pod>, String) {
+fn api(client: kube::Client, pod: &core::Pod) -> (Api<Lenient<core::Pod>>, String) {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     (Api::namespaced(client, namespace), pod.metadata.name.clone().unwrap_or_default())
 }

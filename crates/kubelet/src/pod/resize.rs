@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
 
-use super::blueprint::{Blueprint, ContainerSpec, Kind};
 use super::conditions::PENDING;
+use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
 use super::limits::{cpu_request, memory_request};
-use super::notes::Notes;
+use super::local_state::LocalState;
 use crate::cri::{ContainerRecord, PodRecord};
 use crate::quantity;
 
@@ -37,8 +37,8 @@ pub fn amounts(spec: &core::Container) -> String {
 }
 
 /// What a container was given: at its creation, or by this agent since.
-pub fn applied<'a>(record: &'a ContainerRecord, notes: &'a Notes) -> &'a str {
-    notes.resized.get(&record.id).unwrap_or(&record.resources)
+pub fn applied<'a>(record: &'a ContainerRecord, local_state: &'a LocalState) -> &'a str {
+    local_state.resized.get(&record.id).unwrap_or(&record.resources)
 }
 
 pub fn parse(amounts: &str) -> Option<core::ResourceRequirements> {
@@ -46,14 +46,14 @@ pub fn parse(amounts: &str) -> Option<core::ResourceRequirements> {
 }
 
 /// A running container has other resources than its spec says.
-pub fn differs(spec: &ContainerSpec, record: &ContainerRecord, notes: &Notes) -> bool {
-    let known = applied(record, notes);
+pub fn differs(spec: &ContainerSpec, record: &ContainerRecord, local_state: &LocalState) -> bool {
+    let known = applied(record, local_state);
     spec.kind != Kind::Ephemeral && record.is_running() && !known.is_empty() && known != spec.resources
 }
 
-pub fn pod_differs(blueprint: &Blueprint, record: &PodRecord, notes: &Notes) -> bool {
-    blueprint.containers.iter().any(|spec| {
-        record.container(&spec.spec.name).is_some_and(|container| differs(spec, container, notes))
+pub fn pod_differs(desired_pod: &DesiredPod, record: &PodRecord, local_state: &LocalState) -> bool {
+    desired_pod.containers.iter().any(|spec| {
+        record.container(&spec.spec.name).is_some_and(|container| differs(spec, container, local_state))
     })
 }
 
@@ -78,11 +78,16 @@ pub struct Capacity {
 }
 
 /// What a pod takes of its node. One that asks for more than it got holds what it has, not what it asks for.
-fn held(pod: &Blueprint) -> Capacity {
-    let status = pod.pod.status.clone().unwrap_or_default();
+fn held(pod: &DesiredPod) -> Capacity {
+    pending(pod).unwrap_or_else(|| Capacity { cpu: cpu_request(pod), memory: memory_request(pod) })
+}
+
+/// What a pod has whose resize the node could not give.
+pub fn pending(pod: &DesiredPod) -> Option<Capacity> {
+    let status = pod.pod.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();
     if !conditions.any(|condition| condition.type_ == PENDING) {
-        return Capacity { cpu: cpu_request(pod), memory: memory_request(pod) };
+        return None;
     }
     let given = |name: &str, read: fn(&str) -> Option<i64>| {
         let containers = status.container_statuses.iter().flatten();
@@ -90,10 +95,14 @@ fn held(pod: &Blueprint) -> Capacity {
             containers.filter_map(|c| c.allocated_resources.as_ref()?.get(name).and_then(|q| read(&q.0)));
         amounts.fold(0, i64::saturating_add)
     };
-    Capacity { cpu: given("cpu", quantity::milli), memory: given("memory", quantity::value) }
+    Some(Capacity { cpu: given("cpu", quantity::milli), memory: given("memory", quantity::value) })
 }
 
-pub fn verdict<'a>(pod: &Blueprint, others: impl Iterator<Item = &'a Blueprint>, node: Capacity) -> Verdict {
+pub fn verdict<'a>(
+    pod: &DesiredPod,
+    others: impl Iterator<Item = &'a DesiredPod>,
+    node: Capacity,
+) -> Verdict {
     let wanted = Capacity { cpu: cpu_request(pod), memory: memory_request(pod) };
     let used =
         others.filter(|other| other.uid != pod.uid && !other.terminal).fold((0_i64, 0_i64), |sum, other| {
@@ -127,10 +136,10 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str, resources: Value, policy: Value) -> Blueprint {
+    fn pod(uid: &str, resources: Value, policy: Value) -> DesiredPod {
         let pod = json!({"metadata": {"uid": uid},
             "spec": {"containers": [{"name": "a", "resources": resources, "resizePolicy": policy}]}});
-        Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()))
+        DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()))
     }
 
     #[test]
@@ -154,7 +163,7 @@ mod tests {
         let own = pod("own", json!({"requests": {"cpu": "700m"}}), json!([]));
         let node = Capacity { cpu: 1000, memory: 1000 };
         let beside =
-            |other: &core::Pod| verdict(&own, [&Blueprint::new(Arc::new(other.clone()))].into_iter(), node);
+            |other: &core::Pod| verdict(&own, [&DesiredPod::new(Arc::new(other.clone()))].into_iter(), node);
         assert!(matches!(beside(&greedy), Verdict::Deferred(_)));
         greedy.status = serde_json::from_value(json!({"conditions": [{"type": PENDING, "status": "True"}],
             "containerStatuses": [{"name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,

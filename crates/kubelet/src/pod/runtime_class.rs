@@ -6,7 +6,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use kube::Api;
 use thiserror::Error;
 
-use super::blueprint::Blueprint;
+use super::desired_pod::DesiredPod;
 
 #[derive(Debug, Error)]
 pub enum RuntimeClassError {
@@ -17,8 +17,8 @@ pub enum RuntimeClassError {
 }
 
 /// Empty for the node's default.
-pub async fn handler(client: &kube::Client, blueprint: &Blueprint) -> Result<String, RuntimeClassError> {
-    let name = blueprint.spec().and_then(|spec| spec.runtime_class_name.clone());
+pub async fn handler(client: &kube::Client, desired_pod: &DesiredPod) -> Result<String, RuntimeClassError> {
+    let name = desired_pod.spec().and_then(|spec| spec.runtime_class_name.clone());
     let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(String::new()) };
     let classes: Api<RuntimeClass> = Api::all(client.clone());
     match classes.get_opt(&name).await {

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_cri::v1 as cri;
+use minik8s_informer::Key;
 
 use super::admission::GROUPS_MESSAGE;
-use super::blueprint::ContainerSpec;
+use super::desired_pod::ContainerSpec;
 use super::hook;
 use super::operation::{Done, Operation, Result, Started};
 use crate::container;
 use crate::cri::{RuntimeError, StrictGroups};
 use crate::events::Severity;
 use crate::objects::Objects;
-use crate::services::service_env;
+use crate::services::{service_env, services_synced};
 use crate::volume::{ContainerFiles, PodVolumes};
 use crate::{image_pull, sandbox};
 
@@ -27,35 +28,43 @@ impl Operation {
     ) -> Result<Done> {
         let name = &spec.spec.name;
         let runtime = &self.context.runtime;
-        let image = image_pull::ensure(&self.context, &self.blueprint, image_pull::Wanted::by(spec)).await?;
+        let pull = image_pull::ensure(&self.context, &self.desired_pod, image_pull::Wanted::by(spec));
+        let image = self.unless_stopped(pull).await?;
         let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
         let objects =
-            Objects::of_environment(&self.context.client, &self.context.watches, &self.blueprint, spec)
+            Objects::of_environment(&self.context.client, &self.context.watches, &self.desired_pod, spec)
                 .await
                 .map_err(|e| config_error(e.to_string()))?;
         let placement = self.placement();
         let links = self.service_links().await;
-        let env = container::environment(&self.blueprint, spec, &objects, &placement, &links)
+        let mut env = container::environment(&self.desired_pod, spec, &objects, &placement, &links)
             .map_err(|e| config_error(e.to_string()))?;
+        let given = self.context.devices.given(&self.desired_pod.uid, name).await.map_err(config_error)?;
+        given.add_env(&mut env);
         let target = spec.target.as_ref().and_then(|target| self.record.container(target));
-        let security =
-            container::container_security(&self.blueprint, spec, &image, target.map(|c| c.id.as_str()))
-                .map_err(|e| config_error(e.to_string()))?;
-        let (mounts, message) = self.files(spec, attempt, &env, &placement.pod_ips).await?;
-        let config = container::container_config(container::Request {
-            blueprint: &self.blueprint,
+        let profiles = self.context.config.seccomp_dir();
+        let target = target.map(|container| container.id.as_str());
+        let security = container::container_security(&self.desired_pod, spec, &image, target, &profiles)
+            .map_err(|e| config_error(e.to_string()))?;
+        let (mut mounts, mut devices, message) = self.files(spec, attempt, &env, &placement.pod_ips).await?;
+        mounts.extend(given.mounts.iter().cloned());
+        devices.extend(given.devices.iter().cloned());
+        let mut config = container::container_config(container::Request {
+            desired_pod: &self.desired_pod,
             container: spec,
             attempt,
             restart_delay: restart_delay.min(self.context.config.longest_restart_delay),
             image_id: &image.id,
             env: &env,
             mounts,
+            devices,
             security,
             node_memory: self.context.machine.memory as i64,
             termination_message: message.to_string_lossy().into_owned(),
         });
+        given.add_annotations(&mut config);
         let leave = self.context.starts.acquire().await;
-        let log_dir = sandbox::pod_log_dir(&self.context.config, &self.blueprint).join(name);
+        let log_dir = sandbox::pod_log_dir(&self.context.config, &self.desired_pod).join(name);
         std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
         let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
         let id = created.map_err(|e| self.failed(name, "CreateContainerError", e))?;
@@ -65,6 +74,7 @@ impl Operation {
         started.map_err(|e| self.failed(name, "RunContainerError", e))?;
         drop(leave);
         self.event(Some(name), Severity::Normal, "Started", &format!("Started container {name}"));
+        self.await_proxy(spec).await;
         self.post_start(spec, &id, &placement.pod_ips).await?;
         let container = runtime.container(&id, sandbox_id).await.ok().flatten();
         Ok(Done {
@@ -75,7 +85,7 @@ impl Operation {
 
     /// Where the runtime does not keep the image's groups away, we do.
     async fn keep_groups_strict(&self, id: &str) -> std::result::Result<(), RuntimeError> {
-        let Some(groups) = container::strict_groups(&self.blueprint) else { return Ok(()) };
+        let Some(groups) = container::strict_groups(&self.desired_pod) else { return Ok(()) };
         match self.context.runtime.strict_groups().await? {
             StrictGroups::Runtime => Ok(()),
             StrictGroups::Agent => self.context.runtime.set_groups(id, &groups).await,
@@ -86,15 +96,15 @@ impl Operation {
     /// The API server's address always, other Services of the namespace unless the pod does not want them.
     async fn service_links(&self) -> Vec<(String, String)> {
         let services = &self.context.services;
-        services.synced().await;
-        let wanted = self.blueprint.spec().and_then(|spec| spec.enable_service_links).unwrap_or(true);
+        services_synced(services).await;
+        let wanted = self.desired_pod.spec().and_then(|spec| spec.enable_service_links).unwrap_or(true);
         let mut visible = match wanted {
-            true => services.of_namespace(&self.blueprint.namespace),
+            true => services.in_namespace(&self.desired_pod.namespace),
             false => Vec::new(),
         };
         let has_own = visible.iter().any(|service| service.metadata.name.as_deref() == Some("kubernetes"));
         if !has_own {
-            visible.extend(services.get("default", "kubernetes"));
+            visible.extend(services.get(&Key::new("default", "kubernetes")));
         }
         service_env(&visible)
     }
@@ -105,30 +115,40 @@ impl Operation {
         attempt: u32,
         env: &[(String, String)],
         ips: &[String],
-    ) -> Result<(Vec<cri::Mount>, PathBuf)> {
+    ) -> Result<(Vec<cri::Mount>, Vec<cri::Device>, PathBuf)> {
         let name = &spec.spec.name;
         let config = &self.context.config;
         let host = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
         let hosts =
-            sandbox::hosts_file(&self.blueprint, ips, &config.cluster_domain, &config.node_name, &host);
-        let volumes = PodVolumes::new(config, &self.blueprint);
+            sandbox::hosts_file(&self.desired_pod, ips, &config.cluster_domain, &config.node_name, &host);
+        let volumes = PodVolumes::new(config, &self.desired_pod);
         let files = ContainerFiles { volumes: &volumes, container: spec, attempt, env, hosts };
         // A handful of small files; a bind mount at most.
-        files.prepare().map_err(|e| self.failed(name, "CreateContainerConfigError", e))
+        let failed = |e| self.failed(name, "CreateContainerConfigError", e);
+        let (mut mounts, message) = files.prepare().map_err(failed)?;
+        mounts.extend(self.proxy_mounts(spec, volumes.dir()).map_err(|e| {
+            self.failed(name, "CreateContainerConfigError", format!("cannot mount the proxy: {e}"))
+        })?);
+        Ok((mounts, files.devices().map_err(failed)?, message))
     }
 
-    /// A container whose hook fails is ended.
+    /// A container whose hook fails is ended. One whose pod must end is ended like any other, without waiting for its hook.
     async fn post_start(&self, spec: &ContainerSpec, id: &str, ips: &[String]) -> Result<()> {
         let Some(handler) = spec.spec.lifecycle.as_ref().and_then(|l| l.post_start.clone()) else {
             return Ok(());
         };
         let runtime = self.context.runtime.as_ref();
-        let target = hook::Target { runtime, container: &spec.spec, id, ips };
-        let Err(error) = hook::run(&handler, &target, hook::NO_LIMIT).await else { return Ok(()) };
+        let origin = super::mesh::origin(&self.context.config, &self.desired_pod);
+        let target = hook::Target { runtime, container: &spec.spec, id, ips, origin: &origin };
+        let ran = tokio::select! {
+            ran = hook::run(&handler, &target, hook::NO_LIMIT) => ran,
+            () = self.stop.cancelled() => return Ok(()),
+        };
+        let Err(error) = ran else { return Ok(()) };
         let name = &spec.spec.name;
         let message = format!("PostStartHook failed: {error}");
         self.event(Some(name), Severity::Warning, "FailedPostStartHook", &message);
-        let _ = runtime.stop_container(id, self.blueprint.grace).await;
+        let _ = runtime.stop_container(id, self.desired_pod.grace).await;
         Err(self.failed(name, "PostStartHookError", message))
     }
 }

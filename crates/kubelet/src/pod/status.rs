@@ -1,13 +1,13 @@
-//! The status that the API server is told: `(blueprint, runtime state, notes, now) → PodStatus`. Pure.
+//! The status that the API server is told: `(desired_pod, runtime state, local_state, now) → PodStatus`. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::blueprint::{Blueprint, Kind};
-use super::notes::{Notes, Target};
+use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
+use super::local_state::{LocalState, Target};
 use super::plan::{end, finished};
-use super::{conditions, container_status, qos};
+use super::{conditions, container_status, qos, terminate, termination};
 use crate::cri::{ContainerRecord, PodRecord};
 
 /// What the status says of the node.
@@ -17,23 +17,32 @@ pub struct NodeAddress {
 }
 
 pub fn status(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     record: &PodRecord,
-    notes: &Notes,
+    local_state: &LocalState,
     node: &NodeAddress,
     now: Timestamp,
 ) -> core::PodStatus {
-    let old = blueprint.pod.status.clone().unwrap_or_default();
-    let end = end(blueprint, notes, now);
+    let old = desired_pod.pod.status.clone().unwrap_or_default();
+    let end = end(desired_pod, local_state, now);
+    // Sidecars, and whatever else still runs or is being started, end first: a pod whose phase is final uses
+    // nothing any more.
+    let stopped = !record.anything_running() && !local_state.may_start();
     // Why a pod ended stays true; what kept it from starting does not.
-    let (old_reason, old_message) = match blueprint.terminal {
+    let (old_reason, old_message) = match desired_pod.terminal {
         true => (old.reason.clone(), old.message.clone()),
         false => (None, None),
     };
+    // Nothing was ever made of it, and nothing will be.
+    let rejected = end.as_ref().is_some_and(|end| end.rejected)
+        || (desired_pod.terminal && old.container_statuses.is_none() && record.is_empty());
     let list = |kinds: &[Kind]| {
-        let specs = blueprint.containers.iter().filter(|spec| kinds.contains(&spec.kind));
+        if rejected {
+            return None;
+        }
+        let specs = desired_pod.containers.iter().filter(|spec| kinds.contains(&spec.kind));
         let list: Vec<_> = specs
-            .map(|spec| container_status::container_status(blueprint, spec, record, notes, now))
+            .map(|spec| container_status::container_status(desired_pod, spec, record, local_state, now))
             .collect();
         (!list.is_empty()).then_some(list)
     };
@@ -43,47 +52,52 @@ pub fn status(
         ephemeral_container_statuses: list(&[Kind::Ephemeral]),
         host_ip: Some(node.host_ip.clone()),
         host_ips: Some(vec![core::HostIP { ip: node.host_ip.clone() }]),
-        start_time: old.start_time.clone().or(Some(Time(notes.accepted.unwrap_or(now)))),
-        qos_class: old.qos_class.clone().or_else(|| Some(qos::class(blueprint).to_string())),
+        start_time: old.start_time.clone().or(Some(Time(local_state.accepted.unwrap_or(now)))),
+        qos_class: old.qos_class.clone().or_else(|| Some(qos::class(desired_pod).to_string())),
         reason: end.as_ref().map(|end| end.reason.clone()).or(old_reason),
         message: end.as_ref().map(|end| end.message.clone()).or(old_message),
-        observed_generation: blueprint.pod.metadata.generation,
+        observed_generation: desired_pod.pod.metadata.generation,
         ..core::PodStatus::default()
     };
-    status.phase = Some(phase(blueprint, record, end.is_some(), &status).to_owned());
-    set_addresses(&mut status, blueprint, record, &old, node);
-    if let (Some(failure), None) = (notes.failures.get(&Target::Pod), &status.message) {
+    let phase = phase(desired_pod, record, stopped, end.is_some(), &status);
+    status.phase = Some(phase.to_owned());
+    if stopped && matches!(phase, "Succeeded" | "Failed") {
+        terminate::settle(desired_pod, &old, &mut status);
+    }
+    set_addresses(&mut status, desired_pod, record, &old, node);
+    if let (Some(failure), None) = (local_state.failures.get(&Target::Pod), &status.message) {
         // Visible in `kubectl describe`, and gone with its cause.
         status.message = Some(failure.message.clone());
         status.reason = Some(failure.reason.to_owned());
     }
-    status.conditions = Some(conditions::conditions(blueprint, record, notes, &old, &status, now));
+    termination::shorten(&mut status, desired_pod.containers.len());
+    status.conditions = Some(conditions::conditions(desired_pod, record, local_state, &old, &status, now));
     status
 }
 
-fn phase(blueprint: &Blueprint, record: &PodRecord, ended: bool, status: &core::PodStatus) -> &'static str {
-    let old = blueprint.pod.status.as_ref().and_then(|status| status.phase.as_deref());
+fn phase(
+    desired_pod: &DesiredPod,
+    record: &PodRecord,
+    stopped: bool,
+    ended: bool,
+    status: &core::PodStatus,
+) -> &'static str {
+    let old = desired_pod.pod.status.as_ref().and_then(|status| status.phase.as_deref());
     match old {
         Some("Succeeded") => return "Succeeded",
         Some("Failed") => return "Failed",
         _ => {}
     }
-    let newest = |name: &str| record.container(name);
-    let mut main = blueprint.of_kind(Kind::Main).map(|spec| newest(&spec.spec.name));
-    let ran_well = |container: Option<&ContainerRecord>| {
-        container.and_then(ContainerRecord::exit_code).is_some_and(|code| code == 0)
+    let ran_well = |spec: &ContainerSpec| {
+        record.container(&spec.spec.name).and_then(ContainerRecord::exit_code) == Some(0)
     };
-    let all_succeeded = blueprint.of_kind(Kind::Main).all(|spec| ran_well(newest(&spec.spec.name)));
-    let over = finished(blueprint, record);
-    let stopped = !record.anything_running();
     // A pod that must end before its time has failed, however well its containers took it.
     if ended && stopped {
         return "Failed";
     }
-    // Sidecars, and whatever else still runs, end first: a pod whose phase is final uses nothing any more.
-    let deleted = blueprint.deleted.is_some() && main.all(|c| c.is_some());
-    if stopped && (over || deleted) {
-        return if all_succeeded { "Succeeded" } else { "Failed" };
+    // A container of a deleted pod that was never made will never be: that is a failure too.
+    if stopped && (finished(desired_pod, record) || desired_pod.deleted.is_some()) {
+        return if desired_pod.of_kind(Kind::Main).all(ran_well) { "Succeeded" } else { "Failed" };
     }
     let mut statuses = status.container_statuses.iter().flatten();
     let never_ran = |status: &core::ContainerStatus| {
@@ -96,14 +110,14 @@ fn phase(blueprint: &Blueprint, record: &PodRecord, ended: bool, status: &core::
 
 fn set_addresses(
     status: &mut core::PodStatus,
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     record: &PodRecord,
     old: &core::PodStatus,
     node: &NodeAddress,
 ) {
     let sandbox = record.sandboxes.first();
     let ips: Vec<String> = match sandbox {
-        Some(_) if blueprint.host_network() => vec![node.host_ip.clone()],
+        Some(_) if desired_pod.host_network() => vec![node.host_ip.clone()],
         Some(sandbox) if sandbox.ready => sandbox.ips.clone(),
         _ => Vec::new(),
     };

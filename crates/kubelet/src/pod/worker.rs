@@ -10,18 +10,19 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::admission::refusal;
-use super::blueprint::Blueprint;
+use super::desired_pod::DesiredPod;
 use super::exits::ExpectedExits;
-use super::notes::{End, Failure, Health, Notes, Target};
-use super::operation::{Done, Operation, OperationError, Started, subject};
+use super::local_state::{Failure, ForcedTermination, Health, LocalState, Target};
+use super::operation::{Done, Operation, OperationError, STOPPED, Started, subject};
 use super::plan::{Action, must_stop, plan};
 use super::report::{Report, Reporter};
 use super::resize::{self, Verdict};
 use super::status::{NodeAddress, status};
-use super::termination::read_messages;
+use super::termination::{left_messages, read_messages};
 use crate::context::Context;
 use crate::cri::{ContainerState, PodRecord};
 use crate::events::Severity;
@@ -42,7 +43,7 @@ pub enum Message {
     /// The API object is gone, or there never was one; or the file of a static pod is.
     Gone,
     /// The pod must end although nobody deleted it.
-    End(End),
+    ForcedTermination(ForcedTermination),
     /// Look at the runtime again.
     RuntimeChanged,
     /// A container's main process ended. CRI may take a moment longer to know.
@@ -54,6 +55,15 @@ pub enum Message {
 pub enum Origin {
     Api,
     File,
+}
+
+/// What is known of a pod when its worker begins.
+#[derive(Debug, Default)]
+pub struct Birth {
+    /// The runtime has nothing of it.
+    pub is_new: bool,
+    /// It was not admitted.
+    pub rejected: Option<ForcedTermination>,
 }
 
 /// Sends to a worker. Messages carry no state that could be stale, so a full mailbox loses nothing.
@@ -69,10 +79,12 @@ impl Mailbox {
 pub struct Worker {
     context: Arc<Context>,
     messages: mpsc::Receiver<Message>,
-    blueprint: Blueprint,
+    desired_pod: DesiredPod,
     record: PodRecord,
-    notes: Notes,
+    local_state: LocalState,
     operations: JoinSet<Finished>,
+    /// Tells operations that wait for something that the pod must end.
+    stop: CancellationToken,
     reporter: Reporter,
     origin: Origin,
     /// The object to report to, for a pod from a file.
@@ -101,31 +113,37 @@ impl Worker {
         context: Arc<Context>,
         pod: Arc<core::Pod>,
         origin: Origin,
-        is_new: bool,
-        done: impl FnOnce() + Send + 'static,
+        birth: Birth,
+        done: impl Future<Output = ()> + Send + 'static,
     ) -> Mailbox {
         let (sender, messages) = mpsc::channel(MAILBOX);
-        let blueprint = Blueprint::new(pod);
+        let desired_pod = DesiredPod::new(pod);
+        let counted = context.probes.pod(&desired_pod.namespace, &desired_pod.name, &desired_pod.uid);
         let worker = Worker {
             reporter: Reporter::new(context.client.clone()),
-            record: PodRecord { uid: blueprint.uid.clone(), ..PodRecord::default() },
+            record: PodRecord { uid: desired_pod.uid.clone(), ..PodRecord::default() },
             context,
             messages,
-            blueprint,
-            notes: Notes { accepted: Some(Timestamp::now()), ..Notes::default() },
+            desired_pod,
+            local_state: LocalState {
+                accepted: Some(Timestamp::now()),
+                end: birth.rejected,
+                ..LocalState::default()
+            },
             operations: JoinSet::new(),
+            stop: CancellationToken::new(),
             origin,
             mirror: None,
             exits: ExpectedExits::default(),
             objects: Subscription::default(),
-            probes: ProbeBoard::default(),
-            is_new,
+            probes: ProbeBoard::new(counted),
+            is_new: birth.is_new,
             gone: false,
             removed: false,
         };
         tokio::spawn(async move {
             worker.run().await;
-            done();
+            done.await;
         });
         Mailbox(sender)
     }
@@ -161,25 +179,27 @@ impl Worker {
     async fn receive(&mut self, message: Message, known: &mut bool) {
         match message {
             Message::Pod(pod) => {
-                let restarts = self.blueprint.terminal;
-                let (old, new) = (&self.blueprint.pod.metadata, &pod.metadata);
+                let restarts = self.desired_pod.terminal;
+                let (old, new) = (&self.desired_pod.pod.metadata, &pod.metadata);
                 let relabelled = (&old.labels, &old.annotations) != (&new.labels, &new.annotations);
-                self.blueprint = Blueprint::new(pod);
+                self.desired_pod = DesiredPod::new(pod);
                 // A phase that ended stays ended, whatever an old version of the object says.
-                self.blueprint.terminal |= restarts;
+                self.desired_pod.terminal |= restarts;
                 if relabelled {
                     // Labels and annotations may be files in a volume.
-                    self.notes.volumes.source_changed();
+                    self.local_state.volumes.source_changed();
                 }
             }
             Message::Mirror(mirror) => self.see_mirror(mirror),
             Message::Gone => {
                 self.gone = true;
-                if self.blueprint.deleted.is_none() {
-                    self.blueprint.deleted = Some(Timestamp::now());
+                if self.desired_pod.deleted.is_none() {
+                    self.desired_pod.deleted = Some(Timestamp::now());
                 }
             }
-            Message::End(end) => self.notes.end = self.notes.end.take().or(Some(end)),
+            Message::ForcedTermination(end) => {
+                self.local_state.end = self.local_state.end.take().or(Some(end))
+            }
             Message::RuntimeChanged => *known = self.refresh().await,
             Message::Exited(id) => {
                 self.exits.expect(id);
@@ -197,17 +217,17 @@ impl Worker {
         if known != mirror.metadata.uid {
             self.reporter = Reporter::new(self.context.client.clone());
         }
-        let mut pod = core::Pod::clone(&self.blueprint.pod);
+        let mut pod = core::Pod::clone(&self.desired_pod.pod);
         pod.status = mirror.status.clone();
         pod.metadata.generation = mirror.metadata.generation;
-        self.blueprint = Blueprint::new(Arc::new(pod));
+        self.desired_pod = DesiredPod::new(Arc::new(pod));
         self.mirror = Some(mirror);
     }
 
     /// The API object that is told the status.
     fn reports_to(&self) -> Option<Arc<core::Pod>> {
         match self.origin {
-            Origin::Api => Some(self.blueprint.pod.clone()),
+            Origin::Api => Some(self.desired_pod.pod.clone()),
             Origin::File => self.mirror.clone(),
         }
     }
@@ -215,17 +235,25 @@ impl Worker {
     /// One round: plan, act, report. Returns when to look again.
     fn step(&mut self) -> Option<Timestamp> {
         let now = Timestamp::now();
-        if self.notes.stopping_since.is_none() && must_stop(&self.blueprint, &self.record, &self.notes, now) {
-            self.notes.stopping_since = Some(self.blueprint.deleted.map_or(now, |_| now));
-            // What failed before was a start: it must not delay the end.
-            self.notes.failures.clear();
+        if self.local_state.stopping_since.is_none()
+            && must_stop(&self.desired_pod, &self.record, &self.local_state, now)
+        {
+            self.local_state.stopping_since = Some(self.desired_pod.deleted.map_or(now, |_| now));
+            // What failed before was a start: it must not delay the end, and nor must one that goes on.
+            self.local_state.failures.clear();
+            self.stop.cancel();
         }
+        self.local_state.stopped |= self.local_state.stopping_since.is_some()
+            && !self.record.anything_running()
+            && !self.local_state.may_start();
         self.update_health();
         self.judge_resize();
-        self.subscribe(self.notes.stopping_since.is_some());
+        self.subscribe(self.local_state.stopping_since.is_some());
         let mut wake = None;
+        // Seen before the removal begins: the last status is told first, also if there never was a sandbox.
+        let being_removed = self.being_removed();
         if !self.removed {
-            let plan = plan(&self.blueprint, &self.record, &self.notes, now);
+            let plan = plan(&self.desired_pod, &self.record, &self.local_state, now);
             wake = plan.wake;
             plan.actions.into_iter().for_each(|action| self.start(action));
         }
@@ -234,53 +262,54 @@ impl Worker {
         }
         // While the last traces are removed the status stays what it was before.
         if !self.removed
-            && !self.being_removed()
+            && !being_removed
             && let Some(pod) = self.reports_to()
         {
             let node = NodeAddress { host_ip: self.context.config.node_ip.to_string() };
-            let status = status(&self.blueprint, &self.record, &self.notes, &node, now);
+            let status = status(&self.desired_pod, &self.record, &self.local_state, &node, now);
             self.reporter.want(Report { pod, status });
         }
         if self.removed {
-            self.reporter.delete(self.blueprint.pod.clone());
+            self.reporter.delete(self.desired_pod.pod.clone());
         }
         wake
     }
 
     /// Looks at the whole node only if the pod wants something else than it has.
     fn judge_resize(&mut self) {
-        self.notes.resize = match resize::pod_differs(&self.blueprint, &self.record, &self.notes) {
-            false => Verdict::Allowed,
-            true => {
-                let pods: Vec<_> = self.context.pods.all().into_iter().map(Blueprint::new).collect();
-                let Context { config, machine, .. } = self.context.as_ref();
-                let own = |name: &str, read: fn(&str) -> Option<i64>| {
-                    config.capacity.get(name).and_then(|n| read(n))
-                };
-                let node = resize::Capacity {
-                    cpu: own("cpu", quantity::milli).unwrap_or(machine.cpus as i64 * 1000),
-                    memory: own("memory", quantity::value).unwrap_or(machine.memory as i64),
-                };
-                resize::verdict(&self.blueprint, pods.iter(), node)
-            }
-        };
+        self.local_state.resize =
+            match resize::pod_differs(&self.desired_pod, &self.record, &self.local_state) {
+                false => Verdict::Allowed,
+                true => {
+                    let pods: Vec<_> = self.context.pods.all().into_iter().map(DesiredPod::new).collect();
+                    let Context { config, machine, .. } = self.context.as_ref();
+                    let own = |name: &str, read: fn(&str) -> Option<i64>| {
+                        config.capacity.get(name).and_then(|n| read(n))
+                    };
+                    let node = resize::Capacity {
+                        cpu: own("cpu", quantity::milli).unwrap_or(machine.cpus as i64 * 1000),
+                        memory: own("memory", quantity::value).unwrap_or(machine.memory as i64),
+                    };
+                    resize::verdict(&self.desired_pod, pods.iter(), node)
+                }
+            };
     }
 
     /// Watches what the pod refers to, as long as it may run.
     fn subscribe(&mut self, stopping: bool) {
-        let references = if stopping { References::default() } else { References::of(&self.blueprint) };
+        let references = if stopping { References::default() } else { References::of(&self.desired_pod) };
         if !self.objects.covers(&references) {
             // What happened between the old watches and the new ones nobody saw.
-            self.notes.volumes.source_changed();
-            self.objects = self.context.watches.subscribe(&self.blueprint.namespace, references);
+            self.local_state.volumes.source_changed();
+            self.objects = self.context.watches.subscribe(&self.desired_pod.namespace, references);
         }
     }
 
     /// Files may be out of date, and what failed for want of an object may work now.
     fn objects_changed(&mut self) {
-        self.notes.volumes.source_changed();
+        self.local_state.volumes.source_changed();
         let now = Timestamp::now();
-        for failure in self.notes.failures.values_mut() {
+        for failure in self.local_state.failures.values_mut() {
             if matches!(failure.reason, "CreateContainerConfigError" | "FailedMount") {
                 failure.retry_at = now;
             }
@@ -288,21 +317,25 @@ impl Worker {
     }
 
     fn being_removed(&self) -> bool {
-        self.blueprint.deleted.is_some()
-            && self.notes.busy.contains(&Target::Pod)
+        self.desired_pod.deleted.is_some()
+            && self.local_state.busy.contains(&Target::Pod)
             && self.record.sandboxes.iter().all(|sandbox| !sandbox.ready)
     }
 
     fn start(&mut self, action: Action) {
-        debug!(pod = %self.blueprint.full_name(), ?action, "starts");
-        self.notes.busy.insert(action.target());
+        debug!(pod = %self.desired_pod.full_name(), ?action, "starts");
+        self.local_state.busy.insert(action.target());
+        if let Action::KillContainer { id, .. } = &action {
+            self.local_state.stopping.insert(id.clone());
+        }
         let operation = Operation {
             context: self.context.clone(),
-            blueprint: self.blueprint.clone(),
+            desired_pod: self.desired_pod.clone(),
             record: self.record.clone(),
+            stop: self.stop.clone(),
         };
         let context = self.context.clone();
-        let sources = self.notes.volumes.state();
+        let sources = self.local_state.volumes.state();
         self.operations.spawn(async move {
             let begun = Instant::now();
             let result = operation.carry_out(action.clone()).await;
@@ -314,33 +347,37 @@ impl Worker {
     /// True if all that the operation has changed is known already.
     fn note(&mut self, finished: Finished) -> bool {
         let target = finished.action.target();
-        self.notes.busy.remove(&target);
+        self.local_state.busy.remove(&target);
+        if let Action::KillContainer { id, .. } = &finished.action {
+            self.local_state.stopping.remove(id);
+        }
         match finished.result {
             Ok(done) => {
                 let seen = done.started.is_some_and(|started| self.see(started, &finished.action));
-                self.notes.failures.remove(&target);
+                self.local_state.failures.remove(&target);
                 if let Some(renew_at) = done.volumes {
-                    self.notes.volumes.wrote(finished.sources, renew_at);
+                    self.local_state.volumes.wrote(finished.sources, renew_at);
                 }
                 match finished.action {
                     Action::ResizeContainer { id, resources, .. } => {
-                        self.notes.resized.insert(id, resources);
+                        self.local_state.resized.insert(id, resources);
                     }
-                    Action::Release => self.notes.released = true,
+                    Action::Release => self.local_state.released = true,
                     Action::Remove => self.removed = true,
                     _ => {}
                 }
                 seen
             }
+            Err(error) if error.reason == STOPPED => false,
             Err(error) => {
-                self.notes.end = self.notes.end.take().or_else(|| refusal(&error));
-                warn!(pod = %self.blueprint.full_name(), reason = error.reason, message = error.message, "failed");
-                let count = self.notes.failures.get(&target).map_or(0, |failure| failure.count) + 1;
+                self.local_state.end = self.local_state.end.take().or_else(|| refusal(&error));
+                warn!(pod = %self.desired_pod.full_name(), reason = error.reason, message = error.message, "failed");
+                let count = self.local_state.failures.get(&target).map_or(0, |failure| failure.count) + 1;
                 let now = Timestamp::now();
                 let retry_at = now + retry_delay(error.reason, count);
                 let failure =
                     Failure { reason: error.reason, message: error.message, since: now, retry_at, count };
-                self.notes.failures.insert(target, failure);
+                self.local_state.failures.insert(target, failure);
                 false
             }
         }
@@ -374,15 +411,15 @@ impl Worker {
     fn update_health(&mut self) {
         let records: Vec<_> = self.record.containers.iter().filter(|c| c.is_running()).cloned().collect();
         self.probes.retain(|id| records.iter().any(|record| record.id == id));
-        self.notes.health.clear();
+        self.local_state.health.clear();
         for record in records {
-            let Some(spec) = self.blueprint.container(&record.name).map(|c| c.spec.clone()) else { continue };
-            // Probes begin when the postStart hook is done. A container that is being stopped is busy as well, but serves.
-            let starting = self.notes.stopping_since.is_none()
-                && self.notes.busy.contains(&Target::Container(record.name.clone()));
+            let Some(spec) = self.desired_pod.container(&record.name).map(|c| c.spec.clone()) else {
+                continue;
+            };
+            let starting = self.local_state.is_starting(&record);
             if let ContainerState::Running { started } = record.state
                 && !starting
-                && self.notes.stopping_since.is_none()
+                && self.local_state.stopping_since.is_none()
             {
                 let target = ProbeTarget {
                     runtime: self.context.runtime.clone(),
@@ -390,8 +427,10 @@ impl Worker {
                     id: record.id.clone(),
                     started,
                     ip: self.pod_ip(),
+                    origin: super::mesh::origin(&self.context.config, &self.desired_pod),
+                    counted: self.probes.counted(),
                 };
-                self.probes.run(&target, self.blueprint.reported_ready(&record.id));
+                self.probes.run(&target, self.desired_pod.reported_ready(&record.id));
             }
             let unhealthy = self.probes.failed(&record.id).map(|kind| {
                 let why =
@@ -404,7 +443,7 @@ impl Worker {
                 ready: !starting && self.probes.is_ready(&record.id, &spec),
                 unhealthy,
             };
-            self.notes.health.insert(record.id, health);
+            self.local_state.health.insert(record.id, health);
         }
     }
 
@@ -414,13 +453,13 @@ impl Worker {
         }
         if let Some(failure) = &result.failure {
             let message = format!("{} probe failed: {failure}", result.kind.title());
-            let subject = subject(&self.blueprint, Some(&result.container));
+            let subject = subject(&self.desired_pod, Some(&result.container));
             self.context.recorder.record(subject, Severity::Warning, "Unhealthy", &message);
         }
     }
 
     fn pod_ip(&self) -> String {
-        match self.blueprint.host_network() {
+        match self.desired_pod.host_network() {
             true => self.context.config.node_ip.to_string(),
             false => {
                 let ips = self.record.sandbox().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default();
@@ -431,17 +470,33 @@ impl Worker {
 
     /// Asks the runtime; false if it does not answer.
     async fn refresh(&mut self) -> bool {
-        match self.context.runtime.pod(&self.blueprint.uid).await {
-            Ok(mut record) => {
-                read_messages(&mut record, &self.record, &self.blueprint);
-                self.record = record;
+        match self.context.runtime.pod(&self.desired_pod.uid).await {
+            Ok(record) => {
+                self.record = self.with_messages(record).await;
                 true
             }
             Err(error) => {
-                warn!(pod = %self.blueprint.full_name(), %error, "cannot see the pod's containers");
+                warn!(pod = %self.desired_pod.full_name(), %error, "cannot see the pod's containers");
                 false
             }
         }
+    }
+}
+
+impl Worker {
+    /// Adds what containers that ended have left in files.
+    async fn with_messages(&self, mut record: PodRecord) -> PodRecord {
+        let (known, desired_pod, seen) = (self.record.clone(), self.desired_pod.clone(), record.clone());
+        if !left_messages(&record, &known) {
+            // Nothing to read: only what is known is filled in.
+            read_messages(&mut record, &known, &desired_pod);
+            return record;
+        }
+        let read = tokio::task::spawn_blocking(move || {
+            read_messages(&mut record, &known, &desired_pod);
+            record
+        });
+        read.await.unwrap_or(seen)
     }
 }
 

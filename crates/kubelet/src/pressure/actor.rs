@@ -14,7 +14,7 @@ use super::signals::{Pressure, Resource, Shortage, read, shortages};
 use crate::context::Context;
 use crate::events::Severity;
 use crate::housekeeping::reclaim_images;
-use crate::pod::{Blueprint, End, disk_request, memory_request, subject};
+use crate::pod::{DesiredPod, ForcedTermination, disk_request, memory_request, subject};
 use crate::stats::NodeSample;
 
 /// Walking volumes costs more.
@@ -27,7 +27,7 @@ const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
     pub uid: String,
-    pub end: End,
+    pub end: ForcedTermination,
 }
 
 pub struct PressureActor {
@@ -46,7 +46,7 @@ pub struct Ending {
 
 impl Ending {
     /// Its containers run, or its files are there. A pod that cannot end does not keep others from being ended.
-    fn lasts(&self, context: &Context, active: &[Blueprint]) -> bool {
+    fn lasts(&self, context: &Context, active: &[DesiredPod]) -> bool {
         let is_active = active.iter().any(|pod| pod.uid == self.uid);
         let has_files = context.config.pods_dir().join(&self.uid).exists();
         self.since.elapsed() < LONGEST_END && (is_active || has_files)
@@ -93,7 +93,7 @@ impl PressureActor {
     /// Ends one pod; the next look after its end shows whether that was enough.
     async fn relieve(&mut self, shortage: &Shortage) {
         let Ok(sample) = self.context.stats.collect(&self.context).await else { return };
-        let pods: Vec<_> = self.context.pods.all().into_iter().map(Blueprint::new).collect();
+        let pods: Vec<_> = self.context.pods.all().into_iter().map(DesiredPod::new).collect();
         let active: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
         if self.evicting.as_ref().is_some_and(|ending| ending.lasts(&self.context, &active)) {
             return;
@@ -115,11 +115,15 @@ impl PressureActor {
             shortage.available
         );
         self.evicting = Some(Ending { uid: pod.uid.clone(), since: Instant::now() });
-        self.evict(&pod, End { reason: "Evicted".to_owned(), message, at_once: true }).await;
+        self.evict(
+            &pod,
+            ForcedTermination { reason: "Evicted".to_owned(), message, at_once: true, rejected: false },
+        )
+        .await;
     }
 
     async fn check_volumes(&self) {
-        for pod in self.context.pods.all().into_iter().map(Blueprint::new).filter(|pod| !pod.terminal) {
+        for pod in self.context.pods.all().into_iter().map(DesiredPod::new).filter(|pod| !pod.terminal) {
             let context = self.context.clone();
             let walked =
                 tokio::task::spawn_blocking(move || overflow(&context.config, &pod).map(|end| (pod, end)));
@@ -129,14 +133,14 @@ impl PressureActor {
         }
     }
 
-    async fn evict(&self, pod: &Blueprint, end: End) {
+    async fn evict(&self, pod: &DesiredPod, end: ForcedTermination) {
         warn!(pod = pod.full_name(), message = end.message, "evicting");
         self.context.recorder.record(subject(pod, None), Severity::Warning, "Evicted", &end.message);
         let _ = self.evictions.send(Eviction { uid: pod.uid.clone(), end }).await;
     }
 }
 
-fn candidate(context: &Context, pod: &Blueprint, sample: &NodeSample, resource: Resource) -> Candidate {
+fn candidate(context: &Context, pod: &DesiredPod, sample: &NodeSample, resource: Resource) -> Candidate {
     let used = sample.pods.iter().find(|p| p.uid == pod.uid).map(|p| p.usage).unwrap_or_default();
     let priority = pod.spec().and_then(|spec: &core::PodSpec| spec.priority).unwrap_or(0);
     let (usage, request) = match resource {

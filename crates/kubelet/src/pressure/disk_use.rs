@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Config;
-use crate::pod::{Blueprint, End};
+use crate::pod::{DesiredPod, ForcedTermination};
 use crate::quantity;
 use crate::sandbox::pod_log_dir;
 
 /// Bytes on disk that go with the pod.
-pub fn disk_use(config: &Config, pod: &Blueprint) -> u64 {
+pub fn disk_use(config: &Config, pod: &DesiredPod) -> u64 {
     let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let on_disk = volumes.iter().filter(|volume| {
         volume.empty_dir.as_ref().is_some_and(|source| source.medium.as_deref() != Some("Memory"))
@@ -18,21 +18,22 @@ pub fn disk_use(config: &Config, pod: &Blueprint) -> u64 {
     dirs.chain([pod_log_dir(config, pod)]).map(|dir| size_of(&dir, u64::MAX)).sum()
 }
 
-fn volume_dir(config: &Config, pod: &Blueprint, name: &str) -> PathBuf {
+fn volume_dir(config: &Config, pod: &DesiredPod, name: &str) -> PathBuf {
     config.pods_dir().join(&pod.uid).join("volumes").join(name)
 }
 
 /// Why a pod must go because a volume of it grew beyond its limit.
-pub fn overflow(config: &Config, pod: &Blueprint) -> Option<End> {
+pub fn overflow(config: &Config, pod: &DesiredPod) -> Option<ForcedTermination> {
     let volumes = pod.spec()?.volumes.as_deref()?;
     volumes.iter().find_map(|volume| {
         let source = volume.empty_dir.as_ref().filter(|source| source.medium.as_deref() != Some("Memory"))?;
         let text = &source.size_limit.as_ref()?.0;
         let limit = quantity::value(text).filter(|limit| *limit > 0)? as u64;
         let dir = volume_dir(config, pod, &volume.name);
-        (size_of(&dir, limit) > limit).then(|| End {
+        (size_of(&dir, limit) > limit).then(|| ForcedTermination {
             reason: "Evicted".to_owned(),
             at_once: true,
+            rejected: false,
             message: format!("Usage of EmptyDir volume \"{}\" exceeds the limit \"{text}\". ", volume.name),
         })
     })

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::grpc;
 use super::task::ProbeTarget;
 use crate::cri::RuntimeError;
-use crate::handler::{connect, http_get, port};
+use crate::handler::{Origin, connect, http_get, port};
 
 const AGENT: &str = "kube-probe/1.37";
 const LONGEST_OUTPUT: usize = 512;
@@ -20,7 +20,7 @@ pub async fn check(probe: &core::Probe, target: &ProbeTarget) -> Result<(), Stri
         return run(exec, target, timeout).await;
     }
     if let Some(action) = &probe.http_get {
-        let page = http_get(action, &target.container, &target.ip, AGENT, timeout).await?;
+        let page = http_get(action, &target.container, (&target.ip, &target.origin), AGENT, timeout).await?;
         return match page.status {
             200..=399 => Ok(()),
             status => Err(format!("HTTP probe failed with statuscode: {status}")),
@@ -28,11 +28,13 @@ pub async fn check(probe: &core::Probe, target: &ProbeTarget) -> Result<(), Stri
     }
     if let Some(action) = &probe.tcp_socket {
         let host = action.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(&target.ip);
-        return connect(host, port(&action.port, &target.container)?, timeout).await.map(drop);
+        let origin = if host == target.ip { &target.origin } else { &Origin::default() };
+        return connect(host, port(&action.port, &target.container)?, origin, timeout).await.map(drop);
     }
     if let Some(action) = &probe.grpc {
         let port = port(&IntOrString::Int(action.port), &target.container)?;
-        return grpc::check(&target.ip, port, action.service.as_deref().unwrap_or_default(), timeout).await;
+        let service = action.service.as_deref().unwrap_or_default();
+        return grpc::check((&target.ip, port), &target.origin, service, timeout).await;
     }
     Ok(())
 }

@@ -7,20 +7,30 @@ use http::Request;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use crate::handler::connect;
+use crate::handler::{Origin, connect};
 
 const SERVING: u64 = 1;
 const LARGEST_ANSWER: usize = 4096;
 
-pub async fn check(host: &str, port: u16, service: &str, timeout: Duration) -> Result<(), String> {
-    match tokio::time::timeout(timeout, ask(host, port, service, timeout)).await {
+pub async fn check(
+    (host, port): (&str, u16),
+    origin: &Origin,
+    service: &str,
+    timeout: Duration,
+) -> Result<(), String> {
+    match tokio::time::timeout(timeout, ask((host, port), origin, service, timeout)).await {
         Ok(result) => result,
         Err(_) => Err(format!("timeout: failed to connect service {host}:{port} within {timeout:?}")),
     }
 }
 
-async fn ask(host: &str, port: u16, service: &str, timeout: Duration) -> Result<(), String> {
-    let stream = connect(host, port, timeout).await?;
+async fn ask(
+    (host, port): (&str, u16),
+    origin: &Origin,
+    service: &str,
+    timeout: Duration,
+) -> Result<(), String> {
+    let stream = connect(host, port, origin, timeout).await?;
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|e| e.to_string())?;
     let connection = tokio::spawn(connection);

@@ -1,12 +1,14 @@
 //! What the probes of one pod have found out, and which of them should be running.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::ProbeKind;
+use super::counts::Counted;
 use super::task::{ProbeResult, ProbeTarget, probe};
 
 const QUEUE: usize = 16;
@@ -15,6 +17,7 @@ const QUEUE: usize = 16;
 pub struct ProbeBoard {
     /// By container id.
     containers: BTreeMap<String, Probed>,
+    counted: Arc<Counted>,
     sender: mpsc::Sender<ProbeResult>,
     results: mpsc::Receiver<ProbeResult>,
 }
@@ -31,14 +34,17 @@ impl Drop for Probed {
     }
 }
 
-impl Default for ProbeBoard {
-    fn default() -> Self {
-        let (sender, results) = mpsc::channel(QUEUE);
-        ProbeBoard { containers: BTreeMap::new(), sender, results }
-    }
-}
-
 impl ProbeBoard {
+    pub fn new(counted: Arc<Counted>) -> Self {
+        let (sender, results) = mpsc::channel(QUEUE);
+        ProbeBoard { containers: BTreeMap::new(), counted, sender, results }
+    }
+
+    /// Where outcomes of this pod's probes are counted.
+    pub fn counted(&self) -> Arc<Counted> {
+        self.counted.clone()
+    }
+
     /// The next result; waits for ever if nothing is probed.
     pub async fn next(&mut self) -> ProbeResult {
         match self.results.recv().await {
@@ -47,7 +53,7 @@ impl ProbeBoard {
         }
     }
 
-    /// Notes a result. False if its container is not probed any more.
+    /// LocalState a result. False if its container is not probed any more.
     pub fn note(&mut self, result: &ProbeResult) -> bool {
         let Some(probed) = self.containers.get_mut(&result.id) else { return false };
         if let Some(verdict) = result.verdict {

@@ -3,11 +3,13 @@
 //! One task per probe and container asks and counts; the pod's worker draws the conclusions.
 
 mod check;
+mod counts;
 mod grpc;
 mod health;
 mod tally;
 mod task;
 
+pub use counts::ProbeCounts;
 pub use health::ProbeBoard;
 pub use task::{ProbeResult, ProbeTarget};
 

@@ -9,8 +9,10 @@ use tokio::sync::mpsc;
 
 use super::ProbeKind;
 use super::check::check;
+use super::counts::Counted;
 use super::tally::Tally;
 use crate::cri::Runtime;
+use crate::handler::Origin;
 
 /// A container as probes see it.
 #[derive(Clone)]
@@ -20,6 +22,9 @@ pub struct ProbeTarget {
     pub id: String,
     pub started: Timestamp,
     pub ip: String,
+    pub origin: Origin,
+    /// Where outcomes are counted.
+    pub counted: Arc<Counted>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +57,7 @@ pub async fn probe(
     loop {
         ticks.tick().await;
         let outcome = check(&probe, &target).await;
+        target.counted.note(&target.container.name, kind, outcome.is_ok());
         let verdict = tally.count(outcome.is_ok());
         if outcome.is_ok() && (verdict.is_none() || verdict == told) {
             continue;

@@ -3,7 +3,7 @@
 use k8s_cri::v1 as cri;
 
 use crate::Config;
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 
 /// What resolvers take at most.
 const MOST_SERVERS: usize = 3;
@@ -34,17 +34,17 @@ impl ResolvConf {
     }
 }
 
-pub fn dns_config(blueprint: &Blueprint, config: &Config, host: &ResolvConf) -> cri::DnsConfig {
-    let spec = blueprint.spec();
+pub fn dns_config(desired_pod: &DesiredPod, config: &Config, host: &ResolvConf) -> cri::DnsConfig {
+    let spec = desired_pod.spec();
     let policy = spec.and_then(|s| s.dns_policy.as_deref()).unwrap_or("ClusterFirst");
     let cluster = match policy {
-        "ClusterFirst" => !blueprint.host_network(),
+        "ClusterFirst" => !desired_pod.host_network(),
         "ClusterFirstWithHostNet" => true,
         _ => false,
     };
     let mut dns = match policy {
         "None" => cri::DnsConfig::default(),
-        _ if cluster && !config.cluster_dns.is_empty() => cluster_dns(&blueprint.namespace, config, host),
+        _ if cluster && !config.cluster_dns.is_empty() => cluster_dns(&desired_pod.namespace, config, host),
         _ => cri::DnsConfig {
             servers: host.servers.clone(),
             searches: host.searches.clone(),
@@ -104,8 +104,8 @@ mod tests {
             let mut spec = spec;
             spec["containers"] = json!([]);
             let pod = json!({"metadata": {"namespace": "ns"}, "spec": spec});
-            let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
-            let dns = dns_config(&blueprint, &config, &host);
+            let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
+            let dns = dns_config(&desired_pod, &config, &host);
             let got = [dns.servers.join(" "), dns.searches.join(" "), dns.options.join(" ")].join("; ");
             assert_eq!(got, want);
         };

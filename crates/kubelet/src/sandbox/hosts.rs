@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use super::config::hostname;
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 
 /// `host` is the node's own file, which pods in the node's network see.
 pub fn hosts_file(
-    blueprint: &Blueprint,
+    desired_pod: &DesiredPod,
     ips: &[String],
     cluster_domain: &str,
     node_name: &str,
     host: &str,
 ) -> String {
     let mut text = String::new();
-    if blueprint.host_network() {
+    if desired_pod.host_network() {
         text.push_str("# Kubernetes-managed hosts file (host network).\n");
         text.push_str(host);
     } else {
@@ -23,20 +23,20 @@ pub fn hosts_file(
         text.push_str("::1\tlocalhost ip6-localhost ip6-loopback\n");
         text.push_str("fe00::\tip6-localnet\nfe00::\tip6-mcastprefix\n");
         text.push_str("fe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n");
-        let name = hostname(blueprint, node_name);
+        let name = hostname(desired_pod, node_name);
         let short = name.split('.').next().unwrap_or_default();
-        let subdomain = blueprint.spec().and_then(|s| s.subdomain.as_deref()).filter(|s| !s.is_empty());
+        let subdomain = desired_pod.spec().and_then(|s| s.subdomain.as_deref()).filter(|s| !s.is_empty());
         for ip in ips {
             let _ = match subdomain {
                 Some(sub) => {
-                    let domain = format!("{sub}.{}.svc.{cluster_domain}", blueprint.namespace);
+                    let domain = format!("{sub}.{}.svc.{cluster_domain}", desired_pod.namespace);
                     writeln!(text, "{ip}\t{short}.{domain}\t{short}")
                 }
                 None => writeln!(text, "{ip}\t{name}"),
             };
         }
     }
-    let aliases = blueprint.spec().and_then(|spec| spec.host_aliases.as_ref());
+    let aliases = desired_pod.spec().and_then(|spec| spec.host_aliases.as_ref());
     if let Some(aliases) = aliases.filter(|list| !list.is_empty()) {
         text.push_str("\n# Entries added by HostAliases.\n");
         for alias in aliases {
@@ -57,9 +57,9 @@ mod tests {
 
     fn last_lines(spec: Value, count: usize) -> Vec<String> {
         let pod = json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": spec});
-        let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
+        let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
         let ips = ["10.0.0.2".to_owned()];
-        let text = hosts_file(&blueprint, &ips, "cluster.local", "node", "192.0.2.1 node\n");
+        let text = hosts_file(&desired_pod, &ips, "cluster.local", "node", "192.0.2.1 node\n");
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines[lines.len() - count..].to_vec()
     }

@@ -4,6 +4,6 @@ mod config;
 mod dns;
 mod hosts;
 
-pub use config::{Surroundings, class_cgroup, pod_cgroup, pod_log_dir, sandbox_config};
+pub use config::{Surroundings, class_cgroup, pod_cgroup, pod_log_dir, pod_log_name, sandbox_config};
 pub use dns::ResolvConf;
 pub use hosts::hosts_file;

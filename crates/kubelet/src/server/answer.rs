@@ -32,7 +32,17 @@ impl Refusal {
     }
 
     pub fn forbidden() -> Self {
-        let message = "this port answers the API server only".to_owned();
+        let message = "this path answers the API server only".to_owned();
+        Refusal { status: StatusCode::FORBIDDEN, reason: "Forbidden", message }
+    }
+
+    pub fn unauthorized() -> Self {
+        let message = "give a token of this cluster: Authorization: Bearer TOKEN".to_owned();
+        Refusal { status: StatusCode::UNAUTHORIZED, reason: "Unauthorized", message }
+    }
+
+    pub fn may_not(user: &str, node: &str, right: &str) -> Self {
+        let message = format!("user \"{user}\" cannot get nodes/{right} of node \"{node}\"");
         Refusal { status: StatusCode::FORBIDDEN, reason: "Forbidden", message }
     }
 

@@ -1,11 +1,11 @@
-//! Accepts TLS connections and lets only the API server in.
+//! Accepts TLS connections: the API server's, known by its certificate, and a few of others, who need a token.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -13,14 +13,20 @@ use rustls::pki_types::pem::PemObject;
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::route::answer;
+use super::token_access::TokenAccess;
 use crate::context::Context;
 
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections without the API server's certificate: more than scrapers need, and few enough to hold.
+const STRANGERS: usize = 64;
+/// How long one of them may take to say what it wants.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How the agent proves who it is, and whom it lets in.
 #[derive(Clone)]
@@ -51,18 +57,30 @@ pub enum ServingError {
     Listen(SocketAddr, #[source] std::io::Error),
 }
 
+/// What decides who comes in.
+struct Door {
+    acceptor: TlsAcceptor,
+    client_name: String,
+    tokens: TokenAccess,
+    strangers: Arc<Semaphore>,
+}
+
 /// Listens and answers for ever.
 pub async fn serve(context: Arc<Context>, serving: Serving) -> Result<(), ServingError> {
     let acceptor = TlsAcceptor::from(Arc::new(tls_config(&serving)?));
     let address = SocketAddr::new(context.config.node_ip, context.config.port);
     let listener = TcpListener::bind(address).await.map_err(|e| ServingError::Listen(address, e))?;
     info!(%address, "the node's HTTPS port is open");
-    let client_name: Arc<str> = serving.client_name.into();
+    let door = Arc::new(Door {
+        acceptor,
+        client_name: serving.client_name,
+        tokens: TokenAccess::new(context.client.clone(), &context.config.node_name),
+        strangers: Arc::new(Semaphore::new(STRANGERS)),
+    });
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let (context, acceptor) = (context.clone(), acceptor.clone());
-                tokio::spawn(connection(context, acceptor, stream, peer, client_name.clone()));
+                tokio::spawn(connection(context.clone(), door.clone(), stream, peer));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: give others time to close theirs.
@@ -79,7 +97,9 @@ fn tls_config(serving: &Serving) -> Result<ServerConfig, ServingError> {
     for certificate in CertificateDer::pem_slice_iter(serving.client_ca.as_bytes()) {
         roots.add(certificate?)?;
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .allow_unauthenticated()
+        .build()?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
@@ -88,30 +108,36 @@ fn tls_config(serving: &Serving) -> Result<ServerConfig, ServingError> {
     Ok(config)
 }
 
-async fn connection(
-    context: Arc<Context>,
-    acceptor: TlsAcceptor,
-    stream: TcpStream,
-    peer: SocketAddr,
-    client_name: Arc<str>,
-) {
+async fn connection(context: Arc<Context>, door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream)).await {
+    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, door.acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(%error, %peer, "no TLS"),
         Err(_) => return debug!(%peer, "no TLS handshake in time"),
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let name = certificates.and_then(|chain| chain.first()).and_then(|leaf| common_name(leaf));
-    let allowed = name.as_deref() == Some(&*client_name);
+    let is_api_server = name.as_deref() == Some(&*door.client_name);
+    let mut http = hyper::server::conn::http1::Builder::new();
+    let mut place = None;
+    if !is_api_server {
+        http.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT);
+        place = door.strangers.clone().try_acquire_owned().ok();
+        if place.is_none() {
+            return debug!(%peer, "too many connections without a certificate");
+        }
+    }
     let service = service_fn(move |request| {
-        let context = context.clone();
-        async move { Ok::<_, std::convert::Infallible>(answer(context, request, allowed).await) }
+        let (context, door) = (context.clone(), door.clone());
+        async move {
+            let strangers = (!is_api_server).then_some(&door.tokens);
+            Ok::<_, std::convert::Infallible>(answer(context, request, strangers).await)
+        }
     });
-    let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = serving.with_upgrades().await {
+    if let Err(error) = http.serve_connection(TokioIo::new(stream), service).with_upgrades().await {
         debug!(%error, %peer, "a connection ended");
     }
+    drop(place);
 }
 
 fn common_name(certificate: &[u8]) -> Option<String> {

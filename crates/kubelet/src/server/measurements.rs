@@ -1,4 +1,4 @@
-//! Streams of figures: the node's own once a second, and what pods tell of themselves.
+//! Streams of metrics: the node's own once a second, and what pods tell of themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::handler;
 const AGENT: &str = "minik8s-metrics/1";
 /// How often pods are asked for their own metrics, and how long they may take.
 const SCRAPE_INTERVAL: Duration = Duration::from_secs(2);
-const SCRAPE_PATIENCE: Duration = Duration::from_millis(1500);
+const SCRAPE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// A longer page is not read.
 const LARGEST_PAGE: usize = 4 << 20;
 
@@ -111,7 +111,7 @@ async fn scrape(context: &Context, pod: &str) -> Option<String> {
     let pod = context.pods.by_name(namespace, name)?;
     let (port, path) = page_of(&pod)?;
     let host = pod.status.as_ref().and_then(|status| status.pod_ip.clone())?;
-    let page = handler::page((&host, port), &path, AGENT, SCRAPE_PATIENCE, LARGEST_PAGE).await.ok()?;
+    let page = handler::page((&host, port), &path, AGENT, SCRAPE_TIMEOUT, LARGEST_PAGE).await.ok()?;
     (page.status == 200).then_some(page.body)
 }
 

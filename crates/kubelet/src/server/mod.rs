@@ -1,13 +1,18 @@
-//! The agent's HTTPS port: logs, exec, attach, port-forward, figures.
+//! The agent's HTTPS port: logs, exec, attach, port-forward, metrics, calls of CSI drivers.
 //!
-//! It answers the API server alone, which shows a client certificate of the cluster's authority with the
-//! expected name. It changes nothing on the node.
+//! It answers the API server, which shows a client certificate of the cluster's authority with the expected name; and
+//! pages of metrics to those whose token the API server knows and allows them. It changes nothing on the node, but for what
+//! the server asks of a CSI driver's controller service (`csi/relay.rs`).
 
 mod answer;
+#[cfg(test)]
+pub mod fuzzing;
 mod listener;
 mod logs;
 mod measurements;
 mod route;
+mod shared_storage;
 mod stream;
+mod token_access;
 
 pub use listener::{Serving, ServingError, serve};

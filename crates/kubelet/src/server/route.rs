@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1 as core;
 use serde_json::json;
 
 use super::answer::{self, Body, Refusal};
+use super::token_access::TokenAccess;
 use super::{logs, measurements, stream};
 use crate::context::Context;
-use crate::pod::Blueprint;
+use crate::csi;
+use crate::ended_logs;
+use crate::pod::DesiredPod;
 use crate::stats;
 
 /// Parameters of the query, in order; a name may appear several times.
@@ -44,9 +48,19 @@ impl Query {
     }
 }
 
-pub async fn answer(context: Arc<Context>, request: Request<Incoming>, allowed: bool) -> Response<Body> {
-    if !allowed {
-        return Refusal::forbidden().into_response();
+/// `strangers`: what those are asked who do not come from the API server.
+pub async fn answer(
+    context: Arc<Context>,
+    request: Request<Incoming>,
+    strangers: Option<&TokenAccess>,
+) -> Response<Body> {
+    if let Some(access) = strangers
+        && let Err(refusal) = access.check(request.method(), request.uri().path(), request.headers()).await
+    {
+        let mut response = refusal.into_response();
+        // Nobody holds a connection open who has nothing to ask for.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return response;
     }
     match route(&context, request).await {
         Ok(response) => response,
@@ -64,16 +78,30 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
         ["stats", "summary"] => Ok(answer::json(&stats::summary(&sample(context).await?))),
         ["metrics"] => {
             let page = stats::own(&sample(context).await?, &context.operations, stats::Process::measure());
-            Ok(answer::metrics(page + &context.config.figures.page()))
+            Ok(answer::metrics(page + &context.config.metrics.page()))
         }
         ["metrics", "resource"] => Ok(answer::metrics(stats::resource(&sample(context).await?))),
+        ["metrics", "probes"] => Ok(answer::metrics(context.probes.page())),
         ["metrics", "node"] => Ok(answer::metrics(stats::Host::read(&context.config.data_dir).page())),
         ["metrics", "stream"] => Ok(measurements::everything(context)),
         ["metrics", "pods"] => measurements::of_pods(context, &query),
         ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
+        ["storage", "shared"] => super::shared_storage::answer(context, request).await,
+        ["csi", driver, method] if request.method() == http::Method::POST => {
+            let (driver, method) = ((*driver).to_owned(), (*method).to_owned());
+            csi_call(context, &driver, &method, request).await
+        }
         ["containerLogs", namespace, pod, container] => {
             let pod = find(context, namespace, pod)?;
             logs::answer(context, &pod, container, &query, request).await
+        }
+        ["endedLogs"] => {
+            let folder = context.config.ended_logs_dir();
+            let pods = tokio::task::spawn_blocking(move || ended_logs::list(&folder)).await;
+            Ok(answer::json(&pods.map_err(Refusal::internal)?))
+        }
+        ["endedLogs", namespace, pod, uid, container] => {
+            logs::ended(context, (namespace, pod, uid, container), &query)
         }
         ["exec", namespace, pod, container] => {
             let pod = find(context, namespace, pod)?;
@@ -91,14 +119,39 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
     }
 }
 
+/// A call of a driver's controller service, in the driver's own form both ways.
+async fn csi_call(
+    context: &Context,
+    driver: &str,
+    method: &str,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let body = Limited::new(request.into_body(), csi::MOST_BYTES).collect().await;
+    let message = body.map_err(|error| Refusal::bad_request(error.to_string()))?.to_bytes();
+    match csi::relay(context, driver, method, message).await {
+        Ok(answer) => Ok(answer::with_type(answer, "application/octet-stream")),
+        Err(csi::RelayError::Call(error)) => {
+            let status = http::StatusCode::BAD_GATEWAY;
+            let code = error.code();
+            let message = error.to_string();
+            let mut response = Refusal { status, reason: "CSICallFailed", message }.into_response();
+            if let Some(code) = code {
+                response.headers_mut().insert(minik8s_csi::CODE_HEADER, code.0.into());
+            }
+            Ok(response)
+        }
+        Err(error) => Err(Refusal::not_found(error.to_string())),
+    }
+}
+
 async fn sample(context: &Context) -> Result<stats::NodeSample, Refusal> {
     context.stats.collect(context).await.map_err(Refusal::internal)
 }
 
-fn find(context: &Context, namespace: &str, name: &str) -> Result<Blueprint, Refusal> {
+fn find(context: &Context, namespace: &str, name: &str) -> Result<DesiredPod, Refusal> {
     let pod = context.pods.by_name(namespace, name);
     let pod = pod.ok_or_else(|| Refusal::not_found(format!("pod \"{name}\" does not run on this node")))?;
-    Ok(Blueprint::new(pod))
+    Ok(DesiredPod::new(pod))
 }
 
 fn pods(context: &Context) -> Response<Body> {

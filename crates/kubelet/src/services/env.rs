@@ -1,10 +1,12 @@
 //! Services as environment variables: `WEB_SERVICE_HOST`, `WEB_PORT_80_TCP_ADDR` and the like. Pure.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1 as core;
 
 /// Variables for these Services. Those without an address have none.
-pub fn service_env(services: &[core::Service]) -> Vec<(String, String)> {
-    services.iter().flat_map(variables).collect()
+pub fn service_env(services: &[Arc<core::Service>]) -> Vec<(String, String)> {
+    services.iter().flat_map(|service| variables(service)).collect()
 }
 
 fn variables(service: &core::Service) -> Vec<(String, String)> {
@@ -51,7 +53,7 @@ mod tests {
 
     fn check(spec: Value, want: &[&str]) {
         let service = json!({"metadata": {"name": "my-web"}, "spec": spec});
-        let services = [serde_json::from_value(service).unwrap()];
+        let services = [Arc::new(serde_json::from_value(service).unwrap())];
         let got: Vec<_> = service_env(&services).into_iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(got, want);
     }

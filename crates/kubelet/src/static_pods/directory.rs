@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::AddWatchFlags;
 use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::file;
+use crate::dir_changes::tell_changes;
+
+/// A file that is being written makes no sense yet.
+const INTERESTING: AddWatchFlags =
+    AddWatchFlags::IN_CLOSE_WRITE.union(AddWatchFlags::IN_MOVE).union(AddWatchFlags::IN_DELETE);
 
 pub struct Directory {
     path: PathBuf,
@@ -21,7 +26,9 @@ impl Directory {
     /// Makes the directory if need be. Without inotify its changes are seen at the next start only.
     pub fn watch(path: &Path, node_name: &str) -> Directory {
         let (sender, changes) = mpsc::channel(1);
-        if let Err(error) = std::fs::create_dir_all(path).and_then(|()| tell_changes(path, sender)) {
+        if let Err(error) =
+            std::fs::create_dir_all(path).and_then(|()| tell_changes(path, INTERESTING, sender))
+        {
             warn!(%error, ?path, "changes of static pods will not be seen");
         }
         Directory { path: path.to_owned(), node_name: node_name.to_owned(), changes }
@@ -61,20 +68,6 @@ fn is_manifest(path: &Path) -> bool {
     !name.starts_with('.') && known && path.is_file()
 }
 
-/// A thread that sleeps in the kernel until something changes.
-fn tell_changes(path: &Path, sender: mpsc::Sender<()>) -> std::io::Result<()> {
-    let inotify = Inotify::init(InitFlags::IN_CLOEXEC)?;
-    let interesting = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
-    inotify.add_watch(path, interesting)?;
-    std::thread::Builder::new().name("static-pods".to_owned()).spawn(move || {
-        while inotify.read_events().is_ok() && !sender.is_closed() {
-            // One that waits to be seen stands for all that follow.
-            let _ = sender.try_send(());
-        }
-    })?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +80,7 @@ mod tests {
         let manifest = "metadata: {name: web}\nspec: {containers: [{name: a, image: b}]}";
         std::fs::write(dir.path().join("web.yaml"), manifest).unwrap();
         directory.changed().await;
-        std::fs::write(dir.path().join("notes.txt"), "not a pod").unwrap();
+        std::fs::write(dir.path().join("local_state.txt"), "not a pod").unwrap();
         std::fs::write(dir.path().join("broken.yaml"), "{").unwrap();
         std::fs::write(dir.path().join(".hidden.yaml"), manifest).unwrap();
         let pods = directory.read();

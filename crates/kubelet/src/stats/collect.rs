@@ -1,9 +1,12 @@
 //! One look at everything.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Volume;
+use minik8s_datadir::is_mount_point;
 use nix::sys::statvfs::statvfs;
 use parking_lot::Mutex;
 
@@ -11,8 +14,11 @@ use super::network::{Traffic, traffic_of};
 use crate::cgroup::{Usage, machine_usage, usage};
 use crate::context::Context;
 use crate::cri::{ContainerRow, RuntimeError};
-use crate::pod::Blueprint;
+use crate::csi;
+use crate::objects::claim_name;
+use crate::pod::DesiredPod;
 use crate::sandbox::pod_cgroup;
+use crate::volume::PodVolumes;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSample {
@@ -46,6 +52,16 @@ pub struct PodSample {
     pub cpu_rate: Option<u64>,
     pub traffic: Vec<Traffic>,
     pub containers: Vec<ContainerSample>,
+    pub claims: Vec<ClaimSample>,
+}
+
+/// A claim that a pod has mounted, and how full its volume is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimSample {
+    /// The name of the volume in the pod.
+    pub volume: String,
+    pub claim: String,
+    pub disk: Disk,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -72,10 +88,12 @@ impl Collector {
             by_pod.entry(&row.pod_uid).or_default().push(row);
         }
         let mut rates = Rates { now: Instant::now(), last: self.last.lock().clone(), next: BTreeMap::new() };
-        let pods = context.pods.all().into_iter().map(Blueprint::new);
+        let of_drivers = csi::volume_stats(context).await;
+        let pods = context.pods.all().into_iter().map(DesiredPod::new);
         let pods = pods.filter_map(|pod| {
             let rows = by_pod.get(pod.uid.as_str()).cloned().unwrap_or_default();
-            sample_pod(context, &pod, &rows, &mut rates)
+            let claims = sample_claims(context, &pod, &of_drivers);
+            Some(PodSample { claims, ..sample_pod(context, &pod, &rows, &mut rates)? })
         });
         let pods: Vec<_> = pods.collect();
         let usage = machine_usage();
@@ -113,7 +131,7 @@ impl Rates {
 
 fn sample_pod(
     context: &Context,
-    pod: &Blueprint,
+    pod: &DesiredPod,
     rows: &[&ContainerRow],
     rates: &mut Rates,
 ) -> Option<PodSample> {
@@ -146,7 +164,27 @@ fn sample_pod(
         usage: whole,
         traffic,
         containers,
+        claims: Vec::new(),
     })
+}
+
+/// Volumes of the class `local` are file systems of this machine, and answer at once; for those of drivers, the drivers
+/// have spoken. Others are not asked.
+fn sample_claims(
+    context: &Context,
+    pod: &DesiredPod,
+    of_drivers: &BTreeMap<PathBuf, Disk>,
+) -> Vec<ClaimSample> {
+    let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let mounted = PodVolumes::new(&context.config, pod);
+    let sample = |volume: &Volume| {
+        let claim = claim_name(pod, volume)?;
+        let path = mounted.path(&volume.name)?;
+        let is_own = path.starts_with(context.config.volumes_dir()) && is_mount_point(&path);
+        let disk = if is_own { Some(disk(&path)) } else { of_drivers.get(&path).copied() };
+        Some(ClaimSample { volume: volume.name.clone(), claim, disk: disk? })
+    };
+    volumes.iter().filter_map(sample).collect()
 }
 
 /// All containers of a pod share a network: any process of theirs will do.

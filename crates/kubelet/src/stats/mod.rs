@@ -1,4 +1,4 @@
-//! Figures of the node, its pods and their containers, read from the kernel.
+//! MetricsPages of the node, its pods and their containers, read from the kernel.
 //!
 //! Two ways: [`Collector`] looks at everything when somebody asks for a page, and [`Sampler`] measures what
 //! autoscaling and `kubectl top` need once a second, cheaply, while the server listens.
@@ -15,7 +15,7 @@ mod subjects;
 mod summary;
 
 pub use cadvisor::cadvisor;
-pub use collect::{Collector, NodeSample, disk};
+pub use collect::{Collector, Disk, NodeSample, disk};
 pub use host::Host;
 pub use own::{Operations, Process, own};
 pub use resource::resource;

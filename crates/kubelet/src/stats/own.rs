@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use minik8s_metrics::Text;
 
-use super::collect::NodeSample;
+use super::collect::{Disk, NodeSample};
 
 /// How often each kind of operation on pods was carried out, how often it failed, how long it took.
 #[derive(Default)]
@@ -103,7 +103,43 @@ pub fn own(sample: &NodeSample, operations: &Operations, process: Process) -> St
         "Duration in seconds of runtime operations by operation type.",
         &[("_sum", |count| count.time.as_secs_f64()), ("_count", |count| count.done as f64)],
     );
+    volumes(sample, &mut text);
     text.finish()
+}
+
+/// A figure of a volume.
+type DiskMetric = (&'static str, &'static str, fn(&Disk) -> u64);
+
+fn volumes(sample: &NodeSample, text: &mut Text) {
+    const DISK_METRICS: [DiskMetric; 6] = [
+        ("capacity_bytes", "Capacity in bytes of the volume", |disk| disk.capacity),
+        ("available_bytes", "Number of available bytes in the volume", |disk| disk.available),
+        ("used_bytes", "Number of used bytes in the volume", |disk| {
+            disk.capacity.saturating_sub(disk.available)
+        }),
+        ("inodes", "Maximum number of inodes in the volume", |disk| disk.inodes),
+        ("inodes_free", "Number of free inodes in the volume", |disk| disk.inodes_free),
+        ("inodes_used", "Number of used inodes in the volume", |disk| {
+            disk.inodes.saturating_sub(disk.inodes_free)
+        }),
+    ];
+    // Two pods can have one claim.
+    let claims = sample
+        .pods
+        .iter()
+        .flat_map(|pod| pod.claims.iter().map(|claim| ((&pod.namespace, &claim.claim), claim)));
+    let claims: BTreeMap<_, _> = claims.collect();
+    if claims.is_empty() {
+        return;
+    }
+    for (name, help, figure) in DISK_METRICS {
+        let name = format!("kubelet_volume_stats_{name}");
+        text.metric(&name, "gauge", help);
+        for ((namespace, claim), sample) in &claims {
+            let labels = [("namespace", namespace.as_str()), ("persistentvolumeclaim", claim.as_str())];
+            text.sample(&name, &labels, figure(&sample.disk) as f64, None);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +157,7 @@ mod tests {
             "kubelet_running_pods 1",
             "kubelet_running_containers{container_state=\"running\"} 1",
             "process_cpu_seconds_total 1.5",
+            "kubelet_volume_stats_used_bytes{namespace=\"default\",persistentvolumeclaim=\"data-web\"} 20",
             "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 2",
             "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
             "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"run_podsandbox\"} 0.5",

@@ -83,7 +83,7 @@ pub fn resource(sample: &NodeSample) -> String {
 pub(super) mod tests {
     use jiff::Timestamp;
 
-    use super::super::collect::{ContainerSample, Disk, PodSample};
+    use super::super::collect::{ClaimSample, ContainerSample, Disk, PodSample};
     use super::super::network::Traffic;
     use super::*;
     use crate::cgroup::Usage;
@@ -114,6 +114,11 @@ pub(super) mod tests {
             cpu_rate: None,
             traffic: vec![Traffic { interface: "eth0".into(), received: 3, sent: 4, ..Traffic::default() }],
             containers: vec![container],
+            claims: vec![ClaimSample {
+                volume: "data".into(),
+                claim: "data-web".into(),
+                disk: Disk { capacity: 50, available: 30, inodes: 9, inodes_free: 7 },
+            }],
         };
         NodeSample {
             node: "n1".into(),

@@ -16,7 +16,7 @@ use tracing::debug;
 use super::subjects::{Subject, Subjects, most_open_files};
 use crate::context::Context;
 use crate::cri::RuntimeError;
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 use crate::sandbox::pod_cgroup;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ async fn subjects_of(context: &Context) -> Result<Vec<Subject>, RuntimeError> {
     for row in context.runtime.container_rows().await?.into_iter().filter(|row| row.running) {
         running.entry(row.pod_uid).or_default().push((row.name, row.id));
     }
-    let pods = context.pods.all().into_iter().map(Blueprint::new);
+    let pods = context.pods.all().into_iter().map(DesiredPod::new);
     let subjects = pods.filter_map(|pod| {
         let mut containers = running.remove(&pod.uid)?;
         containers.sort();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use minik8s_metrics::{ContainerLayout, Layout, NodeFigures, PodLayout, Reading};
+use minik8s_metrics::{ContainerLayout, Layout, NodeUsage, PodLayout, Reading};
 
 use super::gauge::{Buffer, Gauge};
 use super::network;
@@ -97,7 +97,7 @@ impl Subjects {
                 values.extend(container.read(&self.hierarchy, buffer, keep));
             }
         }
-        Reading { at, node: NodeFigures { cpu, working_set }, values }
+        Reading { at, node: NodeUsage { cpu, working_set }, values }
     }
 }
 

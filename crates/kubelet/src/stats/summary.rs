@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::collect::{NodeSample, PodSample};
+use super::collect::{ClaimSample, NodeSample, PodSample};
 use super::network::Traffic;
 use crate::cgroup::Usage;
 
@@ -55,6 +55,22 @@ fn pod_summary(pod: &PodSample, time: &str) -> Value {
         "memory": memory(&pod.usage, time),
         "network": network(&pod.traffic, time),
         "process_stats": {"process_count": pod.usage.processes},
+        "volume": pod.claims.iter().map(|claim| volume(pod, claim, time)).collect::<Vec<_>>(),
+    })
+}
+
+fn volume(pod: &PodSample, claim: &ClaimSample, time: &str) -> Value {
+    let disk = &claim.disk;
+    json!({
+        "name": claim.volume,
+        "pvcRef": {"name": claim.claim, "namespace": pod.namespace},
+        "time": time,
+        "capacityBytes": disk.capacity,
+        "availableBytes": disk.available,
+        "usedBytes": disk.capacity.saturating_sub(disk.available),
+        "inodes": disk.inodes,
+        "inodesFree": disk.inodes_free,
+        "inodesUsed": disk.inodes.saturating_sub(disk.inodes_free),
     })
 }
 

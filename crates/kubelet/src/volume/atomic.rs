@@ -4,16 +4,17 @@
 //! `..data`. An update makes a new directory and moves the link.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use nix::unistd::{Gid, chown};
+use minik8s_datadir::remove_tree;
+use nix::unistd::{Gid, fchown};
 
 use super::payload::Payload;
 
-const LINK: &str = "..data";
+pub const LINK: &str = "..data";
 const NEW_LINK: &str = "..data_tmp";
 
 /// Brings a volume's directory up to date; false if it was.
@@ -34,7 +35,7 @@ pub fn write(dir: &Path, payload: &Payload, group: Option<u32>) -> io::Result<bo
     });
     if let Err(error) = written {
         // On a full disk every attempt would leave a little more.
-        let _ = fs::remove_dir_all(&new);
+        let _ = remove_tree(dir, &name);
         return Err(error);
     }
     link_all(dir, payload)?;
@@ -49,7 +50,7 @@ fn remove_others(dir: &Path, current: &str) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("..") && name != current && name != LINK && entry.file_type()?.is_dir() {
-            let _ = fs::remove_dir_all(entry.path());
+            remove_tree(dir, entry.file_name()).map_err(io::Error::other)?;
         }
     }
     Ok(())
@@ -57,20 +58,21 @@ fn remove_others(dir: &Path, current: &str) -> io::Result<()> {
 
 /// Makes the directory with all its files.
 fn write_files(dir: &Path, payload: &Payload, group: Option<u32>) -> io::Result<()> {
-    fs::create_dir(dir)?;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
+    DirBuilder::new().mode(0o700).create(dir)?;
     for (path, file) in payload {
         let target = dir.join(path);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
-        fs::write(&target, &file.content)?;
-        fs::set_permissions(&target, fs::Permissions::from_mode(mode(file.mode, group)))?;
+        // Closed until it is whole and whose it shall be: there is no moment in which others may read it.
+        let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target)?;
+        new.write_all(&file.content)?;
         if let Some(group) = group {
-            chown(&target, None, Some(Gid::from_raw(group)))?;
+            fchown(&new, None, Some(Gid::from_raw(group)))?;
         }
+        new.set_permissions(fs::Permissions::from_mode(mode(file.mode, group)))?;
     }
-    Ok(())
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755))
 }
 
 /// The pod's group may read what it owns.
@@ -149,6 +151,34 @@ mod tests {
         assert_eq!(fs::read_dir(dir).unwrap().count(), 4);
         assert!(write(dir, &payload(&[]), None).unwrap());
         assert_eq!(visible(dir), Vec::<String>::new());
+    }
+
+    /// Somebody looks all the time, while files are written that are large enough to be seen unfinished.
+    #[test]
+    fn closed_file_is_never_open_while_it_is_written() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("volume");
+        fs::create_dir(&dir).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for fill in 0..20 {
+                    let file = File { content: vec![fill; 4 << 20], mode: 0o400 };
+                    write(&dir, &[("key".to_owned(), file)].into(), None).unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) {
+                for version in fs::read_dir(&dir).unwrap().flatten() {
+                    let Ok(metadata) = fs::symlink_metadata(version.path().join("key")) else { continue };
+                    assert_eq!(metadata.permissions().mode() & 0o177, 0, "others may read it");
+                    seen += 1;
+                }
+            }
+            assert!(seen > 0, "nothing was seen");
+        });
     }
 
     #[test]

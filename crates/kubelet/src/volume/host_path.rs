@@ -3,9 +3,30 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
+
+use super::payload::Sources;
+use super::{PodVolumePlugin, PodVolumes, SetUpError};
+
+pub struct HostPath;
+
+impl PodVolumePlugin for HostPath {
+    fn serves(&self, volume: &core::Volume) -> bool {
+        volume.host_path.is_some()
+    }
+
+    fn path(&self, _: &PodVolumes<'_>, volume: &core::Volume) -> PathBuf {
+        volume.host_path.as_ref().map(|source| PathBuf::from(&source.path)).unwrap_or_default()
+    }
+
+    fn set_up(&self, _: &PodVolumes<'_>, volume: &core::Volume, _: &Sources<'_>) -> Result<(), SetUpError> {
+        let Some(source) = &volume.host_path else { return Err(SetUpError::Unsupported) };
+        Ok(check(&source.path, source.type_.as_deref().unwrap_or_default())?)
+    }
+}
 
 #[derive(Debug, Error)]
 pub enum HostPathError {

@@ -1,14 +1,43 @@
 //! image volumes: the files of an image, to be read.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::core::v1 as core;
+use minik8s_datadir::is_mount_point;
 use nix::mount::{MsFlags, mount};
 
-use super::mount_table::is_mount_point;
+use super::payload::Sources;
+use super::{PodVolumePlugin, PodVolumes, SetUpError};
 use crate::image::ViewMount;
 
-pub fn prepare(dir: &Path, mounts: &[ViewMount]) -> io::Result<()> {
+pub struct Image;
+
+impl PodVolumePlugin for Image {
+    fn serves(&self, volume: &core::Volume) -> bool {
+        volume.image.is_some()
+    }
+
+    fn path(&self, pod: &PodVolumes<'_>, volume: &core::Volume) -> PathBuf {
+        pod.image_dir(&volume.name)
+    }
+
+    fn is_read_only(&self, _: &core::Volume) -> bool {
+        true
+    }
+
+    fn set_up(
+        &self,
+        pod: &PodVolumes<'_>,
+        volume: &core::Volume,
+        sources: &Sources<'_>,
+    ) -> Result<(), SetUpError> {
+        let mounts = sources.images.get(&volume.name).map(Vec::as_slice).unwrap_or_default();
+        Ok(prepare(&pod.image_dir(&volume.name), mounts)?)
+    }
+}
+
+fn prepare(dir: &Path, mounts: &[ViewMount]) -> io::Result<()> {
     if is_mount_point(dir) {
         return Ok(());
     }

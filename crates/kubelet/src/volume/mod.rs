@@ -1,35 +1,39 @@
 //! Volumes: brought into being before a pod's sandbox, kept up to date, taken away after its end.
 //!
-//! Everything of a pod lies below one directory named by its UID. All functions here block and are
-//! idempotent: an agent that died half way does the same again.
+//! Each kind of volume is a [`PodVolumePlugin`], one file each and one line in [`PLUGINS`]. Everything of a pod lies below one
+//! directory named by its UID. All functions here block and are idempotent: an agent that died half way does the same again.
+//! What takes time (pulling an image, asking a driver, fetching objects) was done before, by whoever calls them.
 
 mod atomic;
+mod claim;
 mod empty_dir;
+mod files;
 mod host_path;
 mod image;
-mod mount_table;
+mod inline_csi;
+mod memory;
 mod mounts;
 mod payload;
 mod sub_path;
 mod tokens;
+mod trust_anchors;
 
-pub use mount_table::unmount_below;
 pub use mounts::ContainerFiles;
 pub use payload::Sources;
-pub use tokens::TokenCache;
+pub use tokens::{TokenCache, request_token};
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1 as core;
+use minik8s_datadir::{RemovalError, UnmountError, is_mount_point, unmount_and_remove, unmount_below};
 use thiserror::Error;
 
 use crate::Config;
-use crate::objects::{ClaimError, claim_name};
-use crate::pod::Blueprint;
-use mount_table::is_mount_point;
-use payload::{Payload, PayloadError};
+use crate::objects::ClaimError;
+use crate::pod::DesiredPod;
+use payload::PayloadError;
 
 #[derive(Debug, Error)]
 pub enum VolumeError {
@@ -51,18 +55,61 @@ pub enum SetUpError {
     Unsupported,
 }
 
+/// One kind of volumes of pods.
+trait PodVolumePlugin: Sync {
+    /// Whether this is a volume of its kind.
+    fn serves(&self, volume: &core::Volume) -> bool;
+
+    /// Where a volume lies on the node.
+    fn path(&self, pod: &PodVolumes<'_>, volume: &core::Volume) -> PathBuf {
+        pod.volume_dir(&volume.name)
+    }
+
+    /// Containers may only read it, whatever their mounts say.
+    fn is_read_only(&self, _volume: &core::Volume) -> bool {
+        false
+    }
+
+    /// Makes the volume, or brings it up to date.
+    fn set_up(
+        &self,
+        pod: &PodVolumes<'_>,
+        volume: &core::Volume,
+        sources: &Sources<'_>,
+    ) -> Result<(), SetUpError>;
+}
+
+/// All that a node can mount. A volume is of one kind only.
+const PLUGINS: &[&dyn PodVolumePlugin] = &[
+    &host_path::HostPath,
+    &empty_dir::EmptyDir,
+    &claim::Claim,
+    &inline_csi::InlineCsi,
+    &image::Image,
+    &files::ConfigMap,
+    &files::Secret,
+    &files::DownwardApi,
+    &files::Projected,
+];
+
+fn plugin(volume: &core::Volume) -> Option<&'static dyn PodVolumePlugin> {
+    PLUGINS.iter().find(|plugin| plugin.serves(volume)).copied()
+}
+
 /// Where images are mounted: apart from the other volumes, so that a pod that has any is known by it.
 const IMAGES: &str = "images";
 
 /// The volumes of one pod.
 pub struct PodVolumes<'a> {
-    blueprint: &'a Blueprint,
+    desired_pod: &'a DesiredPod,
+    pods: PathBuf,
     dir: PathBuf,
 }
 
 impl<'a> PodVolumes<'a> {
-    pub fn new(config: &Config, blueprint: &'a Blueprint) -> Self {
-        PodVolumes { blueprint, dir: config.pods_dir().join(&blueprint.uid) }
+    pub fn new(config: &Config, desired_pod: &'a DesiredPod) -> Self {
+        let pods = config.pods_dir();
+        PodVolumes { desired_pod, dir: pods.join(&desired_pod.uid), pods }
     }
 
     /// Makes every volume, or brings it up to date.
@@ -74,13 +121,10 @@ impl<'a> PodVolumes<'a> {
         Ok(())
     }
 
-    /// Unmounts and removes all that the pod had.
-    pub fn release(&self) -> io::Result<()> {
-        unmount_below(&self.dir);
-        match fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+    /// Unmounts and removes all that the pod had. What it had mounted is not its own: as long as any of that stays, so
+    /// does everything.
+    pub fn release(&self) -> Result<(), RemovalError> {
+        unmount_and_remove(&self.pods, &self.desired_pod.uid)
     }
 
     pub fn dir(&self) -> &Path {
@@ -88,27 +132,23 @@ impl<'a> PodVolumes<'a> {
     }
 
     fn volumes(&self) -> &[core::Volume] {
-        self.blueprint.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default()
+        self.desired_pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default()
+    }
+
+    fn volume(&self, name: &str) -> Option<&core::Volume> {
+        self.volumes().iter().find(|volume| volume.name == name)
     }
 
     /// Where a volume lies on the node.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
-        let volume = self.volumes().iter().find(|volume| volume.name == name)?;
-        let dir = self.dir.join("volumes").join(name);
-        Some(match &volume.host_path {
-            Some(host_path) => PathBuf::from(&host_path.path),
-            None if volume.image.is_some() => self.image_dir(name),
-            // A claim's directory is somebody else's: only a link to it is ours.
-            None if claim_name(self.blueprint, volume).is_some() => fs::read_link(&dir).unwrap_or(dir),
-            None => dir,
-        })
+        let volume = self.volume(name)?;
+        Some(plugin(volume).map_or_else(|| self.volume_dir(name), |plugin| plugin.path(self, volume)))
     }
 
     /// Containers may only read it, whatever their mounts say.
     pub fn is_read_only(&self, name: &str) -> bool {
-        let claim = |volume: &core::Volume| volume.persistent_volume_claim.as_ref().and_then(|c| c.read_only);
-        let volume = self.volumes().iter().find(|volume| volume.name == name);
-        volume.is_some_and(|volume| volume.image.is_some() || claim(volume) == Some(true))
+        let volume = self.volume(name);
+        volume.is_some_and(|volume| plugin(volume).is_some_and(|plugin| plugin.is_read_only(volume)))
     }
 
     /// The volumes made of images that are still to be mounted. Their directories are made first of all: they
@@ -127,13 +167,18 @@ impl<'a> PodVolumes<'a> {
     }
 
     /// True if there were any, be it only in an attempt.
-    pub fn unmount_images(&self) -> bool {
+    pub fn unmount_images(&self) -> Result<bool, UnmountError> {
         let dir = self.dir.join(IMAGES);
         let any = dir.exists();
         if any {
-            unmount_below(&dir);
+            unmount_below(&dir)?;
         }
-        any
+        Ok(any)
+    }
+
+    /// Where volumes lie that have no other place.
+    fn volume_dir(&self, name: &str) -> PathBuf {
+        self.dir.join("volumes").join(name)
     }
 
     fn image_dir(&self, name: &str) -> PathBuf {
@@ -141,52 +186,41 @@ impl<'a> PodVolumes<'a> {
     }
 
     fn set_up(&self, volume: &core::Volume, sources: &Sources<'_>) -> Result<(), SetUpError> {
-        let dir = self.dir.join("volumes").join(&volume.name);
-        if let Some(host_path) = &volume.host_path {
-            return Ok(host_path::check(&host_path.path, host_path.type_.as_deref().unwrap_or_default())?);
-        }
-        if let Some(empty_dir) = &volume.empty_dir {
-            return Ok(empty_dir::prepare(&dir, empty_dir, self.group())?);
-        }
-        if let Some(name) = claim_name(self.blueprint, volume) {
-            let claimed = sources.claims.get(&name).cloned().unwrap_or(Err(ClaimError::Missing(name)))?;
-            host_path::check(&claimed.path, &claimed.kind)?;
-            return Ok(link(&dir, Path::new(&claimed.path))?);
-        }
-        if volume.image.is_some() {
-            let mounts = sources.images.get(&volume.name).map(Vec::as_slice).unwrap_or_default();
-            return Ok(image::prepare(&self.image_dir(&volume.name), mounts)?);
-        }
-        let payload: Payload = if let Some(source) = &volume.config_map {
-            sources.config_map(source)?
-        } else if let Some(source) = &volume.secret {
-            sources.secret(source)?
-        } else if let Some(source) = &volume.downward_api {
-            sources.downward(source)?
-        } else if let Some(source) = &volume.projected {
-            sources.projected(source)?
-        } else {
-            return Err(SetUpError::Unsupported);
-        };
-        atomic::write(&dir, &payload, self.group())?;
-        Ok(())
+        plugin(volume).ok_or(SetUpError::Unsupported)?.set_up(self, volume, sources)
     }
 
     /// The group that owns the pod's volumes.
     fn group(&self) -> Option<u32> {
-        let context = self.blueprint.spec().and_then(|spec| spec.security_context.as_ref());
+        let context = self.desired_pod.spec().and_then(|spec| spec.security_context.as_ref());
         context.and_then(|c| c.fs_group).and_then(|group| u32::try_from(group).ok())
     }
 }
 
-/// Makes or renews a link.
-fn link(at: &Path, target: &Path) -> io::Result<()> {
-    if fs::read_link(at).is_ok_and(|old| old == target) {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn volume_is_of_one_kind_only() {
+        for (source, value) in [
+            ("hostPath", json!({"path": "/x"})),
+            ("emptyDir", json!({})),
+            ("persistentVolumeClaim", json!({"claimName": "c"})),
+            ("ephemeral", json!({})),
+            ("csi", json!({"driver": "d"})),
+            ("image", json!({"reference": "r"})),
+            ("configMap", json!({"name": "c"})),
+            ("secret", json!({"secretName": "s"})),
+            ("downwardAPI", json!({})),
+            ("projected", json!({})),
+        ] {
+            let volume: core::Volume = serde_json::from_value(json!({"name": "v", source: value})).unwrap();
+            assert_eq!(PLUGINS.iter().filter(|plugin| plugin.serves(&volume)).count(), 1, "{source}");
+        }
+        let other =
+            serde_json::from_value(json!({"name": "v", "iscsi": {"iqn": "", "lun": 0, "targetPortal": ""}}));
+        assert!(plugin(&other.unwrap()).is_none());
     }
-    if let Some(parent) = at.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let _ = fs::remove_file(at);
-    std::os::unix::fs::symlink(target, at)
 }

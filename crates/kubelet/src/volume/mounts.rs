@@ -20,6 +20,8 @@ const TERMINATION_MESSAGE: &str = "/dev/termination-log";
 pub enum MountError {
     #[error("volume {0:?} not found")]
     NoVolume(String),
+    #[error("volume {0:?} requested recursive read-only mode, but it is not supported by the runtime")]
+    RecursiveReadOnly(String),
     #[error(transparent)]
     SubPath(#[from] SubPathError),
     #[error("cannot prepare {path:?}: {source}")]
@@ -58,7 +60,29 @@ impl ContainerFiles<'_> {
         Ok((mounts, message))
     }
 
+    /// Volumes that the container has as raw block devices.
+    pub fn devices(&self) -> Result<Vec<cri::Device>, MountError> {
+        let wanted = self.container.spec.volume_devices.as_deref().unwrap_or_default();
+        let device = |wanted: &core::VolumeDevice| {
+            let volume =
+                self.volumes.path(&wanted.name).ok_or_else(|| MountError::NoVolume(wanted.name.clone()))?;
+            // The runtime wants the device itself, not a link to it.
+            let host = fs::canonicalize(&volume).map_err(|source| MountError::Io { path: volume, source })?;
+            let permissions = if self.volumes.is_read_only(&wanted.name) { "r" } else { "mrw" };
+            Ok(cri::Device {
+                container_path: wanted.device_path.clone(),
+                host_path: host.to_string_lossy().into_owned(),
+                permissions: permissions.to_owned(),
+            })
+        };
+        wanted.iter().map(device).collect()
+    }
+
     fn volume_mount(&self, index: usize, mount: &core::VolumeMount) -> Result<cri::Mount, MountError> {
+        // A runtime is asked for read-only mounts, but not for what is mounted below them.
+        if mount.recursive_read_only.as_deref() == Some("Enabled") {
+            return Err(MountError::RecursiveReadOnly(mount.name.clone()));
+        }
         let volume =
             self.volumes.path(&mount.name).ok_or_else(|| MountError::NoVolume(mount.name.clone()))?;
         let lookup = |name: &str| self.env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
+use super::trust_anchors::{TrustAnchorError, trust_anchors};
 use crate::container::{FieldError, Placement, field, resource};
 use crate::image::ViewMount;
 use crate::objects::{Claims, Data, Objects};
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 
 pub const DEFAULT_MODE: i32 = 0o644;
 
@@ -33,11 +34,18 @@ pub enum PayloadError {
     Field(#[from] FieldError),
     #[error("no token for audience {0:?}")]
     Token(String),
+    #[error(transparent)]
+    TrustAnchors(#[from] TrustAnchorError),
+    #[error(
+        "podCertificate {0:?}: this node requests no certificates for pods; remove the source, or mount the certificate \
+         from a secret"
+    )]
+    PodCertificate(String),
 }
 
 /// Everything that a payload may be made of.
 pub struct Sources<'a> {
-    pub blueprint: &'a Blueprint,
+    pub desired_pod: &'a DesiredPod,
     pub placement: &'a Placement,
     pub objects: &'a Objects,
     pub claims: &'a Claims,
@@ -94,13 +102,22 @@ impl Sources<'_> {
                 let file = File { content: token.clone().into_bytes(), mode: self.token_mode(mode) };
                 payload.insert(checked(&s.path)?, file);
             }
+            if let Some(s) = &source.cluster_trust_bundle {
+                let anchors = trust_anchors(s, &self.objects.trust_bundles)?;
+                let file = File { content: anchors.into_bytes(), mode: self.token_mode(mode) };
+                payload.insert(checked(&s.path)?, file);
+            }
+            // Never a pod without a file that it was promised.
+            if let Some(s) = &source.pod_certificate {
+                return Err(PayloadError::PodCertificate(s.signer_name.clone()));
+            }
         }
         Ok(payload)
     }
 
     /// With a group for its volumes a pod's tokens are for that group only.
     fn token_mode(&self, mode: i32) -> u32 {
-        let context = self.blueprint.spec().and_then(|spec| spec.security_context.as_ref());
+        let context = self.desired_pod.spec().and_then(|spec| spec.security_context.as_ref());
         if context.is_some_and(|c| c.fs_group.is_some()) { 0o600 } else { mode as u32 }
     }
 
@@ -119,7 +136,7 @@ impl Sources<'_> {
             None if optional => Ok(Payload::new()),
             None => Err(PayloadError::Missing {
                 kind,
-                namespace: self.blueprint.namespace.clone(),
+                namespace: self.desired_pod.namespace.clone(),
                 name: name.to_owned(),
             }),
         }
@@ -133,8 +150,8 @@ impl Sources<'_> {
         let mut payload = Payload::new();
         for item in items.unwrap_or_default() {
             let value = match (&item.field_ref, &item.resource_field_ref) {
-                (Some(selector), _) => field(self.blueprint, self.placement, &selector.field_path)?,
-                (None, Some(selector)) => resource(self.blueprint, self.placement, "", selector)?,
+                (Some(selector), _) => field(self.desired_pod, self.placement, &selector.field_path)?,
+                (None, Some(selector)) => resource(self.desired_pod, self.placement, "", selector)?,
                 (None, None) => String::new(),
             };
             let file = File { content: value.into_bytes(), mode: item.mode.unwrap_or(mode) as u32 };

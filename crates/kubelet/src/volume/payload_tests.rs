@@ -3,22 +3,24 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::objects::TrustBundle;
 
 /// The files of a volume as `path:mode=content`, or the error.
 fn files(volume: Value) -> Result<Vec<String>, String> {
     let pod = json!({"metadata": {"name": "web", "namespace": "ns", "labels": {"a": "1", "b": "2"}},
         "spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "500m"}}}]}});
-    let blueprint = Blueprint::new(Arc::new(serde_json::from_value(pod).unwrap()));
+    let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
     let data =
         |text: &str| Some(Data::from([("k".to_owned(), text.into()), ("l".to_owned(), b"L".to_vec())]));
     let objects = Objects {
         config_maps: [("cm".to_owned(), data("map"))].into(),
         secrets: [("s".to_owned(), data("hidden"))].into(),
+        trust_bundles: [("roots".to_owned(), TrustBundle::default())].into(),
     };
     let tokens = BTreeMap::from([((String::new(), 3600), "jwt".to_owned())]);
     let placement = Placement::default();
     let sources = Sources {
-        blueprint: &blueprint,
+        desired_pod: &desired_pod,
         placement: &placement,
         objects: &objects,
         claims: &Claims::new(),
@@ -75,6 +77,27 @@ fn paths_stay_inside() {
         let volume = json!({"configMap": {"name": "cm", "items": [{"key": "k", "path": path}]}});
         assert!(files(volume).unwrap_err().starts_with("invalid path"), "{path}");
     }
+}
+
+#[test]
+fn trust_bundle_becomes_a_file_and_pod_certificate_is_refused() {
+    let projected = |source: Value| json!({"projected": {"sources": [source]}});
+    check(
+        projected(json!({"clusterTrustBundle": {"name": "roots", "path": "ca.pem"}})),
+        Ok(&["ca.pem:644="]),
+    );
+    check(
+        projected(json!({"clusterTrustBundle": {"name": "no", "path": "ca.pem"}})),
+        Err("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io \"no\" not found"),
+    );
+    let certificate = json!({"signerName": "a.b/s", "keyType": "ED25519", "credentialBundlePath": "c.pem"});
+    check(
+        projected(json!({"podCertificate": certificate})),
+        Err(
+            "podCertificate \"a.b/s\": this node requests no certificates for pods; remove the source, or mount the \
+             certificate from a secret",
+        ),
+    );
 }
 
 #[test]

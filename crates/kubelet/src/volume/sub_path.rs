@@ -8,13 +8,12 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use minik8s_datadir::is_mount_point;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, mkdirat};
 use thiserror::Error;
-
-use super::mount_table::is_mount_point;
 
 #[derive(Debug, Error)]
 pub enum SubPathError {

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{
+    BoundObjectReference, TokenRequest, TokenRequestSpec, TokenRequestStatus,
+};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 
 use super::payload::{TokenKey, token_key};
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 
 /// Tokens that live longer are renewed daily all the same.
 const LONGEST_USE: SignedDuration = SignedDuration::from_hours(24);
@@ -30,8 +32,8 @@ struct Token {
 }
 
 /// What a pod's volumes ask for.
-fn wanted_tokens(blueprint: &Blueprint) -> BTreeSet<TokenKey> {
-    let volumes = blueprint.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+fn wanted_tokens(desired_pod: &DesiredPod) -> BTreeSet<TokenKey> {
+    let volumes = desired_pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let sources = volumes.iter().filter_map(|v| v.projected.as_ref()?.sources.as_ref()).flatten();
     sources.filter_map(|source| source.service_account_token.as_ref()).map(token_key).collect()
 }
@@ -41,15 +43,15 @@ impl TokenCache {
     pub async fn fetch(
         &self,
         client: &kube::Client,
-        blueprint: &Blueprint,
+        desired_pod: &DesiredPod,
         now: Timestamp,
     ) -> Result<(BTreeMap<TokenKey, String>, Option<Timestamp>), kube::Error> {
-        let known = self.tokens.lock().get(&blueprint.uid).cloned().unwrap_or_default();
+        let known = self.tokens.lock().get(&desired_pod.uid).cloned().unwrap_or_default();
         let mut current = BTreeMap::new();
-        for key in wanted_tokens(blueprint) {
+        for key in wanted_tokens(desired_pod) {
             let token = match known.get(&key) {
                 Some(token) if token.renew_at > now => token.clone(),
-                known => match (request(client, blueprint, &key, now).await, known) {
+                known => match (request(client, desired_pod, &key, now).await, known) {
                     (Ok(token), _) => token,
                     // An old token is better than none: the server may be away.
                     (Err(_), Some(old)) => Token { renew_at: now + RETRY, ..old.clone() },
@@ -61,7 +63,7 @@ impl TokenCache {
         let renew_at = current.values().map(|token| token.renew_at).min();
         let texts = current.iter().map(|(key, token)| (key.clone(), token.text.clone())).collect();
         if !current.is_empty() {
-            self.tokens.lock().insert(blueprint.uid.clone(), current);
+            self.tokens.lock().insert(desired_pod.uid.clone(), current);
         }
         Ok((texts, renew_at))
     }
@@ -73,12 +75,23 @@ impl TokenCache {
 
 async fn request(
     client: &kube::Client,
-    blueprint: &Blueprint,
-    (audience, seconds): &TokenKey,
+    desired_pod: &DesiredPod,
+    key: &TokenKey,
     now: Timestamp,
 ) -> Result<Token, kube::Error> {
-    let account = blueprint.spec().and_then(|spec| spec.service_account_name.as_deref());
-    let api: Api<core::ServiceAccount> = Api::namespaced(client.clone(), &blueprint.namespace);
+    let status = request_token(client, desired_pod, key).await?;
+    let expires = status.expiration_timestamp.map_or(now, |time| time.0);
+    Ok(Token { text: status.token.unwrap_or_default(), renew_at: renew_at(now, expires) })
+}
+
+/// A new token of the pod's service account, for an audience and so many seconds.
+pub async fn request_token(
+    client: &kube::Client,
+    desired_pod: &DesiredPod,
+    (audience, seconds): &TokenKey,
+) -> Result<TokenRequestStatus, kube::Error> {
+    let account = desired_pod.spec().and_then(|spec| spec.service_account_name.as_deref());
+    let api: Api<core::ServiceAccount> = Api::namespaced(client.clone(), &desired_pod.namespace);
     let request = TokenRequest {
         metadata: ObjectMeta::default(),
         spec: Some(TokenRequestSpec {
@@ -87,8 +100,8 @@ async fn request(
             bound_object_ref: Some(BoundObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("Pod".to_owned()),
-                name: Some(blueprint.name.clone()),
-                uid: blueprint.pod.metadata.uid.clone(),
+                name: Some(desired_pod.name.clone()),
+                uid: desired_pod.pod.metadata.uid.clone(),
             }),
             ..Default::default()
         }),
@@ -96,9 +109,7 @@ async fn request(
     };
     let answer =
         api.create_token_request(account.unwrap_or("default"), &PostParams::default(), &request).await?;
-    let status = answer.status.unwrap_or_default();
-    let expires = status.expiration_timestamp.map_or(now, |time| time.0);
-    Ok(Token { text: status.token.unwrap_or_default(), renew_at: renew_at(now, expires) })
+    Ok(answer.status.unwrap_or_default())
 }
 
 /// After four fifths of its life.

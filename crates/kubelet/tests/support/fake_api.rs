@@ -56,6 +56,13 @@ impl FakeApi {
         self.state.lock().objects.get(path).cloned()
     }
 
+    /// All versions of an object so far.
+    pub fn versions(&self, path: &str) -> Vec<Value> {
+        let state = self.state.lock();
+        let own = state.history.iter().filter(|(_, key, _)| key == path);
+        own.map(|(_, _, event)| event["object"].clone()).collect()
+    }
+
     /// What `kubectl delete` does to a pod: the node finishes the job.
     pub fn delete_gracefully(&self, path: &str, seconds: i64) {
         let mut object = self.get(path).unwrap();
@@ -78,6 +85,12 @@ impl FakeApi {
         state.objects.insert(path.to_owned(), object.clone());
         self.tell(&mut state, path, json!({"type": kind, "object": object}));
         object
+    }
+
+    /// Somebody's finalizer keeps the object.
+    fn is_held(&self, path: &str) -> bool {
+        let object = self.get(path).unwrap_or_default();
+        object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
     }
 
     fn remove(&self, path: &str) -> Option<Value> {
@@ -125,6 +138,9 @@ impl FakeApi {
                 }
                 None => not_found(&path),
             },
+            Method::DELETE if self.is_held(&path) => {
+                answer(StatusCode::OK, self.get(&path).unwrap_or_default())
+            }
             Method::DELETE => match self.remove(&path) {
                 Some(object) => answer(StatusCode::OK, object),
                 None => not_found(&path),

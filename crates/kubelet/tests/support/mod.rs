@@ -9,11 +9,18 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use minik8s_informer::ApiAccess;
 use minik8s_kubelet::containerd::Containerd;
 use minik8s_kubelet::image::ImageStore;
 use minik8s_kubelet::{Config, prepare, tear_down};
+use tokio_util::sync::CancellationToken;
 
 pub use minik8s_kubelet::image::BUSYBOX;
+
+/// Nothing is kept for a next run.
+pub fn access(client: kube::Client) -> ApiAccess {
+    ApiAccess::of_node(client, "test-node", CancellationToken::new(), Path::new("/"), &[])
+}
 
 static NEXT_NETWORK: AtomicU8 = AtomicU8::new(0);
 
@@ -41,8 +48,8 @@ where
             test(Node { config, containerd }).await;
         });
         let result = task.await;
-        tear_down(&for_cleanup).await;
-        result
+        let torn_down = tear_down(&for_cleanup).await;
+        result.map(|()| torn_down.unwrap())
     });
     let leftovers = leftovers(&for_cleanup);
     if let Err(error) = result {

@@ -1,8 +1,7 @@
 //! Container logs, from the files that the runtime writes.
 
 mod follow;
-mod line;
-mod tail;
+mod log;
 mod websocket;
 
 use std::sync::Arc;
@@ -12,13 +11,15 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
+use tracing::debug;
 
 use super::answer::{self, Body, Refusal};
 use super::route::Query;
 use super::stream::wants;
 use crate::context::Context;
 use crate::cri::ContainerRecord;
-use crate::pod::Blueprint;
+use crate::ended_logs;
+use crate::pod::DesiredPod;
 use follow::Reader;
 
 /// What of a log is wanted.
@@ -70,7 +71,7 @@ impl Options {
 
 pub async fn answer(
     context: &Arc<Context>,
-    pod: &Blueprint,
+    pod: &DesiredPod,
     container: &str,
     query: &Query,
     request: Request<Incoming>,
@@ -96,11 +97,33 @@ pub async fn answer(
     Ok(response)
 }
 
+/// The log of a pod that is gone, its lines with their times.
+pub fn ended(
+    context: &Arc<Context>,
+    (namespace, pod, uid, container): (&str, &str, &str, &str),
+    query: &Query,
+) -> Result<Response<Body>, Refusal> {
+    let since = Options::parse(query, Timestamp::now())?.since;
+    let folder = context.config.ended_logs_dir();
+    let place = [namespace, pod, uid, container].map(str::to_owned);
+    let (sender, chunks) = mpsc::channel::<Bytes>(16);
+    tokio::task::spawn_blocking(move || {
+        let [namespace, pod, uid, container] = &place;
+        let write = |line: Vec<u8>| sender.blocking_send(line.into()).is_ok();
+        // What is not kept any more is an empty log.
+        let read = ended_logs::read(&folder, (namespace, pod, uid, container), since, write);
+        if let Err(error) = read {
+            debug!(%error, pod, namespace, "an ended log cannot be read");
+        }
+    });
+    Ok(answer::streamed(chunks))
+}
+
 fn has_log(container: &ContainerRecord) -> bool {
     !matches!(container.state, crate::cri::ContainerState::Created)
 }
 
-fn no_log(pod: &Blueprint, container: &str, previous: bool) -> Refusal {
+fn no_log(pod: &DesiredPod, container: &str, previous: bool) -> Refusal {
     let name = &pod.name;
     if previous {
         let message = format!("previous terminated container \"{container}\" in pod \"{name}\" not found");

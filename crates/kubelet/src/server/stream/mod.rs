@@ -4,8 +4,10 @@
 //! to it byte by byte; a WebSocket client is translated.
 
 mod backend;
+mod outcome;
 mod ports;
 mod spdy;
+mod subprotocol;
 mod upgrade;
 mod websocket;
 
@@ -18,7 +20,7 @@ use super::answer::{Body, Refusal};
 use super::route::Query;
 use crate::context::Context;
 use crate::cri::{RuntimeError, StreamFlags};
-use crate::pod::Blueprint;
+use crate::pod::DesiredPod;
 use upgrade::Protocol;
 
 pub use upgrade::{accept, offered, wants};
@@ -26,7 +28,7 @@ pub use websocket::close;
 
 pub async fn exec(
     context: &Arc<Context>,
-    pod: &Blueprint,
+    pod: &DesiredPod,
     container: &str,
     query: &Query,
     request: Request<Incoming>,
@@ -43,7 +45,7 @@ pub async fn exec(
 
 pub async fn attach(
     context: &Arc<Context>,
-    pod: &Blueprint,
+    pod: &DesiredPod,
     container: &str,
     query: &Query,
     request: Request<Incoming>,
@@ -61,7 +63,7 @@ pub async fn attach(
 
 pub async fn port_forward(
     context: &Arc<Context>,
-    pod: &Blueprint,
+    pod: &DesiredPod,
     query: &Query,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
@@ -91,7 +93,7 @@ fn flags(query: &Query) -> Result<StreamFlags, Refusal> {
     Ok(flags)
 }
 
-async fn running(context: &Context, pod: &Blueprint, container: &str) -> Result<String, Refusal> {
+async fn running(context: &Context, pod: &DesiredPod, container: &str) -> Result<String, Refusal> {
     let record = context.runtime.pod(&pod.uid).await.map_err(refusal)?;
     let found = record.container(container).filter(|c| c.is_running());
     let found = found.ok_or_else(|| Refusal::not_found(format!("container not found (\"{container}\")")))?;
@@ -103,4 +105,13 @@ fn refusal(error: RuntimeError) -> Refusal {
         RuntimeError::NotFound(message) => Refusal::not_found(message),
         other => Refusal::internal(other),
     }
+}
+
+/// The readers of these protocols, for `crate::fuzz` alone.
+#[cfg(test)]
+pub mod fuzzing {
+    pub use super::spdy::{Encoder, Frame, data as spdy_data, pong as spdy_pong, read as spdy_read};
+    pub use super::subprotocol::Subprotocol;
+    pub use super::websocket::translate;
+    pub use crate::cri::StreamFlags;
 }

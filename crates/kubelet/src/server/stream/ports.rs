@@ -1,7 +1,7 @@
 //! Ports forwarded to WebSocket clients that speak channels: two for each port, data and errors, translated to
 //! the runtime's SPDY streams. Each channel begins with its port in two bytes.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::WebSocketStream;
@@ -9,10 +9,16 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::spdy::{self, Encoder, Frame};
-use super::websocket::{close, with_channel};
+use super::subprotocol::Subprotocol;
+use super::websocket::close;
 
 /// Runs until the pod has closed all connections, or the client is gone.
-pub async fn forward<C, B>(client: C, mut backend: B, ports: &[u16]) -> Result<(), Error>
+pub async fn forward<C, B>(
+    client: C,
+    mut backend: B,
+    ports: &[u16],
+    subprotocol: Subprotocol,
+) -> Result<(), Error>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite + Unpin,
@@ -24,8 +30,7 @@ where
         for (kind, channel) in [("error", 2 * i + 1), ("data", 2 * i)] {
             let headers = [("streamType", kind), ("port", text.as_str()), ("requestID", id.as_str())];
             backend.write_all(&encoder.open(stream_of(channel), &headers)?).await?;
-            let greeting = Bytes::copy_from_slice(&port.to_le_bytes());
-            client.send(Message::Binary(with_channel(channel, &greeting))).await?;
+            client.send(subprotocol.message(channel, &port.to_le_bytes())).await?;
         }
         // Nothing is ever written to the errors.
         backend.write_all(&spdy::data(stream_of(2 * i + 1), &[], true)).await?;
@@ -38,7 +43,7 @@ where
                 Some(Frame::Data { stream, data, fin }) => {
                     let channel = channel_of(stream);
                     if !data.is_empty() {
-                        client.send(Message::Binary(with_channel(channel, &data))).await?;
+                        client.send(subprotocol.message(channel, &data)).await?;
                     }
                     open -= usize::from(fin && channel.is_multiple_of(2));
                 }
@@ -48,10 +53,11 @@ where
                 Some(Frame::GoAway) | None => break,
             },
             message = client.next() => match message.transpose()? {
-                Some(Message::Binary(bytes)) => {
-                    let Some((channel, data)) = bytes.split_first() else { continue };
+                Some(message @ (Message::Binary(_) | Message::Text(_))) => {
+                    let message = message.into_data();
+                    let Some((channel, data)) = subprotocol.read(&message) else { continue };
                     if channel.is_multiple_of(2) && usize::from(channel / 2) < ports.len() && !data.is_empty() {
-                        backend.write_all(&spdy::data(stream_of(*channel), data, false)).await?;
+                        backend.write_all(&spdy::data(stream_of(channel), &data, false)).await?;
                     }
                 }
                 Some(Message::Close(_)) | None => return Ok(()),
@@ -82,6 +88,32 @@ fn channel_of(stream: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn ports_are_forwarded_in_binary_and_in_base64() {
+        use tokio::io::{AsyncReadExt, duplex};
+
+        for subprotocol in [Subprotocol::V4, Subprotocol::V4Base64, Subprotocol::Unnamed] {
+            let (client, served) = duplex(1 << 16);
+            let (mut runtime, backend) = duplex(1 << 16);
+            let forwarding = tokio::spawn(async move { forward(served, backend, &[80], subprotocol).await });
+            let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+            for channel in [1, 0] {
+                let greeting = client.next().await.unwrap().unwrap();
+                assert_eq!(greeting, subprotocol.message(channel, &[80, 0]));
+            }
+            client.send(subprotocol.message(0, b"GET")).await.unwrap();
+            let mut heard = Vec::new();
+            while !heard.ends_with(&spdy::data(stream_of(0), b"GET", false)) {
+                heard.push(runtime.read_u8().await.unwrap());
+            }
+            runtime.write_all(&spdy::data(stream_of(0), b"OK", true)).await.unwrap();
+            assert_eq!(client.next().await.unwrap().unwrap(), subprotocol.message(0, b"OK"));
+            assert!(client.next().await.unwrap().unwrap().is_close());
+            while let Some(Ok(_)) = client.next().await {}
+            forwarding.await.unwrap().unwrap_or_default();
+        }
+    }
 
     #[test]
     fn channels_and_ports() {

@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::debug;
 
 use super::super::answer::{self, Body, Refusal};
+use super::subprotocol::Subprotocol;
 use super::{backend, ports, websocket};
 use crate::cri::StreamFlags;
 
@@ -20,25 +21,6 @@ pub const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 pub enum Protocol {
     Command(StreamFlags),
     PortForward,
-}
-
-/// What a WebSocket client and we agreed upon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Subprotocol {
-    V5,
-    V4,
-    /// SPDY inside of WebSocket messages.
-    Tunnel,
-}
-
-impl Subprotocol {
-    fn name(self) -> &'static str {
-        match self {
-            Subprotocol::V5 => "v5.channel.k8s.io",
-            Subprotocol::V4 => "v4.channel.k8s.io",
-            Subprotocol::Tunnel => "SPDY/3.1+portforward.k8s.io",
-        }
-    }
 }
 
 pub async fn serve(
@@ -120,9 +102,8 @@ async fn serve_websocket(
     url: &str,
     protocol: Protocol,
 ) -> Result<Response<Body>, Refusal> {
-    let chosen = choose(request.headers(), protocol)
-        .ok_or_else(|| Refusal::bad_request("none of the offered WebSocket subprotocols is known"))?;
-    let response = accept(request.headers(), Some(chosen.name()))?;
+    let chosen = choose(request.headers(), protocol)?;
+    let response = accept(request.headers(), chosen.name())?;
     let offered = match protocol {
         Protocol::Command(_) => HeaderValue::from_static("v4.channel.k8s.io"),
         Protocol::PortForward => HeaderValue::from_static("portforward.k8s.io"),
@@ -136,25 +117,26 @@ async fn serve_websocket(
             Err(error) => return debug!(%error, "a client did not switch protocols"),
         };
         let ended = match protocol {
-            Protocol::Command(flags) => websocket::translate(client, backend, flags).await,
+            Protocol::Command(flags) => websocket::translate(client, backend, flags, chosen).await,
             Protocol::PortForward if chosen == Subprotocol::Tunnel => {
                 websocket::tunnel(client, backend).await
             }
-            Protocol::PortForward => ports::forward(client, backend, &asked).await,
+            Protocol::PortForward => ports::forward(client, backend, &asked, chosen).await,
         };
         debug!(?ended, "a stream ended");
     });
     Ok(response)
 }
 
-/// The best subprotocol that both sides know.
-fn choose(headers: &HeaderMap, protocol: Protocol) -> Option<Subprotocol> {
+fn choose(headers: &HeaderMap, protocol: Protocol) -> Result<Subprotocol, Refusal> {
     let offered = offered(headers);
-    let ours: &[Subprotocol] = match protocol {
-        Protocol::Command(_) => &[Subprotocol::V5, Subprotocol::V4],
-        Protocol::PortForward => &[Subprotocol::Tunnel, Subprotocol::V4],
+    let chosen = match protocol {
+        Protocol::Command(_) => Subprotocol::for_command(&offered),
+        Protocol::PortForward => Subprotocol::for_ports(&offered),
     };
-    ours.iter().copied().find(|ours| offered.contains(&ours.name()))
+    chosen.ok_or_else(|| {
+        Refusal::bad_request(format!("none of the offered WebSocket subprotocols {offered:?} is known"))
+    })
 }
 
 fn switching(protocol: &'static str) -> Response<Body> {
@@ -170,21 +152,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subprotocols() {
+    fn subprotocols_are_read_from_every_header() {
         let flags = StreamFlags { stdin: false, stdout: true, stderr: false, tty: false };
         let check = |offered: &[&'static str], protocol, want: Option<Subprotocol>| {
             let mut headers = HeaderMap::new();
             for value in offered {
                 headers.append(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(value));
             }
-            assert_eq!(choose(&headers, protocol), want, "{offered:?}");
+            assert_eq!(choose(&headers, protocol).ok(), want, "{offered:?}");
         };
         let command = Protocol::Command(flags);
-        check(&["v5.channel.k8s.io"], command, Some(Subprotocol::V5));
         check(&["v4.channel.k8s.io, v5.channel.k8s.io"], command, Some(Subprotocol::V5));
-        check(&["channel.k8s.io", "v4.channel.k8s.io"], command, Some(Subprotocol::V4));
-        check(&["base64.channel.k8s.io"], command, None);
-        check(&[], command, None);
+        check(&["v9", "base64.channel.k8s.io"], command, Some(Subprotocol::V1Base64));
+        check(&[], command, Some(Subprotocol::Unnamed));
+        check(&["v9"], command, None);
         check(&["SPDY/3.1+portforward.k8s.io"], Protocol::PortForward, Some(Subprotocol::Tunnel));
     }
 }

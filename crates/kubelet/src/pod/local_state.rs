@@ -7,25 +7,30 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::resize::Verdict;
+use crate::cri::ContainerRecord;
 
 /// How long a failed pull is shown as such before it is shown as waiting.
 const PULL_ERROR_SHOWN: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Notes {
+pub struct LocalState {
     /// When this agent first saw the pod.
     pub accepted: Option<Timestamp>,
     /// Operations under way. The plan leaves their targets alone.
     pub busy: BTreeSet<Target>,
+    /// Ids of containers that are being stopped: until they end they serve, also those that will be replaced.
+    pub stopping: BTreeSet<String>,
     /// Operations that failed, and when to try again.
     pub failures: BTreeMap<Target, Failure>,
     /// By container id.
     pub health: BTreeMap<String, Health>,
     /// Why the pod must end although nobody deleted it.
-    pub end: Option<End>,
+    pub end: Option<ForcedTermination>,
     /// When the agent first saw that the pod must end.
     pub stopping_since: Option<Timestamp>,
-    pub volumes: VolumeNotes,
+    /// The pod must end, nothing of it runs, and no start is under way any more. Once true, it stays true.
+    pub stopped: bool,
+    pub volumes: VolumeState,
     /// Resources that this agent gave to running containers, by container id.
     pub resized: BTreeMap<String, String>,
     /// Whether the node can give what the pod asks for now.
@@ -34,9 +39,23 @@ pub struct Notes {
     pub released: bool,
 }
 
+impl LocalState {
+    /// An operation is under way that may start, or has started, something of the pod.
+    pub fn may_start(&self) -> bool {
+        !self.stopped && self.busy.iter().any(|target| *target != Target::Volumes)
+    }
+
+    /// The container runs and its start is not yet done: a postStart hook is. Probes begin after that.
+    pub fn is_starting(&self, container: &ContainerRecord) -> bool {
+        self.stopping_since.is_none()
+            && !self.stopping.contains(&container.id)
+            && self.busy.contains(&Target::Container(container.name.clone()))
+    }
+}
+
 /// How far the files in volumes follow what they are made of: objects, labels, tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct VolumeNotes {
+pub struct VolumeState {
     /// Counts changes of what they are made of.
     changes: u64,
     /// The count when an operation of this agent that wrote them began.
@@ -45,7 +64,7 @@ pub struct VolumeNotes {
     pub renew_at: Option<Timestamp>,
 }
 
-impl VolumeNotes {
+impl VolumeState {
     /// Written by this agent, and nothing they are made of changed since that began.
     pub fn fresh(&self) -> bool {
         self.written == Some(self.changes)
@@ -123,11 +142,13 @@ pub struct Health {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct ForcedTermination {
     pub reason: String,
     pub message: String,
     /// The node cannot wait for as long as the pod may usually take.
     pub at_once: bool,
+    /// The pod was never admitted: nothing of it was made.
+    pub rejected: bool,
 }
 
 #[cfg(test)]
@@ -135,8 +156,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn container_that_is_being_stopped_is_not_starting() {
+        let check = |busy: Option<&str>, stopping: Option<&str>, want: bool| {
+            let container = ContainerRecord {
+                id: "c".into(),
+                sandbox_id: "s".into(),
+                name: "main".into(),
+                attempt: 0,
+                state: crate::cri::ContainerState::Running { started: Timestamp::UNIX_EPOCH },
+                image: String::new(),
+                image_id: String::new(),
+                hash: String::new(),
+                restart_delay: Duration::ZERO,
+                resources: String::new(),
+                log_path: String::new(),
+                termination_message: String::new(),
+            };
+            let local_state = LocalState {
+                busy: busy.map(|name| Target::Container(name.to_owned())).into_iter().collect(),
+                stopping: stopping.map(str::to_owned).into_iter().collect(),
+                ..LocalState::default()
+            };
+            assert_eq!(local_state.is_starting(&container), want, "{busy:?} {stopping:?}");
+        };
+        check(None, None, false);
+        check(Some("other"), None, false);
+        check(Some("main"), None, true);
+        check(Some("main"), Some("c"), false);
+        check(Some("main"), Some("former"), true);
+    }
+
+    #[test]
     fn a_change_during_the_writing_of_files_is_not_forgotten() {
-        let mut volumes = VolumeNotes::default();
+        let mut volumes = VolumeState::default();
         assert!(!volumes.fresh(), "a new agent does not know");
         let first = volumes.state();
         volumes.source_changed();

@@ -14,7 +14,7 @@ use crate::static_pods::{SOURCE, mirrored};
 const DEFAULT_GRACE: i64 = 30;
 
 #[derive(Debug, Clone)]
-pub struct Blueprint {
+pub struct DesiredPod {
     pub pod: Arc<core::Pod>,
     pub uid: String,
     pub namespace: String,
@@ -78,7 +78,7 @@ impl RestartPolicy {
     }
 }
 
-impl Blueprint {
+impl DesiredPod {
     pub fn new(pod: Arc<core::Pod>) -> Self {
         let spec = pod.spec.clone().unwrap_or_default();
         let meta = &pod.metadata;
@@ -91,7 +91,7 @@ impl Blueprint {
         let asked = meta.deletion_grace_period_seconds.filter(|_| deleted.is_some());
         let grace = asked.or(spec.termination_grace_period_seconds).unwrap_or(DEFAULT_GRACE);
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        Blueprint {
+        DesiredPod {
             uid: identity(&pod),
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),

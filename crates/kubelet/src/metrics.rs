@@ -1,4 +1,4 @@
-//! Figures of other parts of the agent, which its port shows below its own.
+//! MetricsPages of other parts of the agent, which its port shows below its own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ type Page = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Pages in Prometheus' text format.
 #[derive(Clone, Default)]
-pub struct Figures(Vec<Page>);
+pub struct MetricsPages(Vec<Page>);
 
-impl Figures {
+impl MetricsPages {
     pub fn add(&mut self, page: impl Fn() -> String + Send + Sync + 'static) {
         self.0.push(Arc::new(page));
     }
@@ -20,8 +20,8 @@ impl Figures {
     }
 }
 
-impl fmt::Debug for Figures {
+impl fmt::Debug for MetricsPages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Figures").field(&self.0.len()).finish()
+        f.debug_tuple("MetricsPages").field(&self.0.len()).finish()
     }
 }

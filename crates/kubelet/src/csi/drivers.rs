@@ -1,0 +1,243 @@
+//! The drivers of this node: found by their sockets in `plugins_registry/`, asked who they are, and told that they are
+//! known.
+//!
+//! The directory is the data dir's, where only root writes: whoever can put a socket there is root of the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use minik8s_csi::registration::{CSI_PLUGIN, InfoRequest, RegistrationStatus};
+use minik8s_csi::{Driver, driver_name_fault, node};
+use nix::sys::inotify::AddWatchFlags;
+use parking_lot::RwLock;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::{csi_node, removal};
+use crate::context::Context;
+use crate::devices::dra::api::DRA_PLUGIN;
+use crate::devices::dra::{Plugins, wipe_slices_of_lost_drivers};
+use crate::dir_changes::tell_changes;
+
+/// Until sockets that did not answer are asked again, and what could not be told or taken away is tried again.
+const AGAIN: Duration = Duration::from_secs(20);
+/// A socket is there a moment before anybody listens.
+const SOON: Duration = Duration::from_millis(500);
+
+/// A driver that is registered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registered {
+    pub driver: Driver,
+    pub info: node::Info,
+    pub can: node::Capabilities,
+    /// Of the socket by which it registered: another one is another registration.
+    inode: u64,
+}
+
+#[derive(Default)]
+pub struct Drivers {
+    /// By name.
+    known: RwLock<BTreeMap<String, Registered>>,
+    /// Inodes of sockets of which it was said that they do not answer.
+    mute: RwLock<BTreeSet<u64>>,
+}
+
+impl Drivers {
+    pub fn get(&self, name: &str) -> Option<Registered> {
+        self.known.read().get(name).cloned()
+    }
+
+    pub fn all(&self) -> BTreeMap<String, Registered> {
+        self.known.read().clone()
+    }
+}
+
+/// Never returns.
+pub async fn keep_drivers(context: Arc<Context>) {
+    let dir = context.config.plugins_registry_dir();
+    let (sender, mut changes) = mpsc::channel(1);
+    let interesting = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
+    let watched = fs::create_dir_all(&dir).and_then(|()| tell_changes(&dir, interesting, sender));
+    if let Err(error) = watched {
+        warn!(%error, ?dir, "new CSI drivers are seen late");
+    }
+    let mut pause = SOON;
+    loop {
+        let is_complete = scan(&context, &dir).await;
+        pause = if is_complete { AGAIN } else { (pause * 2).min(AGAIN) };
+        if let Err(error) = csi_node::tell(&context).await {
+            warn!(%error, "cannot tell the CSI drivers of this node");
+        }
+        removal::release_unused(&context).await;
+        context.devices.dra.unprepare_unused().await;
+        wipe_slices_of_lost_drivers(&context).await;
+        tokio::select! {
+            Some(()) = changes.recv() => pause = SOON,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Registers what is new and forgets what is gone. False if a socket did not answer.
+async fn scan(context: &Context, dir: &Path) -> bool {
+    let drivers = &context.csi.drivers;
+    let sockets = sockets(dir);
+    let gone: Vec<String> = {
+        let mut known = drivers.known.write();
+        let is_there = |one: &Registered| sockets.iter().any(|(_, inode)| *inode == one.inode);
+        let gone = known.iter().filter(|(_, one)| !is_there(one)).map(|(name, _)| name.clone()).collect();
+        known.retain(|_, one| is_there(one));
+        gone
+    };
+    gone.iter().for_each(|driver| info!(driver, "a CSI driver is gone"));
+    let plugins = &context.devices.dra.plugins;
+    plugins.retain_sockets(|inode| sockets.iter().any(|(_, known)| *known == inode));
+    let mut is_complete = true;
+    for (socket, inode) in sockets {
+        if drivers.known.read().values().any(|one| one.inode == inode) || plugins.has_socket(inode) {
+            continue;
+        }
+        match register(drivers, plugins, &socket, inode).await {
+            Ok(Some(name)) => {
+                drivers.mute.write().remove(&inode);
+                info!(driver = name, "a driver is registered");
+            }
+            Ok(None) => {}
+            Err(error) => {
+                is_complete = false;
+                if drivers.mute.write().insert(inode) {
+                    warn!(?socket, error, "a plugin cannot be registered; it is asked again");
+                }
+            }
+        }
+    }
+    is_complete
+}
+
+/// Asks a plugin who it is. None if it is no driver of volumes or devices, or is refused, which it is told.
+async fn register(
+    drivers: &Drivers,
+    plugins: &Plugins,
+    socket: &Path,
+    inode: u64,
+) -> Result<Option<String>, String> {
+    let plugin = Driver::new(socket);
+    let found = plugin.call(&InfoRequest {}).await.map_err(|error| error.to_string())?;
+    if found.kind == DRA_PLUGIN {
+        let refused = plugins.register(&found, socket, inode).err();
+        return Ok(answer(&plugin, found.name, refused).await);
+    }
+    if found.kind != CSI_PLUGIN {
+        return Ok(None);
+    }
+    let refused = driver_name_fault(&found.name).map(str::to_owned).or_else(|| {
+        let is_old =
+            !found.supported_versions.iter().any(|version| version.trim_start_matches('v').starts_with("1."));
+        is_old.then(|| format!("speaks versions {:?} of CSI, this node 1.x", found.supported_versions))
+    });
+    if refused.is_none() {
+        let driver = match found.endpoint.as_str() {
+            "" => plugin.clone(),
+            endpoint => Driver::new(endpoint.trim_start_matches("unix://")),
+        };
+        let info = driver.call(&node::GetInfo {}).await.map_err(|error| error.to_string())?;
+        let can = driver.call(&node::GetCapabilities {}).await.map_err(|error| error.to_string())?;
+        let registered = Registered { driver, info, can, inode };
+        drivers.known.write().insert(found.name.clone(), registered);
+    }
+    Ok(answer(&plugin, found.name, refused).await)
+}
+
+/// Tells a plugin what became of its registration.
+async fn answer(plugin: &Driver, name: String, refused: Option<String>) -> Option<String> {
+    if let Some(error) = &refused {
+        warn!(driver = name, error, "a driver is refused");
+    }
+    let plugin_registered = refused.is_none();
+    let status = RegistrationStatus { plugin_registered, error: refused.unwrap_or_default() };
+    // Whether the plugin hears it or not, it is as it is.
+    let _ = plugin.call(&status).await;
+    plugin_registered.then_some(name)
+}
+
+/// With their inodes.
+fn sockets(dir: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let sockets = entries.filter_map(|entry| {
+        let metadata = fs::symlink_metadata(entry.path()).ok()?;
+        metadata.file_type().is_socket().then(|| (entry.path(), metadata.ino()))
+    });
+    sockets.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use minik8s_csi::Code;
+    use minik8s_csi::registration::PluginInfo;
+    use minik8s_csi::server::{Answers, serve};
+    use prost::Message;
+
+    use super::*;
+
+    struct Fake(&'static str, &'static str);
+
+    impl Answers for Fake {
+        fn answer(&self, method: &str, _: Bytes) -> Result<Vec<u8>, (Code, String)> {
+            Ok(match method {
+                "GetInfo" => PluginInfo {
+                    kind: CSI_PLUGIN.to_owned(),
+                    name: self.0.to_owned(),
+                    endpoint: String::new(),
+                    supported_versions: vec![self.1.to_owned()],
+                }
+                .encode_to_vec(),
+                "NodeGetInfo" => {
+                    node::Info { node_id: "id".to_owned(), ..Default::default() }.encode_to_vec()
+                }
+                "NodeGetCapabilities" => node::Capabilities::of(&[node::Can::ExpandVolume]).encode_to_vec(),
+                "NotifyRegistrationStatus" => Vec::new(),
+                other => return Err((Code::UNIMPLEMENTED, other.to_owned())),
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn driver_is_registered_by_its_socket() {
+        let check = async |name: &'static str, version: &'static str, expected: Option<&str>| {
+            let dir = tempfile::tempdir().unwrap();
+            let socket = dir.path().join("reg.sock");
+            let (at, answers) = (socket.clone(), Arc::new(Fake(name, version)));
+            let server = tokio::spawn(async move { serve(&at, answers).await });
+            let found = loop {
+                match sockets(dir.path()).pop() {
+                    Some((socket, inode)) => break (socket, inode),
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            let drivers = Drivers::default();
+            let registered = loop {
+                match register(&drivers, &Plugins::default(), &found.0, found.1).await {
+                    Ok(registered) => break registered,
+                    Err(error) => assert!(error.contains("refused"), "{error}"),
+                }
+            };
+            assert_eq!(registered.as_deref(), expected);
+            assert_eq!(drivers.get(name).is_some(), expected.is_some());
+            if let Some(known) = drivers.get(name) {
+                assert_eq!(known.info.node_id, "id");
+                assert!(known.can.has(node::Can::ExpandVolume));
+                assert!(!known.can.has(node::Can::StageUnstageVolume));
+            }
+            server.abort();
+        };
+        check("a.example", "1.9.0", Some("a.example")).await;
+        check("a.example", "v1.0.0", Some("a.example")).await;
+        check("a.example", "0.3.0", None).await;
+        check("../../etc", "1.0.0", None).await;
+    }
+}

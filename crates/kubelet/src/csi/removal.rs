@@ -1,0 +1,92 @@
+//! Takes volumes of drivers away: from a pod that has ended, and from the node when no pod uses them any more.
+//!
+//! A record goes last, after the driver has said that the volume is away. Never removed is what is still mounted.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use minik8s_csi::node;
+use minik8s_datadir::remove_tree;
+use tracing::warn;
+
+use super::publication::registered;
+use super::record::{Kept, pod_records, pods_with_volumes, staged_records};
+use super::{CsiError, attachment};
+use crate::context::Context;
+use crate::storage::users;
+
+/// All volumes of drivers of a pod whose containers have ended.
+pub async fn unpublish_pod(context: &Context, pod: &str) -> Result<(), CsiError> {
+    for (dir, record) in pod_records(&context.config, pod)? {
+        let Some(record) = record else {
+            remove(&dir)?;
+            continue;
+        };
+        let _lock = context.storage.lock(&record.volume).await;
+        let kept = Kept { dir, record };
+        let call = node::UnpublishVolume {
+            volume_id: kept.record.handle.clone(),
+            target_path: kept.target().to_string_lossy().into_owned(),
+        };
+        registered(context, &kept.record.driver)?.driver.call(&call).await?;
+        remove(&kept.dir)?;
+    }
+    Ok(())
+}
+
+/// Volumes of pods that are gone; returns those of which some are still there.
+pub async fn unpublish_leftovers(context: &Context, known: &BTreeSet<String>) -> Vec<String> {
+    let gone = match pods_with_volumes(&context.config) {
+        Ok(pods) => pods.into_iter().filter(|pod| !known.contains(pod)),
+        Err(error) => {
+            warn!(%error, "cannot tell which pods have volumes of drivers");
+            return Vec::new();
+        }
+    };
+    let mut left = Vec::new();
+    for pod in gone {
+        if let Err(error) = unpublish_pod(context, &pod).await {
+            warn!(pod, %error, "cannot take the volumes of a pod away that is gone");
+            left.push(pod);
+        }
+    }
+    left
+}
+
+/// Unstages what no pod links to, and tells what may be detached. What fails is told and tried again.
+pub async fn release_unused(context: &Context) {
+    let staged = match staged_records(&context.config) {
+        Ok(staged) => staged,
+        Err(error) => return warn!(%error, "cannot tell which volumes are staged"),
+    };
+    for kept in staged {
+        let volume = kept.record.volume.clone();
+        let _lock = context.storage.lock(&volume).await;
+        if let Err(error) = unstage(context, &kept).await {
+            warn!(volume, %error, "cannot release a volume that nobody uses");
+        }
+    }
+    if let Err(error) = attachment::tell_in_use(context).await {
+        warn!(%error, "cannot tell which volumes are in use");
+    }
+}
+
+async fn unstage(context: &Context, kept: &Kept) -> Result<(), CsiError> {
+    if users::any(&context.config.pods_dir(), &kept.record.volume)? {
+        return Ok(());
+    }
+    let call = node::UnstageVolume {
+        volume_id: kept.record.handle.clone(),
+        staging_target_path: kept.staging().to_string_lossy().into_owned(),
+    };
+    registered(context, &kept.record.driver)?.driver.call(&call).await?;
+    remove(&kept.dir)
+}
+
+/// A directory whose volume is away. One in which something is mounted stays, and so does its record.
+fn remove(dir: &Path) -> Result<(), CsiError> {
+    match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) => Ok(remove_tree(parent, name)?),
+        _ => Ok(()),
+    }
+}
