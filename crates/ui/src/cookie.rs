@@ -1,0 +1,55 @@
+//! One cookie among a request's.
+
+use http::HeaderMap;
+use http::header::{COOKIE, HeaderValue};
+
+/// The value of the cookie of that name.
+pub fn find<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    all(headers).find_map(|cookie| {
+        let (key, value) = cookie.split_once('=')?;
+        (key == name).then_some(value)
+    })
+}
+
+/// Takes the cookie of that name from a request; others stay.
+pub fn remove(headers: &mut HeaderMap, name: &str) {
+    if !headers.contains_key(COOKIE) {
+        return;
+    }
+    let others: Vec<&str> =
+        all(headers).filter(|cookie| cookie.split_once('=').is_none_or(|(key, _)| key != name)).collect();
+    let others = HeaderValue::from_str(&others.join("; ")).ok().filter(|others| !others.is_empty());
+    headers.remove(COOKIE);
+    if let Some(others) = others {
+        headers.insert(COOKIE, others);
+    }
+}
+
+fn all(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(';')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cookie_is_found_and_removed() {
+        let check = |lines: &[&str], found: Option<&str>, left: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(COOKIE, line.parse().unwrap());
+            }
+            assert_eq!(find(&headers, "own"), found, "{lines:?}");
+            remove(&mut headers, "own");
+            assert_eq!(headers.get(COOKIE).map(|left| left.to_str().unwrap()), left, "{lines:?}");
+        };
+        check(&[], None, None);
+        check(&["own=1"], Some("1"), None);
+        check(&["a=b; own=1; c=d"], Some("1"), Some("a=b; c=d"));
+        check(&["a=b", "own=1"], Some("1"), Some("a=b"));
+        check(&["known=1; own1=2"], None, Some("known=1; own1=2"));
+        check(&["own=1; own=2"], Some("1"), None);
+    }
+}

@@ -1,0 +1,89 @@
+// The windows into containers: `node tests/pod.mjs LINK NAMESPACE [FOLDER]`, with pods `talker` and `broken` on a real
+// node. crates/minik8s/tests/node/dashboard.rs makes them.
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkAccess, complaints, launch, openPage } from './browser.mjs';
+
+const [link, namespace, folder] = process.argv.slice(2);
+const base = new URL(link).origin;
+if (folder) mkdirSync(folder, { recursive: true });
+const shot = async (page, name) => folder && page.screenshot({ path: join(folder, `${name}.png`) });
+const at = (pod, tab) => `${base}/ui/list?kind=pods&namespace=${namespace}&open=${namespace}/${pod}&tab=${tab}`;
+
+const browser = await launch();
+try {
+  const page = await openPage(browser, link);
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+
+  await page.goto(at('talker', 'logs'));
+  await page.getByText('2000 lines').waitFor();
+  await page.getByRole('log').getByText('line 3000 中文').waitFor();
+  const lines = await page.getByRole('log').evaluate((log) => log.textContent.split('\n').length);
+  assert.ok(lines < 200, `only lines in sight are in the page, not ${lines}`);
+  await page.getByRole('searchbox', { name: 'Search in the log' }).fill('line 2999');
+  await page.getByText('1 lines').waitFor();
+  await checkAccess(page, 'logs');
+  await page.getByRole('searchbox', { name: 'Search in the log' }).fill('');
+  await page.getByRole('log').getByText('line 3000 中文').waitFor();
+  await shot(page, 'logs');
+  console.log('ok: logs');
+
+  await page.goto(at('talker', 'shell'));
+  const terminal = page.locator('.xterm');
+  await terminal.waitFor();
+  await page.locator('.xterm-accessibility').getByText(/[#$]/).first().waitFor();
+  const screen = () => terminal.locator('.xterm-rows').innerText();
+  const says = async (text, what) => {
+    const start = Date.now();
+    while (!text.test(await screen())) {
+      assert.ok(Date.now() - start < 15_000, `${what}: ${await screen()}`);
+      await page.waitForTimeout(50);
+    }
+  };
+  await page.keyboard.type("printf '\\344\\270\\255\\346\\226\\207-%s\\n' $((6*7))\n");
+  await says(/中文-42/, 'UTF-8');
+  await page.keyboard.type('stty size\n');
+  await says(/\d+ \d+/, 'the size');
+  const [, rows, columns] = /^(\d+) (\d+)$/m.exec(await screen());
+  assert.ok(Number(columns) > 20 && Number(rows) > 5, `${rows} × ${columns}`);
+  await page.setViewportSize({ width: 1200, height: 700 });
+  await page.keyboard.type('clear; sleep 1; stty size\n');
+  await says(new RegExp(`^(?!${rows} ${columns}$)\\d+ \\d+$`, 'm'), 'the size after a resize');
+  await page.setViewportSize({ width: 1400, height: 900 });
+  await page.keyboard.type('clear; ls -l / | head -20\n');
+  await says(/etc/, 'a list');
+  await checkAccess(page, 'shell');
+  await shot(page, 'shell');
+  await page.keyboard.type('exit 3\n');
+  await page.getByText('exit code 3').waitFor();
+  console.log('ok: shell');
+
+  // By the second: the newest point of the real node moves on.
+  await page.goto(at('talker', 'usage'));
+  await page.locator('path.line').first().waitFor({ timeout: 60_000 });
+  const drawn = () => page.locator('path.line').first().getAttribute('d');
+  const before = await drawn();
+  await page.waitForFunction((known) => document.querySelector('path.line')?.getAttribute('d') !== known, before);
+  await checkAccess(page, 'usage');
+  await shot(page, 'usage');
+  console.log('ok: usage');
+
+  await page.goto(at('broken', ''));
+  await page.getByText('The container ends again and again').waitFor();
+  await page.getByText(/exit code 3, \d+ restarts/).waitFor();
+  await shot(page, 'why');
+  await page.getByRole('button', { name: 'Logs: Previous run' }).click();
+  await page.getByText('no luck').waitFor();
+  console.log('ok: why');
+  await page.goto(`${base}/ui/`);
+  await page.getByRole('heading', { name: 'CPU' }).waitFor();
+  await shot(page, 'overview-node');
+  assert.equal(complaints.join('\n'), '', 'complaints');
+} catch (error) {
+  await shot(browser.pages().at(-1), 'failed-pod');
+  console.error(complaints.join('\n'));
+  throw error;
+} finally {
+  await browser.close();
+}
