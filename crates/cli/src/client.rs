@@ -112,6 +112,11 @@ impl Client {
         Ok(Client { inner, url, timeout, warned: Mutex::default() })
     }
 
+    /// For requests of others, which are passed on as they are.
+    pub fn plain(&self) -> kube::Client {
+        self.inner.clone()
+    }
+
     /// The answer as JSON.
     pub async fn send(&self, call: Call) -> Result<Value> {
         let bytes = self.bytes(call).await?;

@@ -71,12 +71,21 @@ pub struct GlobalFlags {
 /// Where manifests come from.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FileFlags {
-    /// Manifest to read: a file, a directory, or - for standard input
+    /// Manifest to read: a file, a directory, a URL, or - for standard input
     #[arg(short, long = "filename", value_name = "FILE", value_delimiter = ',')]
     pub filename: Vec<String>,
+    /// Directory with a kustomization.yaml, whose objects are meant
+    #[arg(short = 'k', long, value_name = "DIR", conflicts_with = "filename")]
+    pub kustomize: Option<String>,
     /// Also look into the directories below
     #[arg(short = 'R', long)]
     pub recursive: bool,
+}
+
+impl FileFlags {
+    pub fn is_set(&self) -> bool {
+        !self.filename.is_empty() || self.kustomize.is_some()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

@@ -13,6 +13,7 @@ mod config;
 mod discovery;
 mod error;
 mod flags;
+mod kustomize;
 mod manifest;
 mod output;
 mod print;
@@ -24,13 +25,14 @@ mod verbs;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use error::Error;
-use flags::GlobalFlags;
+pub use flags::GlobalFlags;
+pub use manifest::place;
 pub use print::bar;
 pub use progress::Progress;
 use session::Session;
@@ -80,17 +82,28 @@ pub fn is_kubectl(program: Option<&OsString>) -> bool {
 }
 
 /// The cluster that the program's other commands talk to, found as the verbs find it.
-pub async fn cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<kube::Config, Error> {
-    config::load(&GlobalFlags { kubeconfig, context, ..GlobalFlags::default() }).await
+pub async fn cluster(flags: &GlobalFlags) -> Result<kube::Config, Error> {
+    config::load(flags).await
+}
+
+/// A command that is none may be a program named `kubectl-NAME`: then that goes on instead, and this returns only if it
+/// cannot.
+pub fn plugin(error: &clap::Error, arguments: &[OsString]) -> Option<std::io::Error> {
+    (error.kind() == clap::error::ErrorKind::InvalidSubcommand)
+        .then(|| verbs::plugin::become_one(arguments))?
 }
 
 /// Runs one command to its end. `whole` is the program's own command line, of which the verbs are a part.
 pub fn main(arguments: Vec<OsString>, whole: clap::Command) -> ExitCode {
     let as_kubectl = is_kubectl(arguments.first());
     let name = if as_kubectl { "kubectl" } else { "minik8s" };
-    let matches = match command().name(name).bin_name(name).try_get_matches_from(arguments) {
+    let matches = match command().name(name).bin_name(name).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
+            if let Some(trouble) = plugin(&error, &arguments) {
+                eprintln!("error: {trouble}");
+                return ExitCode::FAILURE;
+            }
             let _ = error.print();
             // Asking for help is no mistake; mistakes have kubectl's code.
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };

@@ -98,7 +98,8 @@ fn turn(owner: u64) {
         if begun.elapsed() < QUIET {
             continue;
         }
-        let width = rustix::termios::tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let width =
+            terminal_size::terminal_size_of(stderr()).map_or(80, |(columns, _)| usize::from(columns.0));
         let text = written(&line.text, begun.elapsed(), line.turns, width);
         line.turns += 1;
         line.is_shown = true;

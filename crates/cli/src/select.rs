@@ -108,7 +108,7 @@ pub async fn find(
     filter: &Filter<'_>,
 ) -> Result<(Vec<Target>, Vec<Error>)> {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
-    if let Some(files) = filter.files.filter(|files| !files.filename.is_empty()) {
+    if let Some(files) = filter.files.filter(|files| files.is_set()) {
         for target in of_files(session, files).await? {
             collect(fetch(session, target).await, filter, &mut found, &mut errors);
         }
@@ -174,7 +174,7 @@ pub async fn named(session: &Session, kind: Kind, name: String) -> Result<Target
 /// The objects of files, as they stand there.
 pub async fn of_files(session: &Session, files: &FileFlags) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
-    for item in manifest::read_some(files, "use")? {
+    for item in manifest::read_some(files, "use").await? {
         targets.push(of_item(session, &item).await?);
     }
     Ok(targets)

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use super::yaml::{Place, YamlError};
 use super::{Item, Written};
 use crate::error::{Error, ServerError};
@@ -14,6 +16,23 @@ pub fn syntax(source: &str, text: &str, error: &YamlError) -> Error {
         "error parsing {source}: error converting YAML to JSON: yaml: line {}: {}\n{shown}",
         error.line, error.message
     ))
+}
+
+/// A name that YAML takes for a boolean or a number: without it, the object would have no name.
+pub fn unquoted_name(item: &Item) -> Option<String> {
+    let name = &item.object["metadata"]["name"];
+    let what = match name {
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        _ => return None,
+    };
+    let told = format!("metadata.name is the {what} {name} and must be text: put it in quotes");
+    let written = item.places.as_ref();
+    let shown = written.and_then(|written| {
+        let place = nearest_place(written, "metadata.name")?;
+        Some(show(&item.source, &written.text, place, "must be in quotes"))
+    });
+    Some(format!("{told}\n{}", shown.unwrap_or_default()).trim_end().to_owned())
 }
 
 /// Where the fields stand that the server refused. Empty if nothing can be shown.
@@ -39,6 +58,12 @@ fn refused(error: &ServerError) -> Vec<(String, String)> {
         if let Some((field, _)) = part.split_once('"') {
             found.push((field.to_owned(), "unknown field".to_owned()));
         }
+    }
+    // Server-side apply: `.spec.replicass: field not declared in schema`.
+    for (before, _) in error.message.match_indices(": field not declared in schema") {
+        let start = error.message[..before].rfind(' ').map_or(0, |space| space + 1);
+        let field = error.message[start..before].trim_start_matches('.');
+        found.push((field.to_owned(), "field not declared in schema".to_owned()));
     }
     if error.reason == "Invalid" {
         found.extend(error.causes.iter().filter(|(field, _)| !field.is_empty()).cloned());
@@ -112,6 +137,32 @@ mod tests {
             " --> app.yaml:4:3\n  |\n4 |   replicass: 3\n  |   ^^^^^^^^^ unknown field; did you mean \"replicas\"?\n \
              --> app.yaml:9:9\n  |\n9 |         imagee: x\n  |         ^^^^^^ unknown field\n",
         );
+    }
+
+    #[test]
+    fn undeclared_fields_of_an_apply_are_pointed_at() {
+        let item = parse("app.yaml", DEPLOYMENT).unwrap().remove(0);
+        let message = "failed to create typed patch object (/; apps/v1, Kind=Deployment): errors:\n  \
+            .spec.replicass: field not declared in schema\n  .spec.x: field not declared in schema";
+        let told = of_fields(&item, &error("", message, &[]));
+        assert!(
+            told.starts_with(
+                " --> app.yaml:4:3\n  |\n4 |   replicass: 3\n  |   ^^^^^^^^^ field not declared in schema\n"
+            ),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn unquoted_name_is_told_to_be_quoted() {
+        for (name, what) in [("y", "the boolean true"), ("No", "the boolean false"), ("007", "the number 7")]
+        {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n");
+            let told = parse("map.yaml", &text).unwrap_err().to_string();
+            assert!(told.contains(&format!("metadata.name is {what} and must be text")), "{told}");
+            assert!(told.contains(&format!("--> map.yaml:4:3\n  |\n4 |   name: {name}\n")), "{told}");
+        }
+        assert!(parse("map.yaml", "apiVersion: v1\nkind: A\nmetadata: {name: 'y'}\n").is_ok());
     }
 
     #[test]

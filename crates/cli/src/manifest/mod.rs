@@ -1,6 +1,7 @@
 //! Manifests: where `-f` reads from, the objects in them, and what a mistake in one looks like.
 
 pub mod mistake;
+mod remote;
 pub mod yaml;
 
 use std::io::Read;
@@ -41,9 +42,18 @@ impl Item {
 }
 
 /// All objects of the files named by flags, in order.
-pub fn read(flags: &FileFlags) -> Result<Vec<Item>> {
+pub async fn read(flags: &FileFlags) -> Result<Vec<Item>> {
+    if let Some(directory) = &flags.kustomize {
+        let built = crate::kustomize::build(directory)?;
+        let item = |object| Item { object, source: directory.clone(), places: None };
+        return Ok(built.into_iter().map(item).collect());
+    }
     let mut items = Vec::new();
     for name in &flags.filename {
+        if remote::is_url(name) {
+            items.extend(parse(name, &remote::fetch(name).await?)?);
+            continue;
+        }
         for (source, text) in texts(name, flags.recursive)? {
             items.extend(parse(&source, &text)?);
         }
@@ -52,15 +62,23 @@ pub fn read(flags: &FileFlags) -> Result<Vec<Item>> {
 }
 
 /// As [`read`], for commands that cannot do without an object.
-pub fn read_some(flags: &FileFlags, verb: &str) -> Result<Vec<Item>> {
-    if flags.filename.is_empty() {
-        return Err(Error::plain("must specify -f: a file, a directory, or - for standard input"));
+pub async fn read_some(flags: &FileFlags, verb: &str) -> Result<Vec<Item>> {
+    if !flags.is_set() {
+        return Err(Error::plain(
+            "must specify -f: a file, a directory, a URL, or - for standard input; or -k: a directory with a kustomization",
+        ));
     }
-    let items = read(flags)?;
+    let items = read(flags).await?;
     if items.is_empty() {
         return Err(Error::plain(format!("no objects passed to {verb}")));
     }
     Ok(items)
+}
+
+/// Line and column of a field (`spec.list[0].name`) in the first document of a text.
+pub fn place(text: &str, path: &str) -> Option<(usize, usize)> {
+    let document = yaml::parse(text).ok()?.into_iter().next()?;
+    document.places.get(path).map(|place| (place.line, place.column))
 }
 
 /// The objects of one text.
@@ -100,7 +118,7 @@ fn check(item: &Item) -> Result<()> {
     if item.api_version().is_empty() {
         return Err(wrong("apiVersion not set"));
     }
-    Ok(())
+    mistake::unquoted_name(item).map_or(Ok(()), |what| Err(wrong(&what)))
 }
 
 /// Names and contents of what one `-f` means.
@@ -109,11 +127,6 @@ fn texts(name: &str, recursive: bool) -> Result<Vec<(String, String)>> {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text)?;
         return Ok(vec![("STDIN".to_owned(), text)]);
-    }
-    if name.starts_with("http://") || name.starts_with("https://") {
-        return Err(Error::plain(format!(
-            "manifests are not fetched from URLs; try: curl -sSL {name} | minik8s apply -f -"
-        )));
     }
     let path = Path::new(name);
     let unreadable = |path: &Path, error: std::io::Error| match error.kind() {
@@ -179,17 +192,17 @@ mod tests {
         assert!(told("- a\n").contains("not an object"));
     }
 
-    #[test]
-    fn directories() {
+    #[tokio::test]
+    async fn directories() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("below")).unwrap();
         for name in ["b.yaml", "a.json", "c.txt", "below/d.yml"] {
             std::fs::write(dir.path().join(name), "{apiVersion: v1, kind: Pod}").unwrap();
         }
-        let count = |recursive| {
+        let count = async |recursive| {
             let filename = vec![dir.path().display().to_string()];
-            read(&FileFlags { filename, recursive }).unwrap().len()
+            read(&FileFlags { filename, recursive, kustomize: None }).await.unwrap().len()
         };
-        assert_eq!((count(false), count(true)), (2, 3));
+        assert_eq!((count(false).await, count(true).await), (2, 3));
     }
 }

@@ -5,6 +5,7 @@ pub mod columns;
 pub mod gotemplate;
 pub mod json;
 pub mod jsonpath;
+pub mod neat;
 pub mod sort;
 pub mod table;
 pub mod tabs;

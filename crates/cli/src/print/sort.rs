@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use serde_json::Value;
 
 use super::jsonpath::Path;

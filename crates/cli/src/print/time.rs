@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use minik8s_api::human_duration;
+use minik8s_meta::human_duration;
 use serde_json::Value;
 
 pub const UNKNOWN: &str = "<unknown>";

@@ -54,8 +54,8 @@ impl Sizes {
                 }
                 Some(_) => self.told = true,
             }
-            if let Ok(size) = rustix::termios::tcgetwinsize(stdout()) {
-                return (size.ws_col, size.ws_row);
+            if let Some((columns, lines)) = terminal_size::terminal_size_of(stdout()) {
+                return (columns.0, lines.0);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What the server says of itself: `version`, `api-resources`, `api-versions`, `cluster-info`.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use super::dump::{self, Dump};
 use crate::client::Call;
 use crate::discovery::Kind;
 use crate::error::{Error, Result};
@@ -37,7 +38,7 @@ pub async fn version(session: &Session, verb: Version) -> Result<()> {
     });
     let form = Form::parse(&verb.output)?;
     let server = if verb.client { Ok(None) } else { server_version(session).await.map(Some) };
-    let mut all = json!({"clientVersion": client, "kustomizeVersion": "none"});
+    let mut all = json!({"clientVersion": client, "kustomizeVersion": "v5.5.0"});
     if let Ok(Some(server)) = &server {
         all["serverVersion"] = server.clone();
     }
@@ -177,10 +178,21 @@ pub async fn api_versions(session: &Session, _: ApiVersions) -> Result<()> {
 
 /// Show where the cluster is
 #[derive(Debug, Args)]
-#[command(after_help = "Example: minik8s cluster-info")]
-pub struct ClusterInfo {}
+#[command(after_help = "Example: minik8s cluster-info", args_conflicts_with_subcommands = true)]
+pub struct ClusterInfo {
+    #[command(subcommand)]
+    more: Option<ClusterInfoMore>,
+}
 
-pub async fn cluster_info(session: &Session, _: ClusterInfo) -> Result<()> {
+#[derive(Debug, Subcommand)]
+enum ClusterInfoMore {
+    Dump(Dump),
+}
+
+pub async fn cluster_info(session: &Session, verb: ClusterInfo) -> Result<()> {
+    if let Some(ClusterInfoMore::Dump(verb)) = verb.more {
+        return dump::run(session, verb).await;
+    }
     let client = session.client().await?;
     let namespace = session.flags.namespace.as_deref().unwrap_or("kube-system");
     let services = Call::get(format!("/api/v1/namespaces/{namespace}/services"))

@@ -10,6 +10,8 @@ use clap::Args;
 use http::Method;
 use serde_json::Value;
 
+use super::delete::DeletionFlags;
+use super::prune::Pruning;
 use crate::client::Call;
 use crate::error::{Error, Result};
 use crate::flags::{DryRun, DryRunFlag, FileFlags, OutputFlag, SelectorFlags};
@@ -24,6 +26,8 @@ use crate::session::{APPLY, Session, Writing};
   minik8s apply -f web.yaml
   minik8s apply -f manifests/ -R
   cat web.yaml | minik8s apply -f -
+  minik8s apply -k overlays/production
+  minik8s apply -f manifests/ --prune -l app=web
   minik8s apply -f web.yaml --dry-run=server -o yaml")]
 pub struct Apply {
     #[command(flatten)]
@@ -46,12 +50,32 @@ pub struct Apply {
     /// Only objects of the files with these labels
     #[command(flatten)]
     selectors: SelectorFlags,
+    /// Delete what was applied before and is no longer in the files; with -l or --all
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    prune: bool,
+    /// With --prune: whatever its labels
+    #[arg(long)]
+    all: bool,
+    /// With --prune: only of these kinds, GROUP/VERSION/KIND; may be repeated
+    #[arg(long, value_name = "KIND", alias = "prune-whitelist")]
+    prune_allowlist: Vec<String>,
+    #[command(flatten)]
+    deletion: DeletionFlags,
     /// Accepted for compatibility with kubectl
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
     overwrite: Option<bool>,
-    /// Accepted for compatibility with kubectl
-    #[arg(long, hide = true)]
-    wait: bool,
+}
+
+impl Apply {
+    fn pruning(&self) -> Pruning<'_> {
+        Pruning {
+            selectors: &self.selectors,
+            all: self.all,
+            allow: &self.prune_allowlist,
+            manager: &self.field_manager,
+            dry_run: self.dry_run.dry_run,
+        }
+    }
 }
 
 /// What the server does about fields it does not know.
@@ -79,26 +103,33 @@ impl ValidateFlag {
 pub async fn run(session: &Session, verb: Apply) -> Result<()> {
     let report = Report::new(&verb.output)?;
     let mut errors = Vec::new();
-    let items = manifest::read_some(&verb.files, "apply")?;
-    let mut applied = 0;
+    if verb.prune {
+        verb.pruning().check()?;
+    }
+    let items = manifest::read_some(&verb.files, "apply").await?;
+    let mut applied = Vec::new();
     let progress = session.progress("");
     for (done, item) in items.iter().enumerate() {
         progress.say(format_args!("{}  applying {}", bar::of(done, items.len(), "objects"), item.source));
         match apply_one(session, &verb, item, &report).await {
-            Ok(done) => applied += usize::from(done),
+            Ok(done) => applied.extend(done),
             Err(error) => errors.push(error),
         }
     }
-    if applied == 0 && errors.is_empty() {
+    if applied.is_empty() && errors.is_empty() {
         return Err(Error::plain("no objects passed to apply"));
+    }
+    // Nothing is deleted because of a file that could not be applied.
+    if verb.prune && errors.is_empty() {
+        verb.pruning().run(session, &applied, &verb.deletion).await?;
     }
     Error::from_all(errors)
 }
 
-/// False: the selector passes it over.
-async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report) -> Result<bool> {
+/// None: the selector passes it over.
+async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report) -> Result<Option<Target>> {
     if !passes(&item.object, &verb.selectors)? {
-        return Ok(false);
+        return Ok(None);
     }
     let target = select::of_item(session, item).await?;
     if target.name.is_empty() && item.object["metadata"]["generateName"].is_string() {
@@ -119,7 +150,7 @@ async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report
             how.dry_run.suffix(),
             before.as_ref().unwrap_or(&target.object),
         )?;
-        return Ok(true);
+        return Ok(Some(target));
     }
     if let Some(before) = &before {
         migrate::run(session, &target, before, &how).await?;
@@ -135,7 +166,7 @@ async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report
         Some(_) => "configured",
     };
     report.done(&target.shown(), done, how.dry_run.suffix(), &after)?;
-    Ok(true)
+    Ok(Some(target))
 }
 
 /// Sends an object to be applied.
@@ -150,7 +181,7 @@ pub async fn send(session: &Session, target: &Target, how: &Writing<'_>, force: 
 pub fn passes(object: &Value, selectors: &SelectorFlags) -> Result<bool> {
     let Some(selector) = &selectors.selector else { return Ok(true) };
     let selector =
-        minik8s_api::LabelSelector::parse(selector).map_err(|error| Error::plain(error.to_string()))?;
+        minik8s_meta::LabelSelector::parse(selector).map_err(|error| Error::plain(error.to_string()))?;
     Ok(selector.matches(object["metadata"]["labels"].as_object()))
 }
 

@@ -1,20 +1,22 @@
 //! `cp`: files to and from containers, as tar archives through `exec`. The container needs `tar`.
+//!
+//! An archive is never held: one thread packs or unpacks it at one end of a pipe while the connection is served at the
+//! other, so a copy of any size needs the same memory.
 
-use std::io::Read;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
-use tokio::io::{AsyncWriteExt, duplex};
+use tokio::net::unix::pipe;
+use tokio::task::spawn_blocking;
 
 use super::exec::{Io, call};
 use super::pod_target;
 use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::stream::{Ends, carry};
-
-/// Bytes that may wait between the archive and the connection.
-const BUFFER: usize = 256 * 1024;
 
 /// Copy files to and from containers
 #[derive(Debug, Args)]
@@ -103,24 +105,38 @@ async fn upload(session: &Session, verb: &Cp, pod: &Value, from: &Path, to: &str
         }
         (false, None) => (".", to.to_owned()),
     };
-    let archive = pack(from, &name, meta.is_dir())?;
     let command = ["tar", "-xmf", "-", "-C", directory].map(str::to_owned);
     let connection = session
         .client()
         .await?
         .connect(call(pod, &container, "exec", Io { stdin: true, tty: false }, &command))
         .await?;
-    let (mut writer, reader) = duplex(BUFFER);
-    let feed = async move {
-        let sent = writer.write_all(&archive).await;
-        let _ = writer.shutdown().await;
-        sent
+    let (reader, writer) = io::pipe()?;
+    let (from, is_dir) = (from.to_owned(), meta.is_dir());
+    let packing = spawn_blocking(move || pack(writer, &from, &name, is_dir));
+    let ends = Ends {
+        input: Some(receiver(reader)?),
+        output: tokio::io::sink(),
+        errors: tokio::io::stderr(),
+        terminal: false,
     };
-    let ends =
-        Ends { input: Some(reader), output: tokio::io::sink(), errors: tokio::io::stderr(), terminal: false };
-    let (sent, code) = tokio::join!(feed, carry(connection, ends));
-    finished(code?)?;
-    Ok(sent?)
+    let (packed, code) = tokio::join!(packing, carry(connection, ends));
+    match packed.map_err(io::Error::other)? {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        // If the other side did not take it all, it says why.
+        packed => {
+            finished(code?)?;
+            Ok(packed?)
+        }
+    }
+}
+
+fn receiver(pipe: PipeReader) -> io::Result<pipe::Receiver> {
+    pipe::Receiver::from_owned_fd(OwnedFd::from(pipe))
+}
+
+fn sender(pipe: PipeWriter) -> io::Result<pipe::Sender> {
+    pipe::Sender::from_owned_fd(OwnedFd::from(pipe))
 }
 
 fn finished(code: u8) -> Result<()> {
@@ -147,14 +163,15 @@ async fn is_directory(session: &Session, pod: &Value, container: &str, path: &st
     Ok(carry(connection, ends).await.is_ok_and(|code| code == 0))
 }
 
-fn pack(from: &Path, name: &str, directory: bool) -> Result<Vec<u8>> {
-    let mut archive = tar::Builder::new(Vec::new());
+/// Blocks, like its counterpart.
+fn pack(to: impl Write, from: &Path, name: &str, directory: bool) -> io::Result<()> {
+    let mut archive = tar::Builder::new(to);
     archive.follow_symlinks(false);
     match directory {
         true => archive.append_dir_all(name, from)?,
         false => archive.append_path_with_name(from, name)?,
     }
-    Ok(archive.into_inner()?)
+    archive.into_inner()?.flush()
 }
 
 async fn download(session: &Session, verb: &Cp, pod: &Value, from: &str, to: &Path) -> Result<()> {
@@ -166,17 +183,27 @@ async fn download(session: &Session, verb: &Cp, pod: &Value, from: &str, to: &Pa
         .await?
         .connect(call(pod, &container, "exec", Io { stdin: false, tty: false }, &command))
         .await?;
-    let mut archive = Vec::new();
+    let base = from.rsplit('/').next().unwrap_or_default();
+    let to = if to.is_dir() { to.join(base) } else { to.to_owned() };
+    let (reader, writer) = io::pipe()?;
+    let prefix = from.trim_start_matches('/').to_owned();
+    let unpacking = spawn_blocking(move || unpack(reader, &prefix, &to));
     let ends = Ends {
         input: None::<tokio::io::Empty>,
-        output: &mut archive,
+        output: sender(writer)?,
         errors: tokio::io::stderr(),
         terminal: false,
     };
-    finished(carry(connection, ends).await?)?;
-    let base = from.rsplit('/').next().unwrap_or_default();
-    let to = if to.is_dir() { to.join(base) } else { to.to_owned() };
-    unpack(archive.as_slice(), from.trim_start_matches('/'), &to)
+    let (unpacked, code) = tokio::join!(unpacking, carry(connection, ends));
+    let unpacked = unpacked.map_err(io::Error::other)?;
+    match (code, unpacked) {
+        (Ok(0), unpacked) => unpacked,
+        // What tar says of its end explains an archive that is no good.
+        (Ok(code), _) => finished(code),
+        // Who cannot write here any more has broken the connection.
+        (Err(_), Err(error)) => Err(error),
+        (Err(error), Ok(())) => Err(error),
+    }
 }
 
 /// Unpacks what stands below `prefix` to `to`. Nothing is ever written beside it: what an archive from a
@@ -206,6 +233,8 @@ fn unpack(archive: impl Read, prefix: &str, to: &Path) -> Result<()> {
         }
         entry.unpack(&target)?;
     }
+    // What follows the end of the archive is read as well: the other side must not meet a closed pipe.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
     if found { Ok(()) } else { Err(Error::plain(format!("{prefix:?} no such file or directory"))) }
 }
 
@@ -233,10 +262,40 @@ mod tests {
         let from = dir.path().join("from");
         std::fs::create_dir_all(from.join("below")).unwrap();
         std::fs::write(from.join("below/file"), "hello").unwrap();
-        let archive = pack(&from, "name", true).unwrap();
+        let mut archive = Vec::new();
+        pack(&mut archive, &from, "name", true).unwrap();
         let to = dir.path().join("to");
         unpack(archive.as_slice(), "name", &to).unwrap();
         assert_eq!(std::fs::read_to_string(to.join("below/file")).unwrap(), "hello");
         assert!(unpack(archive.as_slice(), "other", &to).is_err());
+    }
+
+    /// More than any pipe holds, with the zeros behind the archive that some programs write.
+    #[test]
+    fn archive_of_any_size_goes_through_a_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let content: Vec<u8> = (0..4_000_000_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(&from, &content).unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
+        let packed = &from;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                pack(&mut writer, packed, "name", false).unwrap();
+                writer.write_all(&[0; 200_000]).unwrap();
+            });
+            unpack(reader, "name", &to).unwrap();
+        });
+        assert!(std::fs::read(&to).unwrap() == content);
+    }
+
+    #[test]
+    fn packing_ends_when_nobody_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        std::fs::write(&from, vec![1; 1_000_000]).unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(pack(writer, &from, "name", false).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -128,7 +128,7 @@ async fn from_files(session: &Session, verb: &Create) -> Result<()> {
     if let Some(path) = &verb.raw {
         return raw(session, verb, path).await;
     }
-    let items = manifest::read_some(&verb.files, "create")?;
+    let items = manifest::read_some(&verb.files, "create").await?;
     let report = Report::new(&verb.making.output)?;
     let how = verb.making.writing()?;
     let mut errors = Vec::new();
@@ -154,7 +154,9 @@ async fn raw(session: &Session, verb: &Create, path: &str) -> Result<()> {
     let [file] = verb.files.filename.as_slice() else {
         return Err(Error::plain("--raw can only use a single local file or stdin"));
     };
-    let items = manifest::read(&FileFlags { filename: vec![file.clone()], recursive: false })?;
+    let items =
+        manifest::read(&FileFlags { filename: vec![file.clone()], recursive: false, kustomize: None })
+            .await?;
     let object = items.first().map(|item| item.object.clone()).unwrap_or_default();
     let answer = session.client().await?.bytes(Call::new(Method::POST, path).json(&object)).await?;
     output::bytes(&answer);

@@ -151,7 +151,7 @@ fn told(verb: &Delete, target: &Target) {
 
 /// What to delete, and whether it may be gone already.
 async fn targets(session: &Session, verb: &Delete) -> Result<(Vec<Target>, bool)> {
-    if !verb.targets.files.filename.is_empty() {
+    if verb.targets.files.is_set() {
         return Ok((select::of_files(session, &verb.targets.files).await?, verb.ignore_not_found));
     }
     let selects = verb.reach.all || verb.targets.selectors.is_set();

@@ -64,7 +64,7 @@ async fn by_prefix(
     verb: &Describe,
     errors: Vec<Error>,
 ) -> Result<(Vec<Target>, Vec<Error>)> {
-    if !verb.targets.files.filename.is_empty() {
+    if verb.targets.files.is_set() {
         return Ok((Vec::new(), errors));
     }
     let mut found = Vec::new();

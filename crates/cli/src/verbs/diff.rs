@@ -56,7 +56,7 @@ pub async fn run(session: &Session, verb: Diff) -> Result<()> {
 /// Whether anything differs.
 async fn all(session: &Session, verb: &Diff) -> Result<bool> {
     let mut differs = false;
-    for item in manifest::read_some(&verb.files, "diff")? {
+    for item in manifest::read_some(&verb.files, "diff").await? {
         if passes(&item.object, &verb.selectors)? {
             differs |= one(session, verb, &item).await?;
         }

@@ -10,6 +10,7 @@ use crate::discovery::Kind;
 use crate::error::{Error, Result};
 use crate::flags::{OutputFlag, TargetFlags};
 use crate::output;
+use crate::print::neat::neat;
 use crate::print::table::{Style, Table};
 use crate::print::{self, Form, sort};
 use crate::select::{self, Filter, Target, Want};
@@ -21,6 +22,7 @@ use crate::session::Session;
   minik8s get pods
   minik8s get pods -A -o wide
   minik8s get deploy/web -o yaml
+  minik8s get deploy/web -o yaml --neat > web.yaml
   minik8s get pods -l app=web --sort-by=.metadata.creationTimestamp
   minik8s get pods -w
   minik8s get nodes -o jsonpath='{.items[*].metadata.name}'")]
@@ -68,6 +70,9 @@ pub struct Get {
     /// Ask for this path of the API and show the answer as it is
     #[arg(long, value_name = "PATH")]
     raw: Option<String>,
+    /// With -o yaml or json: as a person would write it, without what the server adds
+    #[arg(long)]
+    neat: bool,
     /// Accepted for compatibility with kubectl
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
     server_print: Option<bool>,
@@ -84,7 +89,7 @@ pub async fn run(session: &Session, verb: Get) -> Result<()> {
         return stream::run(session, &verb, &form).await;
     }
     match &form {
-        Form::Table { wide } if verb.targets.files.filename.is_empty() => tables(session, &verb, *wide).await,
+        Form::Table { wide } if !verb.targets.files.is_set() => tables(session, &verb, *wide).await,
         _ => objects(session, &verb, &form).await,
     }
 }
@@ -253,6 +258,7 @@ async fn objects(session: &Session, verb: &Get, form: &Form) -> Result<()> {
         return Error::from_all(errors);
     }
     let shown = if single && objects.len() == 1 { objects.remove(0) } else { print::list(objects) };
+    let shown = if verb.neat { neat(&shown) } else { shown };
     if form.is_table() {
         output::text(Table::new(&shown).render(&verb.style(false, None)));
     } else {
@@ -263,7 +269,7 @@ async fn objects(session: &Session, verb: &Get, form: &Form) -> Result<()> {
 
 /// Whether exactly one object was asked for: then it is not shown as a list.
 async fn is_single(session: &Session, verb: &Get) -> Result<bool> {
-    if !verb.targets.files.filename.is_empty() {
+    if verb.targets.files.is_set() {
         return Ok(verb.targets.files.filename.len() == 1);
     }
     let wants = verb.wants(session).await?;

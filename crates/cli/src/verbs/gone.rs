@@ -12,12 +12,12 @@ use crate::session::Session;
 use crate::watch;
 
 /// Returns when the object with this UID (any, if none) is gone. Zero means any time.
-pub async fn wait(session: &Session, target: &Target, uid: Option<&str>, patience: Duration) -> Result<()> {
+pub async fn wait(session: &Session, target: &Target, uid: Option<&str>, timeout: Duration) -> Result<()> {
     let work = until_gone(session, target, uid);
-    if patience.is_zero() {
+    if timeout.is_zero() {
         return work.await;
     }
-    match tokio::time::timeout(patience, work).await {
+    match tokio::time::timeout(timeout, work).await {
         Ok(ended) => ended,
         Err(_) => Err(timed_out(target)),
     }

@@ -94,7 +94,7 @@ async fn run(session: &Session, change: Change, words: &Words) -> Result<()> {
     let filter = Filter { all_namespaces: change.reach.all_namespaces, ..change.targets.filter() };
     let named = what.len() > 1 || what.iter().any(|word| word.contains('/'));
     let selects = change.reach.all || change.targets.selectors.is_set();
-    if !named && !selects && change.targets.files.filename.is_empty() {
+    if !named && !selects && !change.targets.files.is_set() {
         return Err(Error::plain(
             "one or more resources must be specified as <resource> <name> or <resource>/<name>",
         ));

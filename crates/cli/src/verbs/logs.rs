@@ -1,4 +1,8 @@
-//! `logs`: of one container, of several, of several pods, as they come.
+//! `logs`: of one container, of several, of several pods, as they come; and searched across all of them.
+
+mod ended;
+mod filter;
+mod search;
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -24,7 +28,10 @@ const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
   minik8s logs web
   minik8s logs -f deploy/web
   minik8s logs -l app=web --all-containers --tail=20
-  minik8s logs web -c app --previous")]
+  minik8s logs web -c app --previous
+  minik8s logs -l app=web --since 1h --grep 'timeout|refused'
+  minik8s logs -l app=web -f --where level=error
+  minik8s logs -A --until 10m --grep panic")]
 pub struct Logs {
     /// POD or TYPE/NAME, and the container's name
     #[arg(value_name = "POD")]
@@ -69,6 +76,21 @@ pub struct Logs {
     /// How many containers may be followed at once
     #[arg(long, value_name = "N", default_value_t = 5)]
     max_log_requests: usize,
+    /// Only what is older than this, or than this moment; lines of several containers are merged by their time
+    #[arg(long, value_name = "TIME|MOMENT")]
+    until: Option<String>,
+    /// Only lines in which this regular expression is found; merged likewise
+    #[arg(long, value_name = "REGEX")]
+    grep: Option<String>,
+    /// Only lines that are JSON with this field, as level=error or http.code!=200; merged likewise
+    #[arg(long = "where", value_name = "FIELD=VALUE")]
+    fields: Vec<String>,
+    /// Also of pods that are gone, where nodes keep them (--log-retention); needs the right to nodes/proxy
+    #[arg(long)]
+    ended: bool,
+    /// Of pods of all namespaces; merged likewise
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
     #[command(flatten)]
     selectors: SelectorFlags,
     /// Accepted for compatibility with kubectl
@@ -85,6 +107,18 @@ struct Source {
 }
 
 pub async fn run(session: &Session, verb: Logs) -> Result<()> {
+    let has_filter = verb.until.is_some() || verb.grep.is_some() || !verb.fields.is_empty();
+    if has_filter || verb.all_namespaces || verb.ended {
+        // Bad words are told before anybody is asked.
+        let filter = filter::Filter::new(
+            verb.until.as_deref(),
+            verb.grep.as_deref(),
+            &verb.fields,
+            jiff::Timestamp::now(),
+        )?;
+        let pods = pods(session, &verb).await?;
+        return search::run(session, &verb, &pods, &filter).await;
+    }
     let pods = pods(session, &verb).await?;
     let sources = sources(session, &verb, &pods)?;
     if verb.follow && sources.len() > verb.max_log_requests {
@@ -119,18 +153,20 @@ fn forgiven(ended: Result<()>, verb: &Logs) -> Result<()> {
 }
 
 async fn pods(session: &Session, verb: &Logs) -> Result<Vec<Value>> {
-    if verb.selectors.selector.is_some() {
+    if let Some(name) = verb.words.first().filter(|_| verb.ended) {
+        // It may be gone, or both: one that is there now and others of that name before it.
+        let call = Call::get(format!("/api/v1/namespaces/{}/pods", session.namespace().await?));
+        let call = call.query("fieldSelector", format!("metadata.name={}", ended::plain_name(name)));
+        return Ok(crate::print::members(&session.client().await?.send(call).await?).to_vec());
+    }
+    if verb.selectors.selector.is_some() || verb.all_namespaces {
         if !verb.words.is_empty() {
             return Err(Error::plain("only a selector (-l) or a POD name is allowed"));
         }
-        let namespace = session.namespace().await?;
-        let call = Call::get(format!("/api/v1/namespaces/{namespace}/pods"))
-            .maybe("labelSelector", verb.selectors.selector.as_deref())
-            .maybe("fieldSelector", verb.selectors.field_selector.as_deref());
-        let list = session.client().await?.send(call).await?;
+        let list = session.client().await?.send(list_call(session, verb).await?).await?;
         let pods = crate::print::members(&list).to_vec();
-        if pods.is_empty() {
-            eprintln!("No resources found in {namespace} namespace.");
+        if pods.is_empty() && !verb.all_namespaces {
+            eprintln!("No resources found in {} namespace.", session.namespace().await?);
         }
         return Ok(pods);
     }
@@ -167,6 +203,17 @@ async fn pods(session: &Session, verb: &Logs) -> Result<Vec<Value>> {
     Ok(pods)
 }
 
+/// The pods that are selected.
+async fn list_call(session: &Session, verb: &Logs) -> Result<Call> {
+    let path = match verb.all_namespaces {
+        true => "/api/v1/pods".to_owned(),
+        false => format!("/api/v1/namespaces/{}/pods", session.namespace().await?),
+    };
+    Ok(Call::get(path)
+        .maybe("labelSelector", verb.selectors.selector.as_deref())
+        .maybe("fieldSelector", verb.selectors.field_selector.as_deref()))
+}
+
 /// The container that is meant, in the words that kubectl has for logs.
 fn container(session: &Session, verb: &Logs, pod: &Value) -> Result<String> {
     let asked = verb.container.as_deref().or(verb.words.get(1).map(String::as_str));
@@ -177,7 +224,10 @@ fn container(session: &Session, verb: &Logs, pod: &Value) -> Result<String> {
             pod["metadata"]["name"].as_str().unwrap_or_default(),
             pod_target::the_others(session, &all)
         ))),
-        None => pod_target::container(session, pod, asked, verb.selectors.selector.is_some()),
+        None => {
+            let is_one_of_many = verb.selectors.selector.is_some() || verb.all_namespaces;
+            pod_target::container(session, pod, asked, is_one_of_many)
+        }
     }
 }
 

@@ -8,10 +8,12 @@ mod completion;
 mod config;
 mod cp;
 mod create;
+mod debug;
 mod delete;
 mod describe;
 mod diff;
 mod drain;
+mod dump;
 mod edit;
 mod event_list;
 mod events;
@@ -20,12 +22,16 @@ mod explain;
 mod expose;
 mod get;
 mod gone;
+mod kustomize;
 mod labels;
 mod logs;
 mod node;
 mod patch;
+pub mod plugin;
 mod pod_target;
 mod port_forward;
+mod proxy;
+mod prune;
 mod reconcile;
 mod replace;
 mod rollout;
@@ -35,6 +41,7 @@ mod scale;
 mod set;
 mod status;
 mod top;
+mod tree;
 mod wait;
 
 use std::future::Future;
@@ -57,6 +64,7 @@ pub enum Verb {
     Patch(patch::Patch),
     Replace(replace::Replace),
     Diff(diff::Diff),
+    Kustomize(kustomize::Kustomize),
     Edit(edit::Edit),
     #[command(subcommand)]
     Set(set::Set),
@@ -73,12 +81,15 @@ pub enum Verb {
     Attach(exec::Attach),
     PortForward(port_forward::PortForward),
     Cp(cp::Cp),
+    Debug(Box<debug::Debug>),
+    Proxy(proxy::Proxy),
     Wait(wait::Wait),
     Cordon(node::Cordon),
     Uncordon(node::Uncordon),
     Drain(drain::Drain),
     Taint(node::Taint),
     Status(status::Status),
+    Tree(tree::Tree),
     Events(events::Events),
     #[command(subcommand)]
     Top(top::Top),
@@ -93,6 +104,8 @@ pub enum Verb {
     ClusterInfo(about::ClusterInfo),
     Version(about::Version),
     Completion(completion::Completion),
+    #[command(subcommand)]
+    Plugin(plugin::Plugin),
 }
 
 type Work<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
@@ -122,12 +135,15 @@ pub async fn run(session: &Session, verb: Verb, whole: clap::Command) -> Result<
         Verb::Exec(verb) => Box::pin(exec::exec(session, verb)),
         Verb::Attach(verb) => Box::pin(exec::attach(session, verb)),
         Verb::PortForward(verb) => Box::pin(port_forward::run(session, verb)),
+        Verb::Debug(verb) => Box::pin(debug::run(session, *verb)),
+        Verb::Proxy(verb) => Box::pin(proxy::run(session, verb)),
         Verb::Cp(verb) => Box::pin(cp::run(session, verb)),
         Verb::Cordon(verb) => Box::pin(node::cordon(session, verb)),
         Verb::Uncordon(verb) => Box::pin(node::uncordon(session, verb)),
         Verb::Drain(verb) => Box::pin(drain::run(session, verb)),
         Verb::Taint(verb) => Box::pin(node::taint(session, verb)),
         Verb::Status(verb) => Box::pin(status::run(session, verb)),
+        Verb::Tree(verb) => Box::pin(tree::run(session, verb)),
         Verb::Certificate(verb) => Box::pin(certificate::run(session, verb)),
         Verb::Wait(verb) => Box::pin(wait::run(session, verb)),
         Verb::Events(verb) => Box::pin(events::run(session, verb)),
@@ -137,6 +153,8 @@ pub async fn run(session: &Session, verb: Verb, whole: clap::Command) -> Result<
         Verb::ApiVersions(verb) => Box::pin(about::api_versions(session, verb)),
         Verb::ClusterInfo(verb) => Box::pin(about::cluster_info(session, verb)),
         Verb::Version(verb) => Box::pin(about::version(session, verb)),
+        Verb::Kustomize(verb) => return kustomize::run(&verb),
+        Verb::Plugin(verb) => return plugin::run(&verb),
         Verb::Config(verb) => return config::run(session, &verb),
         Verb::Completion(verb) => return completion::run(session, &verb, whole),
     };

@@ -21,12 +21,12 @@ pub async fn named(session: &Session, word: &str) -> Result<Target> {
     select::find_one(session, &[word], None).await
 }
 
-/// A running pod of the object, the oldest first. Waits for one, up to `patience`.
-pub async fn one_pod(session: &Session, target: &Target, patience: Duration) -> Result<Value> {
+/// A running pod of the object, the oldest first. Waits for one, up to `timeout`.
+pub async fn one_pod(session: &Session, target: &Target, timeout: Duration) -> Result<Value> {
     if target.kind.plural == "pods" {
         return Ok(target.object.clone());
     }
-    let deadline = tokio::time::Instant::now() + patience;
+    let deadline = tokio::time::Instant::now() + timeout;
     let _progress = session.progress(format_args!("waiting for a pod of {}", target.shown()));
     loop {
         let mut pods = pods(session, target).await?;

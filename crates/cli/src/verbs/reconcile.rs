@@ -13,7 +13,7 @@ use crate::session::{Session, Writing};
 
 pub async fn run(session: &Session, files: &FileFlags, dry_run: DryRun) -> Result<()> {
     let how = Writing { manager: "kubectl-auth", dry_run, validation: None };
-    for item in manifest::read_some(files, "reconcile")? {
+    for item in manifest::read_some(files, "reconcile").await? {
         let target = select::of_item(session, &item).await?;
         if target.kind.group != "rbac.authorization.k8s.io" {
             continue;

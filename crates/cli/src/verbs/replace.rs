@@ -33,7 +33,7 @@ pub struct Replace {
 }
 
 pub async fn run(session: &Session, verb: Replace) -> Result<()> {
-    let items = manifest::read_some(&verb.files, "replace")?;
+    let items = manifest::read_some(&verb.files, "replace").await?;
     let report = Report::new(&verb.making.output)?;
     let mut errors = Vec::new();
     for item in &items {

@@ -224,11 +224,11 @@ async fn attached(session: &Session, verb: &Run, target: &Target) -> Result<()> 
     exec::ended(exit_code(session, target, container).await?)
 }
 
-async fn until_running(session: &Session, target: &Target, patience: Duration) -> Result<Value> {
+async fn until_running(session: &Session, target: &Target, timeout: Duration) -> Result<Value> {
     let _progress = session.progress(format_args!("waiting until {} runs", target.shown()));
     let is_there =
         |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Running" | "Succeeded" | "Failed"));
-    match tokio::time::timeout(patience, gone::until(session, target, is_there)).await {
+    match tokio::time::timeout(timeout, gone::until(session, target, is_there)).await {
         Ok(pod) => pod,
         Err(_) => Err(Error::plain(
             "timed out waiting for the condition: the pod does not run; see: minik8s why pod/".to_owned()

@@ -1,7 +1,7 @@
 //! `top`: what nodes and pods use, from `metrics.k8s.io`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use serde_json::Value;
 
 use crate::client::{Call, Client};

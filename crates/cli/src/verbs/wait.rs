@@ -132,7 +132,7 @@ pub async fn run(session: &Session, verb: Wait) -> Result<()> {
 }
 
 async fn targets(session: &Session, verb: &Wait, until: &Until, deadline: Instant) -> Result<Vec<Target>> {
-    if !verb.targets.files.filename.is_empty() {
+    if verb.targets.files.is_set() {
         return select::of_files(session, &verb.targets.files).await;
     }
     let wants = select::wants(session, &verb.targets.words).await?;
@@ -166,13 +166,13 @@ async fn targets(session: &Session, verb: &Wait, until: &Until, deadline: Instan
     Ok(targets)
 }
 
-async fn wait_for(session: &Session, target: &Target, until: &Until, patience: Duration) -> Result<Value> {
+async fn wait_for(session: &Session, target: &Target, until: &Until, timeout: Duration) -> Result<Value> {
     if *until == Until::Deleted {
         let uid = target.object["metadata"]["uid"].as_str();
-        gone::wait(session, target, uid, patience).await?;
+        gone::wait(session, target, uid, timeout).await?;
         return Ok(target.object.clone());
     }
-    match tokio::time::timeout(patience, gone::until(session, target, |object| until.holds(object))).await {
+    match tokio::time::timeout(timeout, gone::until(session, target, |object| until.holds(object))).await {
         Ok(object) => object,
         Err(_) => Err(timed_out(target)),
     }

@@ -1,6 +1,6 @@
 //! The page that `describe` fills: lines with tabs, to be aligned at the end.
 
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use serde_json::Value;
 
 use crate::verbs::event_list;

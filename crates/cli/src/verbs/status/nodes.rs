@@ -1,6 +1,6 @@
 //! Nodes with bars: what they use where that is measured, else what their pods request.
 
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use serde_json::Value;
 
 use super::Cluster;
@@ -78,7 +78,7 @@ fn bytes(amount: i64) -> String {
         0 => "?".to_owned(),
         a if a >= gibi => format!("{:.1}Gi", a as f64 / gibi as f64),
         a => {
-            Quantity::new(a / (1024 * 1024) * 1024 * 1024, minik8s_api::QuantityFormat::BinarySi).to_string()
+            Quantity::new(a / (1024 * 1024) * 1024 * 1024, minik8s_meta::QuantityFormat::BinarySi).to_string()
         }
     }
 }

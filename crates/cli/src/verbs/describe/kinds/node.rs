@@ -1,6 +1,6 @@
 //! Nodes: what they are, what they have, and who uses it.
 
-use minik8s_api::Quantity;
+use minik8s_meta::Quantity;
 use serde_json::Value;
 
 use super::super::page::{Page, amount, items, shown};
@@ -19,7 +19,9 @@ pub async fn write(session: &Session, node: &Value, page: &mut Page) -> Result<b
     page.labels(node);
     page.annotations(node);
     page.field(0, "CreationTimestamp", time::long(&metadata["creationTimestamp"]));
-    let taints: Vec<String> = items(&spec["taints"]).iter().map(taint).collect();
+    let mut taints: Vec<&Value> = items(&spec["taints"]).iter().collect();
+    taints.sort_by_key(|taint| (shown(&taint["effect"]), shown(&taint["key"])));
+    let taints: Vec<String> = taints.into_iter().map(taint).collect();
     match taints.as_slice() {
         [] => page.field(0, "Taints", "<none>"),
         [first, rest @ ..] => {
@@ -75,6 +77,11 @@ fn taint(taint: &Value) -> String {
     format!("{}{value}:{}", shown(&taint["key"]), shown(&taint["effect"]))
 }
 
+/// One that never was is told as kubectl tells it.
+fn moment(time: &Value) -> String {
+    if time.is_null() { "Mon, 01 Jan 0001 00:00:00 +0000".to_owned() } else { time::long(time) }
+}
+
 async fn lease(session: &Session, name: &str, page: &mut Page) -> Result<()> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}");
     match session.client().await?.get(path).await {
@@ -112,8 +119,8 @@ fn conditions(conditions: &[Value], page: &mut Page) {
         let cells = [
             shown(&condition["type"]),
             shown(&condition["status"]),
-            time::long(&condition["lastHeartbeatTime"]),
-            time::long(&condition["lastTransitionTime"]),
+            moment(&condition["lastHeartbeatTime"]),
+            moment(&condition["lastTransitionTime"]),
             shown(&condition["reason"]),
             shown(&condition["message"]),
         ];

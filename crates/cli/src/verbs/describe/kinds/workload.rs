@@ -232,7 +232,7 @@ pub fn job(object: &Value, page: &mut Page) {
         if let (Some(start), Some(end)) =
             (time::parse(&status["startTime"]), time::parse(&status["completionTime"]))
         {
-            page.field(0, "Duration", minik8s_api::human_duration(end.duration_since(start).as_secs()));
+            page.field(0, "Duration", minik8s_meta::human_duration(end.duration_since(start).as_secs()));
         }
     }
     if spec["activeDeadlineSeconds"].is_number() {
