@@ -1,0 +1,1 @@
+exports.main = ({ on }) => ({ state: on ? 'open' : 'closed' });
