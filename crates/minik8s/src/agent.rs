@@ -1,7 +1,6 @@
 //! `minik8s agent`: this machine as a node of a cluster whose servers are elsewhere.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,18 +12,24 @@ use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use minik8s_auth::bootstrap_token::JoinToken;
+use minik8s_datadir::{LockError, Occupant, lock};
 use minik8s_join::{Joining, Member, ServerAddress, join};
-use nix::fcntl::{Flock, FlockArg};
+use minik8s_runtime::Supervisor;
+use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
+use crate::features::AgentFeatures;
 use crate::node::{self, MachineFlags, Node};
+use crate::server::lives;
 use crate::{host, output, server, server_list};
 
 /// How long a running agent may take to end when the machine leaves the cluster.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+const TOKEN_VARIABLE: &str = "MINIK8S_TOKEN";
 
 #[derive(Debug, Args)]
 pub struct AgentFlags {
@@ -34,29 +39,37 @@ pub struct AgentFlags {
     /// Address of a server; give it several times if there are several. Needed the first time only
     #[arg(long, value_name = "https://HOST:PORT")]
     pub server: Vec<ServerAddress>,
-    /// The join token, or @FILE to read it from a file. Needed the first time only
-    #[arg(long, value_name = "TOKEN|@FILE", env = "MINIK8S_TOKEN", hide_env_values = true)]
+    /// @FILE with the join token, or the token itself, which every user of the machine can then read. Needed the first time only
+    #[arg(long, value_name = "@FILE|TOKEN", env = TOKEN_VARIABLE, hide_env_values = true)]
     pub token: Option<String>,
     #[command(flatten)]
     pub machine: MachineFlags,
+    /// Do without a feature of the node; give it several times to do without several
+    #[arg(long, value_name = "NAME")]
+    pub disable_feature: Vec<String>,
     /// Leave the cluster: end all pods, remove the Node, forget the credentials
     #[arg(long)]
     pub leave: bool,
 }
 
 pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
-    let data_dir = std::path::absolute(&flags.data_dir).context("--data-dir")?;
-    std::fs::create_dir_all(&data_dir)
-        .with_context(|| format!("cannot make the data dir {}", data_dir.display()))?;
+    let no_dir = || format!("cannot use the data dir {}", flags.data_dir.display());
+    // From here on by the name that the mount table knows it by.
+    let data_dir = minik8s_datadir::prepare(&flags.data_dir).with_context(no_dir)?;
     if flags.leave {
         return leave(&flags, &data_dir).await;
     }
-    let _lock = lock(&data_dir)?;
+    AgentFeatures::check(&flags.disable_feature)?;
+    let _lock = lock(&data_dir, Occupant::Agent)?;
     let description = flags.machine.description()?;
     let member = Arc::new(member(&flags, &data_dir, description.name.as_deref()).await?);
+    let stop = CancellationToken::new();
+    let mut parts = Supervisor::new(stop.clone());
     let renewing = member.clone();
-    tokio::spawn(async move { renewing.keep_fresh().await });
-    tokio::spawn(server_list::follow(member.clone()));
+    parts.restart("the renewal of the node's certificates", move || {
+        let member = renewing.clone();
+        async move { lives(member.keep_fresh()).await }
+    });
     let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
     node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
     let node = Node {
@@ -74,9 +87,15 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         serving: node::serving(member.serving.clone(), member.ca_pem.clone()),
         data_dir,
     };
-    let stop = CancellationToken::new();
+    let features = node.features(&flags.disable_feature);
+    let access = node.access(member.client(), &features, &stop);
+    let (following, caches) = (member.clone(), access.caches.clone());
+    parts.restart("the list of servers", move || {
+        lives(server_list::follow(following.clone(), caches.clone()))
+    });
     tokio::select! {
-        ended = node.run(member.client(), member.client(), stop.clone()) => ended,
+        ended = parts.ended() => Err(ended.into()),
+        ended = node.run(access, features, stop.clone()) => ended,
         signal = server::wait_for_signal() => {
             tracing::info!("stopping; pods go on");
             stop.cancel();
@@ -99,11 +118,26 @@ async fn member(flags: &AgentFlags, data_dir: &Path, described: Option<&str>) ->
     let shared = servers.iter().any(|server| server.host.parse() == Ok(address));
     let address = Some(address).filter(|address| !shared && !address.is_loopback());
     let token = flags.token.as_deref().map(read_token).transpose()?;
+    warn_if_seen(flags.token.as_deref());
     Ok(join(Joining { directory, node_name, address, servers, token }).await?)
 }
 
 fn credentials(data_dir: &Path) -> PathBuf {
     data_dir.join("credentials")
+}
+
+/// Everybody on the machine can read the arguments of a process, but nobody else its environment.
+fn warn_if_seen(given: Option<&str>) {
+    if given.is_some_and(|given| is_seen(given, std::env::var(TOKEN_VARIABLE).ok().as_deref())) {
+        tracing::warn!(
+            "the join token is in the process list, where every user of this machine can read it: put it into a \
+             file and give --token @FILE, or set {TOKEN_VARIABLE}"
+        );
+    }
+}
+
+fn is_seen(given: &str, environment: Option<&str>) -> bool {
+    !given.starts_with('@') && environment != Some(given)
 }
 
 fn read_token(given: &str) -> anyhow::Result<JoinToken> {
@@ -118,23 +152,6 @@ fn read_token(given: &str) -> anyhow::Result<JoinToken> {
 fn address(flags: &AgentFlags, servers: &[ServerAddress]) -> IpAddr {
     let towards = || servers.iter().find_map(|server| host::address_towards(&server.host, server.port));
     flags.machine.node_ip.or_else(towards).unwrap_or_else(host::address)
-}
-
-fn lock_path(data_dir: &Path) -> PathBuf {
-    data_dir.join("agent.lock")
-}
-
-/// Held as long as the agent runs; it names the process.
-fn lock(data_dir: &Path) -> anyhow::Result<Flock<File>> {
-    let path = lock_path(data_dir);
-    let open = OpenOptions::new().create(true).truncate(false).write(true).read(true).open(&path);
-    let file = open.with_context(|| format!("cannot open {}", path.display()))?;
-    let Ok(mut lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
-        bail!("another agent runs with the data dir {}", data_dir.display());
-    };
-    lock.set_len(0)?;
-    write!(lock, "{}", std::process::id())?;
-    Ok(lock)
 }
 
 async fn leave(flags: &AgentFlags, data_dir: &Path) -> anyhow::Result<()> {
@@ -178,19 +195,36 @@ fn ignore_missing<T>(deleted: Result<T, kube::Error>) -> anyhow::Result<()> {
 
 /// Ends the agent of this data dir, if one runs.
 async fn end_agent(data_dir: &Path) -> anyhow::Result<Flock<File>> {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    if let Ok(held) = lock(data_dir) {
-        return Ok(held);
-    }
-    let pid = std::fs::read_to_string(lock_path(data_dir)).ok().and_then(|text| text.trim().parse().ok());
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
+    let pid = match lock(data_dir, Occupant::Agent) {
+        Ok(held) => return Ok(held),
+        Err(LockError::Held { pid, .. }) => pid,
+        Err(error) => return Err(error.into()),
+    };
     let pid = Pid::from_raw(pid.context("another agent runs here, but which one is not known")?);
     kill(pid, Signal::SIGTERM).with_context(|| format!("cannot end the agent (pid {pid})"))?;
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        match lock(data_dir) {
+        match lock(data_dir, Occupant::Agent) {
             Ok(held) => return Ok(held),
-            Err(error) if tokio::time::Instant::now() > deadline => return Err(error),
+            Err(error) if tokio::time::Instant::now() > deadline => return Err(error.into()),
             Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_is_seen_only_among_the_arguments() {
+        let check = |given: &str, environment: Option<&str>, seen: bool| {
+            assert_eq!(is_seen(given, environment), seen, "{given} {environment:?}");
+        };
+        check("a.b.c", None, true);
+        check("a.b.c", Some("x.y.z"), true);
+        check("a.b.c", Some("a.b.c"), false);
+        check("@join-token", None, false);
     }
 }

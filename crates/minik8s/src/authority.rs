@@ -22,7 +22,8 @@ impl Authority for ClusterAuthority {
         let request = Csr::parse(&text(spec)?).map_err(|e| e.to_string())?;
         request.check(signer, usages(spec)).map_err(|e| e.to_string())?;
         let node = request.node_name().map(str::to_owned);
-        Ok(Asked { node, names: request.alt_names.dns, addresses: request.alt_names.ips })
+        let identity = request.uris.into_iter().next();
+        Ok(Asked { node, names: request.alt_names.dns, addresses: request.alt_names.ips, identity })
     }
 
     fn sign(&self, spec: &CertificateSigningRequestSpec, now: Timestamp) -> Result<String, String> {

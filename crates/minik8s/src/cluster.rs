@@ -10,11 +10,12 @@ use clap::Subcommand;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use minik8s_cli::GlobalFlags;
 use minik8s_scheduler::{SETTINGS as STRATEGY, Strategy};
+use minik8s_workflows::tasks::egress::{Allowed, SETTINGS as ALLOWED};
 use serde_json::json;
 
-use crate::kubeconfig::{self, ClusterFlags};
-use crate::output;
+use crate::{kubeconfig, output};
 
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -25,8 +26,6 @@ pub enum ClusterCommand {
     Set {
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
-        #[command(flatten)]
-        cluster: ClusterFlags,
     },
     /// Show the settings
     #[command(after_help = "Example: minik8s cluster get")]
@@ -34,8 +33,6 @@ pub enum ClusterCommand {
         /// Only this one's value
         #[arg(value_name = "KEY")]
         key: Option<String>,
-        #[command(flatten)]
-        cluster: ClusterFlags,
     },
 }
 
@@ -46,27 +43,35 @@ struct Setting {
     about: &'static str,
 }
 
-const SETTINGS: &[Setting] = &[Setting {
-    key: STRATEGY.2,
-    default: || Strategy::default().to_string(),
-    check: |value| value.parse::<Strategy>().map(drop).map_err(|error| error.to_string()),
-    about: "how the scheduler chooses among the nodes that are possible",
-}];
+const SETTINGS: &[Setting] = &[
+    Setting {
+        key: STRATEGY.2,
+        default: || Strategy::default().to_string(),
+        check: |value| value.parse::<Strategy>().map(drop).map_err(|error| error.to_string()),
+        about: "how the scheduler chooses among the nodes that are possible",
+    },
+    Setting {
+        key: ALLOWED.2,
+        default: String::new,
+        check: |value| value.parse::<Allowed>().map(drop).map_err(|error| error.to_string()),
+        about: "which private addresses http:invoke of workflows may reach besides public ones",
+    },
+];
 
-pub async fn run(command: ClusterCommand) -> anyhow::Result<()> {
+pub async fn run(command: ClusterCommand, global: &GlobalFlags) -> anyhow::Result<()> {
     match command {
-        ClusterCommand::Set { settings, cluster } => {
+        ClusterCommand::Set { settings } => {
             let changes = parse(&settings)?;
-            let (client, _) = kubeconfig::client(&cluster).await?;
+            let (client, _) = kubeconfig::client(global).await?;
             write(&Api::namespaced(client, STRATEGY.0), &changes).await?;
             for (key, value) in changes {
                 output::line(format_args!("{key}={}", value.map_or_else(|| default_of(key), str::to_owned)))?;
             }
             Ok(())
         }
-        ClusterCommand::Get { key, cluster } => {
+        ClusterCommand::Get { key } => {
             let key = key.as_deref().map(known).transpose()?;
-            let (client, _) = kubeconfig::client(&cluster).await?;
+            let (client, _) = kubeconfig::client(global).await?;
             let map: Option<ConfigMap> = Api::namespaced(client, STRATEGY.0).get_opt(STRATEGY.1).await?;
             output::text(show(&map.and_then(|map| map.data).unwrap_or_default(), key))?;
             Ok(())
@@ -155,8 +160,11 @@ mod tests {
     fn what_get_prints() {
         let set = BTreeMap::from([("scheduler.strategy".to_owned(), "random".to_owned())]);
         let about = "    how the scheduler chooses among the nodes that are possible\n";
-        assert_eq!(show(&BTreeMap::new(), None), format!("scheduler.strategy=balanced (default)\n{about}"));
-        assert_eq!(show(&set, None), format!("scheduler.strategy=random\n{about}"));
+        let begins = |data: &BTreeMap<String, String>, expected: &str| {
+            assert!(show(data, None).starts_with(expected), "{}", show(data, None));
+        };
+        begins(&BTreeMap::new(), &format!("scheduler.strategy=balanced (default)\n{about}workflows."));
+        begins(&set, &format!("scheduler.strategy=random\n{about}workflows.allowed-addresses= (default)\n"));
         assert_eq!(show(&set, Some("scheduler.strategy")), "random\n");
     }
 }

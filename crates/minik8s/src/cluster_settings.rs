@@ -13,12 +13,13 @@ use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use minik8s_informer::Backoff;
 use serde_json::json;
 
 pub const NAMESPACE: &str = "kube-system";
 pub const NAME: &str = "minik8s-cluster";
-const REMEMBERED: &str = "cluster-settings.json";
-const RETRY: Duration = Duration::from_secs(1);
+const CHECKPOINT: &str = "cluster-settings.json";
+const RETRY: Backoff = Backoff::millis(250, 5_000);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
@@ -83,7 +84,8 @@ impl ClusterSettings {
     /// What the API says; if no server answers, what it said the last time.
     pub async fn fetch(client: kube::Client, data_dir: &Path) -> anyhow::Result<Self> {
         let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
-        let path = data_dir.join(REMEMBERED);
+        let path = data_dir.join(CHECKPOINT);
+        let mut retries = RETRY.retries();
         loop {
             match api.get(NAME).await {
                 Ok(map) => {
@@ -103,7 +105,7 @@ impl ClusterSettings {
                     tracing::warn!(%error, "waiting for the cluster's settings");
                 }
             }
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(retries.failed()).await;
         }
     }
 }

@@ -5,21 +5,36 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use ipnet::Ipv4Net;
+use minik8s_cli::GlobalFlags;
+use minik8s_mesh::command::MeshCommand;
+use minik8s_slurm::command::GpuCommand;
+use minik8s_slurm::program::SubmitFlags;
 
 use crate::agent::AgentFlags;
+use crate::audit_flags::AuditFlags;
 use crate::backup::{BackupFlags, RestoreFlags, StoreCommand};
 use crate::cluster::ClusterCommand;
+use crate::dashboard::DashboardFlags;
 use crate::doctor::DoctorFlags;
 use crate::etcd_flags::EtcdFlags;
+use crate::function::FunctionCommand;
+use crate::monitoring::MonitoringCommand;
 use crate::node::MachineFlags;
 use crate::simulate::SimulateFlags;
+use crate::storage::StorageCommand;
+use crate::teardown::TeardownFlags;
 use crate::token::TokenCommand;
+use crate::trigger::TriggerCommand;
+use crate::uninstall::UninstallFlags;
 use crate::why::WhyFlags;
+use minik8s_workflows::verbs::WorkflowCommand;
 
 /// Kubernetes in one small binary.
 #[derive(Debug, Parser)]
-#[command(name = "minik8s", version, about, disable_help_subcommand = true)]
+#[command(name = "minik8s", version, about, disable_help_subcommand = true, args_override_self = true)]
 pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalFlags,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -30,6 +45,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   minik8s server
   minik8s server --data-dir /srv/minik8s --port 7443
+  minik8s server --mesh
   minik8s server --no-agent --store etcd=http://10.0.0.1:2379")]
     Server(ServerFlags),
     /// Run a node of a cluster whose servers are elsewhere
@@ -46,9 +62,23 @@ pub enum Command {
     /// Handle the images of this machine's node
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Make, call and look at functions
+    #[command(subcommand)]
+    Function(FunctionCommand),
+    /// Make, fire and look at triggers, which call functions or start workflows when something happens
+    #[command(subcommand)]
+    Trigger(TriggerCommand),
     /// Show or change settings of the whole cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Open the cluster in the browser, with the rights of your kubeconfig
+    Dashboard(DashboardFlags),
+    /// Run Prometheus in the cluster, open it, and write dashboards
+    #[command(subcommand)]
+    Monitoring(MonitoringCommand),
+    /// Set up volumes that every node shares, and see how they are
+    #[command(subcommand)]
+    Storage(StorageCommand),
     /// Write the whole cluster to one file; servers may run
     Backup(BackupFlags),
     /// Make a store from the file that `minik8s backup` wrote
@@ -58,11 +88,31 @@ pub enum Command {
     Store(StoreCommand),
     /// Join nodes without machines, for benchmarks or to try a large cluster
     Simulate(SimulateFlags),
+    /// Make, run and follow workflows in the Amazon States Language
+    #[command(subcommand)]
+    Workflow(WorkflowCommand),
+    /// Run CUDA programs on a Slurm cluster, and fetch their results
+    #[command(subcommand)]
+    Gpu(GpuCommand),
+    /// Follow one GPU job; its pod runs this
+    #[command(hide = true, after_help = "Example: minik8s slurm-submit --cluster pi --job matmul")]
+    SlurmSubmit(SubmitFlags),
+    /// Split requests between versions of a Service, and see who routes so
+    #[command(subcommand)]
+    Mesh(MeshCommand),
+    /// Lead the connections of one pod; its proxy runs this
+    #[command(hide = true, after_help = "Example: minik8s sidecar")]
+    Sidecar,
     /// Explain why a pod is pending, crashing or not ready
     Why(WhyFlags),
     /// End all pods of a stopped node and remove what they left on this machine; its data stays
-    #[command(after_help = "Example: minik8s teardown --data-dir /var/lib/minik8s")]
-    Teardown(NodeFlags),
+    #[command(after_help = "Examples:
+  minik8s teardown --data-dir /var/lib/minik8s
+  minik8s teardown --purge")]
+    Teardown(TeardownFlags),
+    /// Stop minik8s, end its pods, and remove the program and the units that `make install` installed
+    #[command(after_help = "Example: minik8s uninstall --purge")]
+    Uninstall(UninstallFlags),
 }
 
 /// Everything the program can do: the commands of a machine, and the verbs of clusters.
@@ -80,14 +130,81 @@ pub enum ImageCommand {
         #[command(flatten)]
         node: NodeFlags,
     },
+    /// Write the small images that the README's tour and the tests use, as archives; needs /bin/busybox
+    #[command(after_help = "Example: minik8s image samples images/out")]
+    Samples {
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
+    /// Make the image that GPU jobs' pods run, of this program and the machine's ssh; nodes do it when they need it
+    #[command(after_help = "Example: minik8s image slurm-submit")]
+    SlurmSubmit {
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Make one of the images that minik8s makes of the machine's packages; nodes do it when they need it
+    #[command(after_help = "Example: minik8s image make minik8s.io/prometheus:1")]
+    Make {
+        #[arg(value_name = "IMAGE")]
+        image: String,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Put files on top of an image of this node, without a builder
+    #[command(after_help = "Examples:
+  minik8s image build ./app --base minik8s.io/function-python:3.11-3 --tag app:1 --entrypoint python3.11,/app/main.py
+  minik8s image build site.html --base minik8s.io/web:1 --tag site:1 --to /srv
+  minik8s image build ./app --tag app:1")]
+    Build {
+        #[arg(value_name = "DIR|FILE")]
+        from: PathBuf,
+        /// An image of this node, or a runtime of functions; without it the folder's Dockerfile says (FROM, COPY, ENV,
+        /// WORKDIR, ENTRYPOINT, CMD)
+        #[arg(long, value_name = "IMAGE")]
+        base: Option<String>,
+        /// The name of the result
+        #[arg(long, value_name = "NAME")]
+        tag: String,
+        /// The folder in the image that the files go to
+        #[arg(long, value_name = "PATH", default_value = "/app")]
+        to: String,
+        /// A Debian package of this machine whose files, and those of what it needs, go in as well
+        #[arg(long, value_name = "NAME")]
+        package: Vec<String>,
+        /// A variable of its containers
+        #[arg(long, value_name = "NAME=VALUE")]
+        env: Vec<String>,
+        /// The program that its containers run, and its words
+        #[arg(long, value_name = "WORD[,WORD...]", value_delimiter = ',')]
+        entrypoint: Vec<String>,
+        /// Arguments of the program
+        #[arg(long, value_name = "WORD[,WORD...]", value_delimiter = ',')]
+        command: Vec<String>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
     /// List the images that pods can use without a pull
     #[command(after_help = "Example: minik8s image list")]
     List {
         #[command(flatten)]
         node: NodeFlags,
     },
+    /// Pull images from where their names say
+    #[command(after_help = "Example: minik8s image pull registry.example.com/shop/web:1")]
+    Pull {
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Remove images that no container of this node was made from
+    #[command(after_help = "Example: minik8s image prune")]
+    Prune {
+        #[command(flatten)]
+        node: NodeFlags,
+    },
     /// Remove images by name
-    #[command(after_help = "Example: minik8s image rm minik8s.io/web:1")]
+    #[command(alias = "remove", after_help = "Example: minik8s image rm minik8s.io/web:1")]
     Rm {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
@@ -132,10 +249,21 @@ pub struct ServerFlags {
     #[arg(long, value_name = "CSV")]
     pub token_auth_file: Option<PathBuf>,
     #[command(flatten)]
+    pub audit: Box<AuditFlags>,
+    /// Let Services have externalIPs: who may write Services can then take over traffic to any address
+    #[arg(long)]
+    pub allow_external_ips: bool,
+    /// Give every pod a proxy, through which its requests go as VirtualServices say; all servers of a cluster alike
+    #[arg(long)]
+    pub mesh: bool,
+    #[command(flatten)]
     pub machine: MachineFlags,
     /// After this many seconds without a sign of life a node counts as dead
     #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u32).range(3..=3600))]
     pub node_grace: u32,
+    /// Do without a feature of the control plane or of the node; give it several times to do without several
+    #[arg(long, value_name = "NAME")]
+    pub disable_feature: Vec<String>,
     /// Run the control plane alone, without a node on this machine
     #[arg(long)]
     pub no_agent: bool,
@@ -166,11 +294,71 @@ fn is_url(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::FromArgMatches;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         command_line().debug_assert();
+    }
+
+    /// Whoever writes an alias puts them first, whatever follows.
+    #[test]
+    fn global_flags_are_accepted_before_every_command() {
+        let lines = [
+            "server",
+            "agent",
+            "doctor",
+            "token list",
+            "image list",
+            "cluster set scheduler.strategy=binpack",
+            "cluster get",
+            "backup f",
+            "restore f",
+            "store copy --from redb:/a --to redb:/b",
+            "simulate --nodes 1",
+            "why pod/x",
+            "why connection a b:80",
+            "dashboard",
+            "monitoring disable",
+            "storage enable shared --nodes a,b",
+            "storage status",
+            "storage recover shared --master b",
+            "storage disable shared",
+            "function list",
+            "trigger list",
+            "workflow runs",
+            "gpu list",
+            "slurm-submit --cluster b",
+            "mesh status",
+            "sidecar",
+            "teardown",
+            "uninstall",
+        ];
+        let parse = |line: &str| {
+            let words = line.split(' ').filter(|word| !word.is_empty());
+            let matches = command_line().try_get_matches_from(["minik8s"].into_iter().chain(words))?;
+            Cli::from_arg_matches(&matches)
+        };
+        for line in lines {
+            let global = "--kubeconfig F -n x --context c --request-timeout 5s --as me --server https://s";
+            let cli = parse(&format!("{global} {line}")).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(cli.global.kubeconfig.as_deref(), Some("F".as_ref()), "{line}");
+            assert_eq!(cli.global.namespace.as_deref(), Some("x"), "{line}");
+            assert_eq!(cli.global.server.as_deref(), Some("https://s"), "{line}");
+        }
+        let known: BTreeSet<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
+        let command = Cli::command();
+        let all: BTreeSet<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(known, all, "a command is missing in this test");
+        // Behind it as well; and a flag of the command's own is the command's.
+        let cli = parse("why pod/x -n y --kubeconfig G").unwrap();
+        assert_eq!(cli.global.namespace.as_deref(), Some("y"));
+        let cli = parse("agent --server https://a:1 --token t").unwrap();
+        assert_eq!((cli.global.server, cli.global.token), (None, None));
     }
 
     #[test]

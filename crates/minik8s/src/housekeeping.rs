@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use jiff::SignedDuration;
-use minik8s_kubelet::{Config, HousekeepingSettings, ImageSettings, LogSettings, Thresholds};
+use minik8s_kubelet::{Config, HousekeepingSettings, ImageSettings, LogRetention, LogSettings, Thresholds};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Housekeeping of the node")]
@@ -31,6 +31,9 @@ pub struct HousekeepingFlags {
     /// Log files that are kept of a container
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..))]
     pub container_log_max_files: u16,
+    /// Keep logs of pods that are gone, compressed, up to this age and size, as 24h,1GiB; none by default
+    #[arg(long, value_name = "AGE,SIZE")]
+    pub log_retention: Option<LogRetention>,
     /// How often the node looks at what is left of its resources, and at its logs
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = period)]
     pub housekeeping_interval: Duration,
@@ -66,6 +69,7 @@ impl HousekeepingFlags {
             logs: LogSettings {
                 largest: self.container_log_max_size,
                 files: self.container_log_max_files.into(),
+                retention: self.log_retention,
             },
         };
         config.runtime_timeout = self.runtime_request_timeout;
@@ -100,7 +104,7 @@ fn restart_period(text: &str) -> Result<Duration, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    let quantity: minik8s_api::Quantity = text.parse().map_err(|_| "it is not a quantity".to_owned())?;
+    let quantity: minik8s_meta::Quantity = text.parse().map_err(|_| "it is not a quantity".to_owned())?;
     u64::try_from(quantity.value()).ok().filter(|bytes| *bytes > 0).ok_or("it must be positive".to_owned())
 }
 
@@ -148,6 +152,7 @@ mod tests {
             ["--container-log-max-files", "1"],
             ["--container-log-max-size", "0"],
             ["--image-gc-low-threshold", "85"],
+            ["--log-retention", "24h"],
         ] {
             assert!(parse(&wrong).is_err(), "{wrong:?}");
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use minik8s_auth::pki::{Pki, ServingNames, SharedKeys};
 use minik8s_auth::service_account_token::TokenIssuer;
+use minik8s_informer::Backoff;
 use minik8s_store::{Change, Commit, Condition, Contents, Op, Outcome, Revision, Store, WatchItem};
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 const KEY: &str = "/minik8s/identity";
 /// How often keys that were renewed here are looked for.
 const RENEWED: Duration = Duration::from_secs(600);
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Backoff = Backoff::millis(250, 5_000);
 
 /// The keys of this cluster, and this server's certificates.
 pub async fn settle(store: &dyn Store, directory: &Path, names: &ServingNames) -> anyhow::Result<Pki> {
@@ -50,11 +51,12 @@ pub async fn settle(store: &dyn Store, directory: &Path, names: &ServingNames) -
 /// Takes over what other servers renew, and tells them what is renewed here, until `stop`.
 pub async fn keep(store: Arc<dyn Store>, pki: Arc<Pki>, issuer: Arc<TokenIssuer>, stop: CancellationToken) {
     let follow = async {
+        let mut retries = RETRY.retries();
         loop {
             if let Err(error) = follow(&*store, &pki, &issuer).await {
                 tracing::warn!("the cluster's keys in the store: {error:#}");
             }
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(retries.failed()).await;
         }
     };
     tokio::select! {

@@ -1,10 +1,10 @@
 //! The servers' own join token, and the line to type on the next machine. A cluster has one of them, whichever
-//! server made it.
+//! server made it. It is never printed: logs are read by many.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -15,52 +15,105 @@ const FILE: &str = "join-token";
 
 const DESCRIPTION: &str = "the servers' own, in their data dirs";
 
-/// The token in `DIR/join-token`; one that was revoked, or is not there, is replaced by the cluster's or by a
-/// new one. It does not expire: a person may want to add a machine in a year, and can revoke it at any time.
-pub async fn ensure(client: kube::Client, pin: &str, data_dir: &Path) -> anyhow::Result<JoinToken> {
+/// How long a token of the servers is good.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+/// One that is good for less than this is replaced, so that whoever finds it in the file has time to use it.
+const LEAST: SignedDuration = SignedDuration::from_hours(12);
+
+/// The token in `DIR/join-token`; one that was revoked, is about to expire or is not there is replaced by the cluster's
+/// or by a new one. Servers do this when they start, and `minik8s token renew` whenever somebody needs it: a token that
+/// nobody asked for is a door that nobody watches.
+pub async fn ensure(client: kube::Client, pin: &str, data_dir: &Path) -> anyhow::Result<()> {
     let path = data_dir.join(FILE);
     let kept = file::read_secret(&path)?.and_then(|text| text.parse::<JoinToken>().ok());
-    if let Some(kept) = kept.filter(|kept| kept.pin == pin)
-        && is_good(client.clone(), &kept.token).await?
-    {
-        return Ok(kept);
+    let known = remove_old(client.clone()).await?;
+    if kept.is_some_and(|kept| kept.pin == pin && known.contains(&kept.token)) {
+        return Ok(());
     }
-    let token = JoinToken { token: of_cluster(client, pin).await?, pin: pin.to_owned() };
-    file::write_atomically(&path, &format!("{}\n", token.reveal()), 0o600)?;
-    Ok(token)
+    let token = match known.into_iter().next() {
+        Some(token) => token,
+        None => make(client, pin).await?,
+    };
+    write(&path, &JoinToken { token, pin: pin.to_owned() })
 }
 
-/// The oldest of the servers' own. Several servers may make one at the same time: all settle on the first.
-async fn of_cluster(client: kube::Client, pin: &str) -> anyhow::Result<BootstrapToken> {
-    if let Some(token) = known(client.clone()).await? {
-        return Ok(token);
-    }
-    let made = create(client.clone(), pin, DESCRIPTION, None).await?.token;
-    let first = known(client.clone()).await?.unwrap_or_else(|| made.clone());
+/// A new token in `DIR/join-token`, whatever was there.
+pub async fn renew(client: kube::Client, pin: &str, data_dir: &Path) -> anyhow::Result<PathBuf> {
+    let path = data_dir.join(FILE);
+    let token = create(client, pin, DESCRIPTION, Some(Timestamp::now() + LIFETIME)).await?;
+    write(&path, &token)?;
+    Ok(path)
+}
+
+fn write(path: &Path, token: &JoinToken) -> anyhow::Result<()> {
+    Ok(file::write_atomically(path, &format!("{}\n", token.reveal()), 0o600)?)
+}
+
+/// Several servers may make one at the same time: all settle on the first.
+async fn make(client: kube::Client, pin: &str) -> anyhow::Result<BootstrapToken> {
+    let made = create(client.clone(), pin, DESCRIPTION, Some(Timestamp::now() + LIFETIME)).await?.token;
+    let first =
+        own(client.clone()).await?.into_iter().find(Own::is_fresh).map_or(made.clone(), |own| own.token);
     if first != made {
-        let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
-        secrets.delete(&made.secret_name(), &DeleteParams::default()).await?;
+        delete(client, &made).await?;
     }
     Ok(first)
 }
 
-async fn known(client: kube::Client) -> anyhow::Result<Option<BootstrapToken>> {
-    let of_tokens = ListParams::default().fields(&format!("type={SECRET_TYPE}"));
-    let secrets = Api::<Secret>::namespaced(client, NAMESPACE).list(&of_tokens).await?;
-    let mut found: Option<(u64, BootstrapToken)> = None;
-    for secret in secrets {
-        let version = secret.metadata.resource_version.as_deref().and_then(|text| text.parse().ok());
-        let secret = serde_json::to_value(secret)?;
-        let is_ours = TokenInfo::read(&secret).is_some_and(|token| token.description == DESCRIPTION);
-        let token = BootstrapToken::from_secret(&secret).filter(|_| is_ours);
-        if let Some((version, token)) = version.zip(token)
-            && token.user(&secret, Timestamp::now()).is_ok()
-            && found.as_ref().is_none_or(|(oldest, _)| version < *oldest)
-        {
-            found = Some((version, token));
+/// Deletes those of the servers' own that expired, or never would, and returns those that are good for long enough, the
+/// oldest first.
+async fn remove_old(client: kube::Client) -> anyhow::Result<Vec<BootstrapToken>> {
+    let (mut fresh, now) = (Vec::new(), Timestamp::now());
+    for own in own(client.clone()).await? {
+        if own.is_fresh() {
+            fresh.push(own.token);
+        } else if own.expiration.is_none_or(|end| end <= now) {
+            delete(client.clone(), &own.token).await?;
         }
     }
-    Ok(found.map(|(_, token)| token))
+    Ok(fresh)
+}
+
+/// A token that servers made for themselves.
+struct Own {
+    token: BootstrapToken,
+    expiration: Option<Timestamp>,
+    /// Somebody may have changed it so that it is good for nothing.
+    is_good: bool,
+}
+
+impl Own {
+    fn is_fresh(&self) -> bool {
+        self.is_good && self.expiration.is_some_and(|end| end > Timestamp::now() + LEAST)
+    }
+}
+
+/// The servers' own, the oldest first.
+async fn own(client: kube::Client) -> anyhow::Result<Vec<Own>> {
+    let of_tokens = ListParams::default().fields(&format!("type={SECRET_TYPE}"));
+    let secrets = Api::<Secret>::namespaced(client, NAMESPACE).list(&of_tokens).await?;
+    let mut found = Vec::new();
+    for secret in secrets {
+        let version = secret.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
+        let secret = serde_json::to_value(secret)?;
+        let Some(info) = TokenInfo::read(&secret).filter(|info| info.description == DESCRIPTION) else {
+            continue;
+        };
+        let Some(token) = BootstrapToken::from_secret(&secret) else { continue };
+        let is_good = token.user(&secret, Timestamp::now()).is_ok();
+        found.push((version, Own { token, expiration: info.expiration, is_good }));
+    }
+    found.sort_by_key(|(version, _)| *version);
+    Ok(found.into_iter().map(|(_, own)| own).collect())
+}
+
+async fn delete(client: kube::Client, token: &BootstrapToken) -> anyhow::Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
+    match secrets.delete(&token.secret_name(), &DeleteParams::default()).await {
+        // Another server was quicker.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other.map(drop).map_err(Into::into),
+    }
 }
 
 /// Makes a new token known to the cluster.
@@ -77,13 +130,7 @@ pub async fn create(
     Ok(JoinToken { token, pin: pin.to_owned() })
 }
 
-async fn is_good(client: kube::Client, token: &BootstrapToken) -> anyhow::Result<bool> {
-    let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
-    let Some(secret) = secrets.get_opt(&token.secret_name()).await? else { return Ok(false) };
-    Ok(token.user(&serde_json::to_value(secret)?, Timestamp::now()).is_ok())
-}
-
-/// What to type on the next machine.
-pub fn command(server: &str, token: &JoinToken) -> String {
-    format!("minik8s agent --server {server} --token {}", token.reveal())
+/// What to type on the next machine, where the token is in a file: in the process list everybody could read it.
+pub fn command(server: &str) -> String {
+    format!("minik8s agent --server {server} --token @join-token")
 }

@@ -1,26 +1,25 @@
-//! Which cluster a command of this crate talks to: found as the verbs of `minik8s-cli` find it.
-
-use std::path::PathBuf;
+//! Which cluster a command of this crate talks to: found by the flags, and in the way, of the verbs of `minik8s-cli`.
 
 use anyhow::anyhow;
-use clap::Args;
+use minik8s_cli::GlobalFlags;
 
-/// The cluster to talk to.
-#[derive(Debug, Default, Args)]
-pub struct ClusterFlags {
-    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the local server's]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
+/// A client of the cluster, and the namespace to work in: the flag's or the kubeconfig's.
+pub async fn client(flags: &GlobalFlags) -> anyhow::Result<(kube::Client, String)> {
+    let config = load(flags).await?;
+    let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    Ok((kube::Client::try_from(config)?, namespace))
 }
 
-/// A client of the cluster, and the namespace its kubeconfig names.
-pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(kube::Client, String)> {
-    let config = minik8s_cli::cluster(flags.kubeconfig.clone(), flags.context.clone()).await;
-    let config =
+pub async fn load(flags: &GlobalFlags) -> anyhow::Result<kube::Config> {
+    let config = minik8s_cli::cluster(flags).await;
+    let mut config =
         config.map_err(|error| anyhow!(error.to_string().trim_start_matches("error: ").to_owned()))?;
-    let namespace = config.default_namespace.clone();
-    Ok((kube::Client::try_from(config)?, namespace))
+    // Nothing for any time, as kubectl has it.
+    config.read_timeout = Some(flags.request_timeout).filter(|timeout| !timeout.is_zero());
+    Ok(config)
+}
+
+/// Whether the flags say which cluster it is.
+pub fn names_a_cluster(flags: &GlobalFlags) -> bool {
+    flags.kubeconfig.is_some() || flags.context.is_some() || flags.cluster.is_some() || flags.server.is_some()
 }

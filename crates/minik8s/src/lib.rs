@@ -2,13 +2,18 @@
 //! together; everything else is in the libraries.
 
 mod agent;
+mod audit_flags;
 mod authority;
 mod backup;
 mod cluster;
 mod cluster_settings;
+mod dashboard;
 mod doctor;
 mod etcd_flags;
+pub mod features;
 mod flags;
+mod function;
+mod gpu;
 mod host;
 mod housekeeping;
 mod identity;
@@ -16,21 +21,29 @@ mod image;
 mod join_token;
 mod kubeconfig;
 mod leftovers;
+mod mesh;
+mod monitoring;
+mod network;
 mod node;
 mod node_certificate;
 mod node_config;
 mod output;
 mod reference;
-mod remembered;
 mod router;
 mod server;
 mod server_list;
 mod simulate;
+mod storage;
 mod store_trouble;
+mod teardown;
 mod token;
+mod trigger;
+mod uninstall;
 mod why;
+mod workflow;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -49,16 +62,29 @@ pub fn main() -> ExitCode {
     if minik8s_cli::claims(&arguments) {
         return minik8s_cli::main(arguments, flags::command_line());
     }
-    let cli = match Cli::from_arg_matches(&flags::command_line().get_matches_from(arguments)) {
+    let matches = flags::command_line().try_get_matches_from(&arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => error.exit(),
+        Err(error) => match minik8s_cli::plugin(&error, &arguments) {
+            Some(trouble) => {
+                eprintln!("minik8s: {trouble}");
+                return ExitCode::FAILURE;
+            }
+            None => error.exit(),
+        },
     };
     let filter = EnvFilter::try_from_env("MINIK8S_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // Colours are for people: in a file they are noise.
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false);
     // On a full disk a log cannot be written, nor can a complaint about that: trying would end the program.
     log.log_internal_errors(false).init();
-    match run(cli.command) {
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("minik8s: {error:#}");
@@ -82,9 +108,16 @@ fn modest_runtime() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(threads).enable_all().thread_keep_alive(IDLE_THREAD).build()
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+/// containerd inherits it, and with a stricter one the roots of containers would be closed to their own users. What is
+/// secret is made with a mode of its own.
+fn set_umask() {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+}
+
+fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
     match command {
         Command::Server(flags) => {
+            set_umask();
             let runtime = runtime()?;
             let ended = runtime.block_on(server::run(flags));
             // Threads that wait for a disk or a child must not delay the end.
@@ -92,20 +125,38 @@ fn run(command: Command) -> anyhow::Result<()> {
             ended
         }
         Command::Agent(flags) => {
+            set_umask();
             let runtime = modest_runtime()?;
             let ended = runtime.block_on(agent::run(flags));
             runtime.shutdown_background();
             ended
         }
         Command::Doctor(flags) => doctor::run(&flags),
-        Command::Token(command) => runtime()?.block_on(token::run(command)),
+        Command::Token(command) => runtime()?.block_on(token::run(command, &global)),
         Command::Image(command) => runtime()?.block_on(image::run(command)),
-        Command::Cluster(command) => runtime()?.block_on(cluster::run(command)),
-        Command::Backup(flags) => runtime()?.block_on(backup::back_up(flags)),
+        Command::Function(command) => runtime()?.block_on(function::run(command, &global)),
+        Command::Trigger(command) => runtime()?.block_on(trigger::run(command, &global)),
+        Command::Cluster(command) => runtime()?.block_on(cluster::run(command, &global)),
+        Command::Dashboard(flags) => runtime()?.block_on(dashboard::run(flags, &global)),
+        Command::Monitoring(command) => runtime()?.block_on(monitoring::run(command, &global)),
+        Command::Storage(command) => runtime()?.block_on(storage::run(command, &global)),
+        Command::Backup(flags) => runtime()?.block_on(backup::back_up(flags, &global)),
         Command::Restore(flags) => runtime()?.block_on(backup::restore(flags)),
         Command::Store(command) => runtime()?.block_on(backup::store(command)),
-        Command::Simulate(flags) => runtime()?.block_on(simulate::run(flags)),
-        Command::Why(flags) => runtime()?.block_on(why::run(flags)),
-        Command::Teardown(flags) => runtime()?.block_on(node::tear_down(&flags.data_dir)),
+        Command::Simulate(flags) => runtime()?.block_on(simulate::run(flags, &global)),
+        Command::Workflow(command) => runtime()?.block_on(workflow::run(command, &global)),
+        Command::Gpu(command) => runtime()?.block_on(gpu::run(command, &global)),
+        // One thread: a pod of each job runs this.
+        Command::SlurmSubmit(flags) => {
+            Builder::new_current_thread().enable_all().build()?.block_on(minik8s_slurm::program::run(flags))
+        }
+        Command::Mesh(command) => runtime()?.block_on(mesh::run(command, &global)),
+        // One thread, since every pod has one.
+        Command::Sidecar => {
+            Ok(Builder::new_current_thread().enable_all().build()?.block_on(minik8s_mesh::sidecar::run())?)
+        }
+        Command::Why(flags) => runtime()?.block_on(why::run(flags, &global)),
+        Command::Teardown(flags) => runtime()?.block_on(teardown::run(&flags)),
+        Command::Uninstall(flags) => runtime()?.block_on(uninstall::run(flags)),
     }
 }

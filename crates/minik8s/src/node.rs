@@ -9,24 +9,21 @@ use anyhow::Context;
 use clap::Args;
 use ipnet::Ipv4Net;
 use minik8s_auth::pki::LiveIdentity;
+use minik8s_feature::{AgentParts, NodeInfo, NodePlace, PodHooks};
+use minik8s_informer::{ApiAccess, Checkpoint};
 use minik8s_kubelet::{Config, Serving};
-use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
-use minik8s_network::{Known, Metrics};
-use tokio::sync::{mpsc, watch};
+use minik8s_network::pod_network::Backend;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
+use crate::features::AgentFeatures;
 use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
-use crate::remembered::Remembered;
 use crate::router::RouterFlags;
-use crate::{host, leftovers, router};
+use crate::{host, leftovers};
 
 /// As whom the API server calls nodes.
-const API_SERVER: &str = "kube-apiserver-kubelet-client";
-
-/// The file that has Services and their endpoints for the next start.
-const KNOWN: &str = "known-services";
+const API_SERVER: &str = minik8s_auth::pki::KUBELET_CLIENT;
 
 /// What may be said about the machine.
 #[derive(Debug, Args)]
@@ -37,7 +34,7 @@ pub struct MachineFlags {
     /// Address under which other nodes reach this one; that of the way to the server by default
     #[arg(long, value_name = "ADDR")]
     pub node_ip: Option<IpAddr>,
-    /// Port on which the node answers the API server: logs, exec, figures
+    /// Port on which the node answers the API server: logs, exec, metrics
     #[arg(long, value_name = "N", default_value_t = 10250)]
     pub node_port: u16,
     /// A Node object (YAML) with the machine's name, labels, taints and capacity
@@ -61,6 +58,9 @@ impl MachineFlags {
         Ok(read.unwrap_or_default())
     }
 }
+
+/// Where the node's router listens, for those that call it.
+pub const HTTP_PORT_ANNOTATION: &str = "minik8s.io/http-port";
 
 /// A path, also in the form `unix:///run/containerd/containerd.sock`.
 fn socket_path(text: &str) -> Result<PathBuf, String> {
@@ -86,30 +86,41 @@ pub struct Node {
 }
 
 impl Node {
-    /// Runs pods and their network; returns only if this machine cannot do so.
+    /// Runs pods and what else a node does; returns only if this machine cannot do so.
     pub async fn run(
         self,
-        node_client: kube::Client,
-        network_client: kube::Client,
+        access: ApiAccess,
+        features: AgentFeatures,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut config = self.kubelet();
         self.housekeeping.apply(&mut config)?;
         config.validate()?;
         leftovers::note(&config.data_dir, &config.instance());
-        let mut network = self.network(&config, stop);
-        let router_client = node_client.clone();
-        let router = router::start(router_client, &self.router, &network, self.address, &self.data_dir);
-        network.hosts = Some(router.names());
-        config.figures.add(move || router.metrics());
-        let figures = network.metrics.clone();
-        config.figures.add(move || figures.page());
-        let (drains, ending) = mpsc::channel(64);
-        config.drains = Some(drains);
-        let uplink = Kernel::default().uplink(network.node_ip).await;
-        config.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
-        tokio::spawn(minik8s_network::run(network_client, network, ending));
-        minik8s_kubelet::run(config, node_client).await.context("the node cannot run")
+        let mut parts = AgentParts::new(access.clone(), self.info(&config), stop);
+        features.run(&mut parts).await;
+        config.metrics.add(move || features.metrics());
+        let PodHooks { drains, port_guards, mesh, pod_mtu, function_runtimes } = parts.hooks;
+        config = Config { drains, port_guards, mesh, pod_mtu, function_runtimes, ..config };
+        tokio::select! {
+            ended = minik8s_kubelet::run(config, access) => ended.context("the node cannot run"),
+            ended = parts.tasks.ended() => Err(ended.into()),
+        }
+    }
+
+    /// Those of its features that are not switched off.
+    pub fn features(&self, disabled: &[String]) -> AgentFeatures {
+        AgentFeatures::new(self.backend, &self.settings.domain, self.router.clone(), disabled)
+    }
+
+    /// How all parts of the node reach the cluster.
+    pub fn access(
+        &self,
+        client: kube::Client,
+        features: &AgentFeatures,
+        stop: &CancellationToken,
+    ) -> ApiAccess {
+        ApiAccess::of_node(client, &self.name, stop.clone(), &self.data_dir, &features.checkpointed())
     }
 
     fn kubelet(&self) -> Config {
@@ -120,6 +131,8 @@ impl Node {
         config.port = self.port;
         config.cri_endpoint = self.cri_endpoint.clone();
         config.labels = self.description.labels.clone();
+        let port = (HTTP_PORT_ANNOTATION.to_owned(), self.router.http_port.to_string());
+        config.annotations = [port].into();
         config.taints = self.description.taints.clone();
         config.capacity = self.description.capacity.clone();
         config.serving = Some(self.serving.clone());
@@ -133,44 +146,36 @@ impl Node {
         self.api_port.into_iter().chain([self.port]).collect()
     }
 
-    fn network(&self, node: &Config, stop: CancellationToken) -> minik8s_network::Config {
+    fn info(&self, config: &Config) -> NodeInfo {
         // Pods have a loopback address of their own, so the node's would not lead them to the node.
         let reachable = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if !ip.is_loopback());
         let node_ip = match Some(self.address).filter(reachable).unwrap_or_else(host::address) {
             IpAddr::V4(address) => address,
             IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
         };
-        let remembered = Remembered::new(&self.data_dir, KNOWN);
-        let known = Arc::new(remembered.read(Known::from_json).unwrap_or_default());
-        let (memory, newest) = watch::channel(Arc::default());
-        remembered.keep(newest, Known::to_json);
-        let dns =
-            minik8s_network::Dns { address: self.settings.dns_address, domain: self.settings.domain.clone() };
-        minik8s_network::Config {
-            node_name: self.name.clone(),
+        NodeInfo {
+            name: self.name.clone(),
+            address: self.address,
             node_ip,
-            cluster_cidr: self.settings.cluster_cidr,
-            backend: self.backend,
-            dns: Some(dns),
+            place: NodePlace { data_dir: self.data_dir.clone(), instance: config.instance() },
+            pods_dir: config.pods_dir(),
+            bridge: minik8s_kubelet::bridge_name(&config.instance()),
             own_ports: self.own_ports(),
-            hosts: None,
-            known,
-            memory,
-            metrics: Arc::new(Metrics::new(&self.settings.domain)),
-            instance: node.instance(),
-            stop,
+            cluster_cidr: self.settings.cluster_cidr,
+            dns_address: self.settings.dns_address,
+            domain: self.settings.domain.clone(),
         }
     }
 }
 
-/// Refuses address ranges that this machine's own networks use, after clearing up what no longer has an owner.
+/// Refuses address ranges that this machine's own networks use, after clearing up what no longer has an owner. The data
+/// dir is a resolved path.
 pub async fn check_ranges(
     data_dir: &Path,
     cluster: Ipv4Net,
     services: Option<Ipv4Net>,
 ) -> anyhow::Result<()> {
-    let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
-    let instance = Config::new("any", &data_dir, host::address()).instance();
+    let instance = Config::new("any", data_dir, host::address()).instance();
     let bridge = minik8s_kubelet::bridge_name(&instance);
     leftovers::remove().await;
     Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
@@ -183,12 +188,16 @@ pub fn serving(identity: Arc<LiveIdentity>, ca_pem: String) -> Serving {
 
 /// Ends all pods of a stopped node and removes what they left on this machine.
 pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
-    let data_dir = std::path::absolute(data_dir).context("--data-dir")?;
+    let data_dir = minik8s_datadir::resolve(data_dir).context("--data-dir")?;
     let config = Config::new("gone", &data_dir, host::address());
-    minik8s_kubelet::tear_down(&config).await;
-    minik8s_network::tear_down(&config.instance()).await;
-    router::tear_down(&data_dir, &config.instance());
-    Remembered::new(&data_dir, KNOWN).forget();
+    let ended = minik8s_kubelet::tear_down(&config).await;
+    AgentFeatures::to_teardown()
+        .teardown(&NodePlace { data_dir: data_dir.clone(), instance: config.instance() })
+        .await;
+    if let Err(error) = minik8s_datadir::remove_tree(&data_dir, Checkpoint::FOLDER) {
+        tracing::warn!(%error, "what the node knew of the cluster stays");
+    }
+    ended.with_context(|| format!("not all of the node in {} is gone: try again", data_dir.display()))?;
     leftovers::forget(&config.instance());
     Ok(())
 }

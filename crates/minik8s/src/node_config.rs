@@ -37,7 +37,7 @@ impl NodeConfig {
         }
         let capacity = status.capacity.unwrap_or_default();
         for (resource, amount) in &capacity {
-            if amount.0.parse::<minik8s_api::Quantity>().is_err() {
+            if amount.0.parse::<minik8s_meta::Quantity>().is_err() {
                 bail!("status.capacity.{resource}: {:?} is not a quantity", amount.0);
             }
         }

@@ -19,8 +19,8 @@ const HEAD: &str = "# Commands\n\n\
     `minik8s` has the commands of a machine (server, agent, image, ...) and kubectl's verbs for objects. Through a\n\
     link named `kubectl` it prints exactly what kubectl prints:\n\n\
     ```\nln -s \"$(command -v minik8s)\" ~/bin/kubectl\n```\n\n\
-    Flags that every verb takes: `--kubeconfig FILE`, `--context NAME`, `-n, --namespace NAME`, `--as USER`,\n\
-    `--as-group GROUP`, `--request-timeout TIME`; before the verb also `--cluster`, `--user`, `--server`, `--token`,\n\
+    Flags that every command takes: `--kubeconfig FILE`, `--context NAME`, `-n, --namespace NAME`, `--as USER`,\n\
+    `--as-group GROUP`, `--request-timeout TIME`; before the command also `--cluster`, `--user`, `--server`, `--token`,\n\
     `--certificate-authority`, `--client-certificate`, `--client-key` and `--insecure-skip-tls-verify`.\n";
 
 fn page() -> String {

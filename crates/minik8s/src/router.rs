@@ -5,18 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use kube::Client;
-use minik8s_router::table::Objects;
+use futures::future::BoxFuture;
+use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
+use minik8s_informer::Kind;
 use minik8s_router::{Config, Router};
-use tokio::sync::watch;
-
-use crate::remembered::Remembered;
 
 const HOSTS_FILE: &str = "/etc/hosts";
 /// The file below the data dir that says which hosts file has our names.
-const REMEMBERED: &str = "hosts-file";
-/// The file that has the routes for the next start.
-const KNOWN: &str = "known-routes";
+const CHECKPOINT: &str = "hosts-file";
+/// Where the content of a hosts file that cannot be replaced is kept while it is written.
+const KEPT: &str = "hosts-kept";
 
 #[derive(Debug, Clone, Args)]
 pub struct RouterFlags {
@@ -31,55 +29,73 @@ pub struct RouterFlags {
     pub hosts_file: PathBuf,
 }
 
-/// Starts it beside the node's network, until that stops.
-pub fn start(
-    client: Client,
-    flags: &RouterFlags,
-    network: &minik8s_network::Config,
-    own_address: IpAddr,
-    data_dir: &Path,
-) -> Arc<Router> {
-    // For `tear_down`, which has no flags of the server.
+/// Answers for host names and paths on this node.
+#[derive(Debug, Default)]
+pub struct RouterAgent {
+    /// `None` where it only has to be taken apart.
+    pub flags: Option<RouterFlags>,
+    pub router: Arc<Router>,
+}
+
+impl AgentFeature for RouterAgent {
+    fn name(&self) -> &'static str {
+        "router"
+    }
+
+    fn checkpointed(&self) -> Vec<Kind> {
+        minik8s_router::checkpointed()
+    }
+
+    fn run<'a>(&'a self, parts: &'a mut AgentParts) -> BoxFuture<'a, ()> {
+        if let Some(flags) = &self.flags {
+            parts.hosts = Some(self.router.names());
+            parts.hooks.function_runtimes = Some(self.router.runtimes());
+            let (config, access, router) = (config(flags, parts), parts.access.clone(), self.router.clone());
+            parts.task("the router of host names and paths", move || {
+                let run = minik8s_router::run(access.clone(), config.clone(), router.clone());
+                async move { Ok(run.await?) }
+            });
+        }
+        Box::pin(std::future::ready(()))
+    }
+
+    fn metrics(&self) -> String {
+        self.router.metrics()
+    }
+
+    /// Takes the names of a stopped node out of the machine's hosts file.
+    fn teardown<'a>(&'a self, NodePlace { data_dir, instance }: &'a NodePlace) -> BoxFuture<'a, ()> {
+        let path =
+            std::fs::read_to_string(data_dir.join(CHECKPOINT)).unwrap_or_else(|_| HOSTS_FILE.to_owned());
+        minik8s_router::tear_down(Path::new(&path), instance, &data_dir.join(KEPT));
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn config(flags: &RouterFlags, parts: &AgentParts) -> Config {
+    let (node, data_dir) = (&parts.node, &parts.node.place.data_dir);
+    // For `teardown`, which has no flags of the server.
     if let Err(error) =
-        std::fs::write(data_dir.join(REMEMBERED), flags.hosts_file.as_os_str().as_encoded_bytes())
+        std::fs::write(data_dir.join(CHECKPOINT), flags.hosts_file.as_os_str().as_encoded_bytes())
     {
         tracing::warn!(%error, "cannot remember that names go into {}", flags.hosts_file.display());
     }
-    let node_ip = IpAddr::V4(network.node_ip);
+    let node_ip = IpAddr::V4(node.node_ip);
     // A node that only its own machine reaches has a router that only this machine and its pods reach.
-    let addresses = match own_address.is_loopback() {
-        true => vec![own_address, node_ip],
+    let addresses = match node.address.is_loopback() {
+        true => vec![node.address, node_ip],
         false => vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)],
     };
-    let remembered = Remembered::new(data_dir, KNOWN);
-    let (memory, objects) = watch::channel(Arc::default());
-    let config = Config {
-        node_name: network.node_name.clone(),
+    Config {
+        node_name: node.name.clone(),
         node_ip,
         addresses,
         http_port: flags.http_port,
         https_port: flags.https_port,
-        cluster_domain: network.dns.as_ref().map(|dns| dns.domain.clone()).unwrap_or_default(),
+        cluster_domain: node.domain.clone(),
         hosts_file: flags.hosts_file.clone(),
-        known: remembered.read(Objects::from_json),
-        memory,
-        instance: network.instance.clone(),
-        stop: network.stop.clone(),
-    };
-    remembered.keep(objects, Objects::to_json);
-    let router = Arc::new(Router::default());
-    let running = router.clone();
-    tokio::spawn(async move {
-        if let Err(error) = minik8s_router::run(client, config, running).await {
-            tracing::error!(%error, "host names and paths are not answered on this node");
-        }
-    });
-    router
-}
-
-/// Takes the names of a stopped node out of the machine's hosts file.
-pub fn tear_down(data_dir: &Path, instance: &str) {
-    let path = std::fs::read_to_string(data_dir.join(REMEMBERED)).unwrap_or_else(|_| HOSTS_FILE.to_owned());
-    minik8s_router::tear_down(Path::new(&path), instance);
-    Remembered::new(data_dir, KNOWN).forget();
+        hosts_kept: data_dir.join(KEPT),
+        instance: node.place.instance.clone(),
+        stop: parts.stop.clone(),
+    }
 }

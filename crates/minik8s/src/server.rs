@@ -1,25 +1,31 @@
 //! `minik8s server`: the control plane and, unless told otherwise, a node beside it.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use ipnet::Ipv4Net;
 use jiff::{SignedDuration, Timestamp};
+use minik8s_api::Extension;
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames};
 use minik8s_auth::service_account_token::ObjectRef;
-use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, elect};
+use minik8s_datadir::{LockError, Occupant};
+use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, Supervisor, TaskError, elect};
 use minik8s_store::{EtcdStore, Options, RedbStore, Store};
+use nix::fcntl::Flock;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::ClusterAuthority;
 use crate::cluster_settings::ClusterSettings;
+use crate::features::ServerFeatures;
 use crate::flags::{ServerFlags, StoreFlag};
 use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
@@ -31,17 +37,23 @@ use crate::{etcd_flags, host, identity, join_token, server_list};
 pub const ETCD_PREFIX: &str = "/minik8s";
 
 /// How long controllers may take to finish what they are doing when the server stops.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
-    let config = check(&flags)?;
+pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
+    let features = ServerFeatures::new(&flags.disable_feature, flags.mesh)?;
+    let mut config = check(&flags)?;
+    config.extension = features.extension();
+    config.extension.audit = flags.audit.settings()?;
+    // From here on by the name that the mount table knows it by.
+    let prepared = minik8s_datadir::prepare(&flags.data_dir);
+    let no_dir = || format!("cannot use the data dir {}", flags.data_dir.display());
+    flags.data_dir = prepared.with_context(no_dir)?;
+    let _lock = lock(&flags.data_dir)?;
     if !flags.no_agent {
         node::check_ranges(&flags.data_dir, flags.cluster_cidr, Some(flags.service_cidr)).await?;
     }
     let advertised = config.advertise;
     let data_dir = &flags.data_dir;
-    let no_dir = || format!("cannot make the data dir {}", data_dir.display());
-    std::fs::create_dir_all(data_dir).with_context(no_dir)?;
     let trouble = StoreTrouble::default();
     let store = trouble.watch(open_store(&flags).await?);
     let names = ServingNames {
@@ -52,7 +64,7 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
         service_address: Some(config.service_address().into()),
     };
     let pki = Arc::new(identity::settle(&*store, &data_dir.join("pki"), &names).await?);
-    let server = Server::start(config, store.clone(), pki.clone()).await?;
+    let mut server = Server::start(config, store.clone(), pki.clone()).await?;
     let port = server.address().port();
     let url = format!("https://{}", SocketAddr::new(reachable(flags.bind), port));
     let reached = format!("https://{}", SocketAddr::new(advertised, port));
@@ -60,39 +72,89 @@ pub async fn run(flags: ServerFlags) -> anyhow::Result<()> {
     let kubeconfig = AdminKubeconfig { pki: pki.clone(), path, url: url.clone(), own: reached.clone() };
     kubeconfig.write(&[])?;
     let (stop, resign) = (CancellationToken::new(), CancellationToken::new());
-    let (leadership, election) = stand(&flags, &server, &resign);
-    let mut parts = JoinSet::new();
-    parts.spawn(identity::keep(store, pki.clone(), server.token_issuer(), stop.clone()));
-    run_controllers(&mut parts, &flags, (&server, trouble), &pki, &leadership, &stop);
+    let (leadership, mut election) = join_election(&flags, &server, &resign);
+    let mut parts = Supervisor::new(stop.clone());
+    parts.require("the store", lives(end_of_store(store.clone(), stop.clone())));
+    let keep = identity::keep(store, pki.clone(), server.token_issuer(), stop.clone());
+    parts.require("the keeper of the cluster's keys", lives(keep));
+    run_controllers(&mut parts, &flags, (&server, trouble), features, &pki, (&leadership, &stop));
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
-    let token = join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
-    let join = join_token::command(&reached, &token);
+    join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
+    let join = format!("minik8s token create --data-dir {}", data_dir.display());
     let shown = kubeconfig.path.clone();
     if has_peers(&flags) {
-        tokio::spawn(server_list::publish(publisher, server.live(), kubeconfig));
+        let (live, kubeconfig) = (server.live(), Arc::new(kubeconfig));
+        parts.restart("the publisher of the servers' addresses", move || {
+            lives(server_list::publish(publisher.clone(), live.clone(), kubeconfig.clone()))
+        });
     }
     if !flags.no_agent {
-        run_node(&flags, settings, &server, &pki, &stop)?;
+        run_node(&mut parts, &flags, settings, &server, &pki, &stop)?;
     }
     let ready = format!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", shown.display());
     // Not `eprintln!`, which panics where nothing can be written: the log may be on a full disk.
-    let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, run there: {join}");
-    wait_for_signal().await?;
-    tracing::info!("stopping");
+    let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, type here: {join}");
+    let ended = tokio::select! {
+        signal = wait_for_signal() => signal.context("cannot wait for signals"),
+        ended = parts.ended() => Err(ended.into()),
+        failed = server.failed() => Err(anyhow!(failed)),
+        ended = end_of(&mut election) => Err(ended),
+    };
+    match &ended {
+        Ok(()) => tracing::info!("stopping"),
+        Err(error) => tracing::error!("stopping, because a part of the server is gone: {error:#}"),
+    }
     stop.cancel();
     // Work in progress is finished, but nothing may keep the server from ending.
-    if tokio::time::timeout(PATIENCE, parts.join_all()).await.is_err() {
+    if tokio::time::timeout(TIMEOUT, parts.finish()).await.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
     // Only now may another server lead.
     resign.cancel();
-    if let Some(election) = election {
-        let _ = tokio::time::timeout(PATIENCE, election).await;
+    if let Some(election) = election.filter(|election| !election.is_finished()) {
+        let _ = tokio::time::timeout(TIMEOUT, election).await;
     }
     server.stop().await;
+    ended
+}
+
+/// A task that returns nothing because it is not meant to return.
+pub async fn lives(task: impl Future<Output = ()>) -> Result<(), TaskError> {
+    task.await;
     Ok(())
+}
+
+/// Or until the server stops.
+async fn end_of_store(store: Arc<dyn Store>, stop: CancellationToken) {
+    tokio::select! {
+        () = store.ended() => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// The data dir is this server's; a disk that is full is no reason not to start.
+fn lock(data_dir: &Path) -> Result<Option<Flock<File>>, LockError> {
+    match minik8s_datadir::lock(data_dir, Occupant::Server) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ LockError::Held { .. }) => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "whoever takes this node apart will not know that a server runs");
+            Ok(None)
+        }
+    }
+}
+
+/// Waits for the end of the election, without which this server would never lead again.
+async fn end_of(election: &mut Option<JoinHandle<()>>) -> anyhow::Error {
+    match election {
+        Some(election) => match election.await {
+            Ok(()) => anyhow!("the election has ended"),
+            Err(error) => anyhow!("the election has failed: {error}"),
+        },
+        None => std::future::pending().await,
+    }
 }
 
 /// Several servers can share etcd, and then one of them leads; a file belongs to one.
@@ -101,7 +163,7 @@ fn has_peers(flags: &ServerFlags) -> bool {
 }
 
 /// Takes part in the election of the server whose controllers and scheduler work, if there can be others.
-fn stand(
+fn join_election(
     flags: &ServerFlags,
     server: &Server,
     resign: &CancellationToken,
@@ -124,12 +186,12 @@ fn stand(
 }
 
 fn run_controllers(
-    parts: &mut JoinSet<()>,
+    parts: &mut Supervisor,
     flags: &ServerFlags,
     (server, trouble): (&Server, StoreTrouble),
+    features: ServerFeatures,
     pki: &Arc<Pki>,
-    leadership: &Leadership,
-    stop: &CancellationToken,
+    (leadership, stop): (&Leadership, &CancellationToken),
 ) {
     let gated = |user: &str| {
         let service = server.local(User::authenticated(user, groups(user)));
@@ -147,17 +209,18 @@ fn run_controllers(
         authority: Some(Arc::new(ClusterAuthority { pki: pki.clone(), live: server.live() })),
         node_grace: SignedDuration::from_secs(flags.node_grace.into()),
         store_trouble: Arc::new(move || trouble.last()),
-        figures: server.figures(),
-        decisions: server.decisions(),
+        records: Some(server.records()),
+        features: features.list,
     };
-    parts.spawn(minik8s_controllers::run(controllers, config));
+    parts.require("the controllers' loop", lives(minik8s_controllers::run(controllers, config)));
     let scheduling = minik8s_scheduler::Config {
         caches: Some(caches),
-        figures: Some(server.figures()),
+        metrics: Some(features.history),
         leads: leadership.changes(),
         ..Default::default()
     };
-    parts.spawn(schedule(gated("system:kube-scheduler"), scheduling, stop.clone()));
+    let schedule = schedule(gated("system:kube-scheduler"), scheduling, stop.clone());
+    parts.require("the scheduler", lives(schedule));
 }
 
 /// A new scheduler for each time that this server leads: what one has decided in the past is no base for the next.
@@ -184,26 +247,34 @@ async fn schedule(client: kube::Client, config: minik8s_scheduler::Config, stop:
 }
 
 fn run_node(
+    parts: &mut Supervisor,
     flags: &ServerFlags,
     settings: ClusterSettings,
     server: &Server,
     pki: &Arc<Pki>,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let node = node_here(flags, settings, pki)?;
-    let node_client = client(server, &format!("system:node:{}", node.name));
-    let network_client = client(server, "system:kube-proxy");
+    let node = node_here(parts, flags, settings, pki)?;
+    let client = client(server, &format!("system:node:{}", node.name));
+    let features = node.features(&flags.disable_feature);
+    let access = node.access(client, &features, stop);
     let stop = stop.clone();
-    tokio::spawn(async move {
-        if let Err(error) = node.run(node_client, network_client, stop).await {
-            tracing::error!("{error:#}");
+    parts.require("the node beside the server", async move {
+        tokio::select! {
+            ended = node.run(access, features, stop.clone()) => Ok(ended?),
+            () = stop.cancelled() => Ok(()),
         }
     });
     Ok(())
 }
 
 /// This machine's node.
-fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Arc<Pki>) -> anyhow::Result<Node> {
+fn node_here(
+    parts: &mut Supervisor,
+    flags: &ServerFlags,
+    settings: ClusterSettings,
+    pki: &Arc<Pki>,
+) -> anyhow::Result<Node> {
     let machine = &flags.machine;
     let description = machine.description()?;
     let name = machine.node_name.clone().or(description.name.clone()).unwrap_or_else(host::name);
@@ -211,10 +282,10 @@ fn node_here(flags: &ServerFlags, settings: ClusterSettings, pki: &Arc<Pki>) -> 
     let address = machine.node_ip.unwrap_or(bound);
     let certificate = Arc::new(ServingHere::new(pki.clone(), &name, address, Timestamp::now())?);
     let serving = certificate.serving();
-    tokio::spawn(certificate.keep_fresh());
+    parts.restart("the renewal of the node's certificate", move || lives(certificate.clone().keep_fresh()));
     Ok(Node {
         serving,
-        data_dir: std::path::absolute(&flags.data_dir).context("--data-dir")?,
+        data_dir: flags.data_dir.clone(),
         name,
         address,
         port: machine.node_port,
@@ -255,10 +326,9 @@ fn token_signer(server: &Server) -> minik8s_controllers::service_account::Signer
 }
 
 /// Controllers and scheduler live in the process that holds the store: bounding them would bound nothing.
-/// A node and its network get what they would get on a machine of their own.
+/// A node gets what it would get on a machine of its own.
 fn groups(user: &str) -> &'static [&'static str] {
     match user {
-        "system:kube-proxy" => &[],
         node if node.starts_with("system:node:") => &["system:nodes"],
         _ => &["system:masters"],
     }
@@ -281,7 +351,10 @@ fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
         service_cidr: flags.service_cidr,
         cluster_domain: flags.cluster_domain.clone(),
         token_auth_file: flags.token_auth_file.clone(),
+        allow_external_ips: flags.allow_external_ips,
+        mesh: flags.mesh,
         has_peers: has_peers(flags),
+        extension: Extension::default(),
     })
 }
 

@@ -7,15 +7,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::watcher;
 use minik8s_apiserver::Live;
 use minik8s_auth::pki::{Pki, write_kubeconfig};
+use minik8s_informer::{Backoff, Caches, Change, ListOptions};
 use minik8s_join::{Member, ServerAddress};
 use serde_json::json;
 use tokio::sync::watch;
@@ -23,11 +21,16 @@ use tokio::sync::watch;
 use crate::cluster_settings::{NAME, NAMESPACE};
 
 const FIELD: &str = "servers";
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY: Backoff = Backoff::millis(500, 10_000);
 
 /// Tells the cluster of every change, for ever.
-pub async fn publish(client: kube::Client, mut live: watch::Receiver<Live>, kubeconfig: AdminKubeconfig) {
+pub async fn publish(
+    client: kube::Client,
+    mut live: watch::Receiver<Live>,
+    kubeconfig: Arc<AdminKubeconfig>,
+) {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+    let mut retries = RETRY.retries();
     loop {
         let servers = urls(&live.borrow_and_update());
         if let Err(error) = kubeconfig.write(&servers) {
@@ -36,13 +39,14 @@ pub async fn publish(client: kube::Client, mut live: watch::Receiver<Live>, kube
         let patch = Patch::Merge(json!({"data": {FIELD: servers.join(",")}}));
         match api.patch(NAME, &PatchParams::default(), &patch).await {
             Ok(_) => {
+                retries.succeeded();
                 if live.changed().await.is_err() {
                     return;
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot tell the nodes where the servers are");
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(retries.failed()).await;
             }
         }
     }
@@ -71,23 +75,16 @@ impl AdminKubeconfig {
 }
 
 /// Keeps a node's list of servers current, for ever.
-pub async fn follow(member: Arc<Member>) {
-    let api: Api<ConfigMap> = Api::namespaced(member.client(), NAMESPACE);
-    let only = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
+pub async fn follow(member: Arc<Member>, caches: Arc<Caches>) {
+    let only = ListOptions::fields(format!("metadata.name={NAME}")).within(NAMESPACE);
+    let informer = caches.informer::<ConfigMap>(only);
+    let mut changes = informer.subscribe();
     loop {
-        let events = watcher(api.clone(), only.clone());
-        let followed = events.try_for_each(|event| {
-            if let watcher::Event::Apply(map) | watcher::Event::InitApply(map) = event
-                && let Err(error) = member.learn_servers(&listed(&map.data.unwrap_or_default()))
-            {
-                tracing::warn!(%error, "cannot keep where the servers are");
-            }
-            std::future::ready(Ok(()))
-        });
-        if let Err(error) = followed.await {
-            tracing::debug!(%error, "asking again where the servers are");
+        let Change::Applied { new: map, .. } = changes.next().await else { continue };
+        let listed = map.data.as_ref().map(listed).unwrap_or_default();
+        if let Err(error) = member.learn_servers(&listed) {
+            tracing::warn!(%error, "cannot keep where the servers are");
         }
-        tokio::time::sleep(RETRY).await;
     }
 }
 

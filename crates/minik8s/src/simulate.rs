@@ -2,10 +2,11 @@
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use minik8s_cli::GlobalFlags;
 use minik8s_controllers::simulate;
 use tokio_util::sync::CancellationToken;
 
-use crate::kubeconfig::{self, ClusterFlags};
+use crate::kubeconfig;
 use crate::server::wait_for_signal;
 
 #[derive(Debug, Args)]
@@ -17,13 +18,11 @@ pub struct SimulateFlags {
     /// How many pods each of them takes
     #[arg(long, value_name = "N", default_value_t = 110)]
     pods_per_node: u32,
-    #[command(flatten)]
-    cluster: ClusterFlags,
 }
 
 /// Plays the nodes until it is interrupted, and removes them again.
-pub async fn run(flags: SimulateFlags) -> anyhow::Result<()> {
-    let (client, _) = kubeconfig::client(&flags.cluster).await?;
+pub async fn run(flags: SimulateFlags, global: &GlobalFlags) -> anyhow::Result<()> {
+    let (client, _) = kubeconfig::client(global).await?;
     // A cluster that does not answer is told about now, not by a thousand retries.
     let version = client.apiserver_version().await.context("the cluster does not answer")?;
     let stop = CancellationToken::new();

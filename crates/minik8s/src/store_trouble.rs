@@ -60,6 +60,10 @@ impl Store for Noting {
         self.store.compact(revision).await
     }
 
+    async fn ended(&self) {
+        self.store.ended().await;
+    }
+
     async fn request_progress(&self, watch: &Watch) -> Result<Revision> {
         self.store.request_progress(watch).await
     }

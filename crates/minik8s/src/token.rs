@@ -1,5 +1,6 @@
 //! `minik8s token`: who may bring machines into the cluster.
 
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -9,11 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Endpoints, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use minik8s_auth::bootstrap_token::{NAMESPACE, SECRET_TYPE, TokenInfo};
 use minik8s_auth::pki::public_key_pin;
+use minik8s_cli::GlobalFlags;
 
-use crate::{join_token, output};
+use crate::{join_token, kubeconfig, output};
 
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -23,7 +24,7 @@ pub enum TokenCommand {
         #[command(flatten)]
         cluster: ClusterFlags,
     },
-    /// Make a token and print the line to type on the next machine
+    /// Make a token and print it; what to do with it on the next machine is told besides
     #[command(after_help = "Example: minik8s token create --ttl 1h --description 'the new rack'")]
     Create {
         /// How long it is good: 30m, 24h, 7d, or `never` expires
@@ -32,6 +33,12 @@ pub enum TokenCommand {
         /// What it is for
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
+        #[command(flatten)]
+        cluster: ClusterFlags,
+    },
+    /// Write a new token, good for 24 hours, into join-token in the server's data dir
+    #[command(after_help = "Example: minik8s token renew")]
+    Renew {
         #[command(flatten)]
         cluster: ClusterFlags,
     },
@@ -47,10 +54,7 @@ pub enum TokenCommand {
 
 #[derive(Debug, Args)]
 pub struct ClusterFlags {
-    /// How to reach the cluster; admin.kubeconfig in the data dir by default
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The server's data dir
+    /// The server's data dir, whose admin.kubeconfig is used unless --kubeconfig or --context names a cluster
     #[arg(long, value_name = "DIR", default_value = "/var/lib/minik8s")]
     data_dir: PathBuf,
 }
@@ -59,13 +63,18 @@ pub struct ClusterFlags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime(Option<SignedDuration>);
 
-pub async fn run(command: TokenCommand) -> anyhow::Result<()> {
+pub async fn run(command: TokenCommand, global: &GlobalFlags) -> anyhow::Result<()> {
     match command {
-        TokenCommand::List { cluster } => list(cluster.connect().await?.client).await,
+        TokenCommand::List { cluster } => list(cluster.connect(global).await?.client).await,
         TokenCommand::Create { ttl, description, cluster } => {
-            create(cluster.connect().await?, ttl, &description).await
+            create(cluster.connect(global).await?, ttl, &description).await
         }
-        TokenCommand::Revoke { ids, cluster } => revoke(cluster.connect().await?.client, &ids).await,
+        TokenCommand::Renew { cluster } => {
+            let (client, pin) = cluster.connect(global).await?.trusted()?;
+            let path = join_token::renew(client, &pin, &cluster.data_dir).await?;
+            Ok(output::line(format_args!("{}", path.display()))?)
+        }
+        TokenCommand::Revoke { ids, cluster } => revoke(cluster.connect(global).await?.client, &ids).await,
     }
 }
 
@@ -76,13 +85,25 @@ struct Cluster {
     url: String,
 }
 
+impl Cluster {
+    /// The client, and the hash of the key of the cluster's authority.
+    fn trusted(self) -> anyhow::Result<(kube::Client, String)> {
+        let pin = self.pin.context("the kubeconfig does not hold the cluster's authority")?;
+        Ok((self.client, pin))
+    }
+}
+
 impl ClusterFlags {
-    async fn connect(&self) -> anyhow::Result<Cluster> {
-        let path = self.kubeconfig.clone().unwrap_or_else(|| self.data_dir.join("admin.kubeconfig"));
-        let what = || format!("{} (name another with --kubeconfig or --data-dir)", path.display());
-        let kubeconfig = Kubeconfig::read_from(&path).with_context(what)?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let config = config.with_context(what)?;
+    async fn connect(&self, global: &GlobalFlags) -> anyhow::Result<Cluster> {
+        let own = self.data_dir.join("admin.kubeconfig");
+        let config = match kubeconfig::names_a_cluster(global) {
+            true => kubeconfig::load(global).await?,
+            false => {
+                let what = || format!("{} (name another with --kubeconfig or --data-dir)", own.display());
+                let flags = GlobalFlags { kubeconfig: Some(own.clone()), ..global.clone() };
+                kubeconfig::load(&flags).await.with_context(what)?
+            }
+        };
         let authorities = config.root_cert.iter().flatten();
         let pin = authorities.into_iter().find_map(|certificate| public_key_pin(certificate));
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -111,14 +132,20 @@ fn shown(expiration: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 async fn create(cluster: Cluster, ttl: Lifetime, description: &str) -> anyhow::Result<()> {
-    let pin = cluster.pin.context("the kubeconfig does not hold the cluster's authority")?;
     let expiration = ttl.0.map(|lifetime| Timestamp::now() + lifetime);
     let server = match server_address(cluster.client.clone()).await {
         Some(address) => format!("https://{address}"),
-        None => cluster.url,
+        None => cluster.url.clone(),
     };
-    let token = join_token::create(cluster.client, &pin, description, expiration).await?;
-    Ok(output::line(join_token::command(&server, &token))?)
+    let (client, pin) = cluster.trusted()?;
+    let token = join_token::create(client, &pin, description, expiration).await?;
+    output::line(token.reveal())?;
+    // Apart from the token, so that it alone can be led into a file.
+    let told = format!(
+        "Put it into a file join-token (mode 0600) on the machine, and run there:\n  {}",
+        join_token::command(&server)
+    );
+    Ok(writeln!(std::io::stderr(), "{told}")?)
 }
 
 /// Where nodes reach a server; `None` if it has no address but this machine's own.

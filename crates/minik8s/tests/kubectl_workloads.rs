@@ -39,21 +39,21 @@ impl Cluster {
     }
 
     /// With the oldest and the newest kubectl of this machine, and with our own program, side by side.
-    fn chapter(scene: &str, test: impl Fn(&Kubectl) + Sync) {
+    fn case(case: &str, test: impl Fn(&Kubectl) + Sync) {
         let cluster = Cluster::start();
         let (server, test) = (&cluster.server, &test);
         std::thread::scope(|scope| {
             for program in programs(server) {
-                scope.spawn(move || test(&Kubectl::new(server, &program, scene)));
+                scope.spawn(move || test(&Kubectl::new(server, &program, case)));
             }
         });
     }
 
     /// One after the other, where they would get in each other's way.
-    fn chapter_in_turn(scene: &str, test: impl Fn(&Kubectl)) {
+    fn case_in_turn(case: &str, test: impl Fn(&Kubectl)) {
         let cluster = Cluster::start();
         for program in programs(&cluster.server) {
-            test(&Kubectl::new(&cluster.server, &program, scene));
+            test(&Kubectl::new(&cluster.server, &program, case));
         }
     }
 }
@@ -73,7 +73,7 @@ impl Drop for Cluster {
 
 #[test]
 fn deployments_roll_forward_and_back() {
-    Cluster::chapter("roll", |k| {
+    Cluster::case("roll", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
         k.run("wait --for=condition=Available deployment/web --timeout=60s").says("condition met");
@@ -113,7 +113,7 @@ fn deployments_roll_forward_and_back() {
 
 #[test]
 fn a_rollout_that_cannot_progress_says_so() {
-    Cluster::chapter("stuck", |k| {
+    Cluster::case("stuck", |k| {
         k.run("create deployment web --image=v1 --replicas=2");
         k.run("rollout status deployment/web --timeout=60s");
         k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":1,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}'"#);
@@ -143,7 +143,7 @@ spec:
 
 #[test]
 fn stateful_and_daemon_sets_roll_too() {
-    Cluster::chapter("sets", |k| {
+    Cluster::case("sets", |k| {
         k.run_with(SETS, "apply -f -");
         for set in ["statefulset/db", "daemonset/agent"] {
             k.run(&format!("rollout status {set} --timeout=60s"));
@@ -181,7 +181,7 @@ spec:
 
 #[test]
 fn jobs_run_and_are_waited_for() {
-    Cluster::chapter("jobs", |k| {
+    Cluster::case("jobs", |k| {
         k.run_with(QUICK, "apply -f -");
         k.run("get cronjob tick").says("0 0 1 1 *").says("False");
         k.run("create job now --from=cronjob/tick").says("created");
@@ -198,7 +198,7 @@ fn jobs_run_and_are_waited_for() {
 
 #[test]
 fn draining_respects_the_budget() {
-    Cluster::chapter_in_turn("drain", |k| {
+    Cluster::case_in_turn("drain", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("create pdb web --selector=app=web --min-available=2").says("created");
         k.run("rollout status deployment/web --timeout=60s");

@@ -15,32 +15,81 @@ const LAYERS: &[(&str, &[&str])] = &[
             "auth",
             "cli",
             "controllers",
+            "datadir",
+            "feature",
+            "functions",
+            "gateway",
+            "informer",
             "join",
             "kubelet",
+            "mesh",
+            "meta",
             "metrics",
+            "monitoring",
             "network",
             "router",
             "runtime",
             "scheduler",
+            "slurm",
+            "storage",
+            "store",
+            "ui",
+            "workflows",
+        ],
+    ),
+    ("cli", &["meta", "patch"]),
+    (
+        "apiserver",
+        &[
+            "api",
+            "auth",
+            "cel",
+            "kinds",
+            "meta",
+            "metrics",
+            "patch",
+            "pod-security",
+            "protobuf",
+            "schema",
             "store",
         ],
     ),
-    ("cli", &["api"]),
-    ("apiserver", &["api", "auth", "metrics", "patch", "protobuf", "schema", "store"]),
-    ("controllers", &["metrics", "runtime", "api"]),
-    ("scheduler", &["metrics", "runtime", "api"]),
-    ("join", &["auth"]),
-    ("kubelet", &["metrics"]),
-    ("network", &["metrics"]),
-    ("router", &["api", "metrics"]),
+    ("workflows", &["api", "asl", "feature", "meta", "runtime"]),
+    ("controllers", &["api", "feature", "meta", "metrics", "runtime"]),
+    ("ui", &["api", "feature"]),
+    ("slurm", &["api", "feature", "meta", "runtime"]),
+    ("storage", &["api", "csi", "feature", "meta", "runtime"]),
+    ("monitoring", &["api", "feature", "meta"]),
+    ("mesh", &["api", "feature", "informer", "meta", "metrics", "proxy", "runtime"]),
+    ("gateway", &["api", "feature", "meta", "runtime"]),
+    ("functions", &["api", "feature", "jsonata", "meta", "runtime"]),
+    ("feature", &["api", "informer", "meta", "runtime"]),
+    ("scheduler", &["cel", "metrics", "runtime", "meta"]),
+    ("join", &["auth", "datadir"]),
+    ("kubelet", &["csi", "datadir", "informer", "meta", "metrics", "runtime", "shared-storage"]),
+    ("router", &["informer", "limits", "meta", "metrics", "proxy"]),
+    ("proxy", &["limits", "metrics"]),
+    ("network", &["informer", "limits", "meta", "metrics"]),
+    ("shared-storage", &["csi", "datadir", "meta"]),
+    ("csi", &[]),
+    ("datadir", &[]),
+    ("limits", &[]),
     ("metrics", &[]),
-    ("runtime", &["api"]),
+    ("runtime", &["informer", "meta"]),
+    ("informer", &["meta"]),
     ("auth", &[]),
     ("patch", &["schema"]),
+    ("pod-security", &[]),
     ("protobuf", &[]),
-    ("api", &["schema"]),
+    ("kinds", &["api", "cel", "meta", "schema"]),
+    ("api", &["meta", "schema"]),
+    ("cel", &["schema"]),
+    ("meta", &[]),
     ("schema", &[]),
+    ("fuzz", &[]),
     ("store", &[]),
+    ("asl", &["jsonata"]),
+    ("jsonata", &[]),
 ];
 
 const LONGEST_FILE: usize = 800;
@@ -72,6 +121,36 @@ fn the_layers_have_no_cycle() {
     }
 }
 
+/// Whatever a feature or the control plane runs: no controller can be added without a test that it settles, from any state
+/// in which it was stopped.
+#[test]
+fn controllers_have_a_test_that_they_converge() {
+    let mut found = 0;
+    for directory in crates() {
+        let texts: Vec<String> = rust_files(&directory.join("src"))
+            .into_iter()
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
+        let tests = texts.iter().filter_map(|text| text.rsplit("#[cfg(test)]").next());
+        let tests: Vec<&str> = tests.filter(|text| text.contains("check_convergence(")).collect();
+        for controller in texts.iter().flat_map(|text| controllers(text)) {
+            found += 1;
+            let is_word = |c: char| c.is_alphanumeric() || c == '_';
+            let has_test =
+                tests.iter().any(|text| text.split(|c| !is_word(c)).any(|word| word == controller));
+            assert!(has_test, "{}: no check_convergence test runs {controller}", directory.display());
+        }
+    }
+    assert!(found > 30, "{found} controllers found");
+}
+
+/// Types that implement `Controller`.
+fn controllers(text: &str) -> Vec<String> {
+    let impls = text.lines().filter(|line| line.starts_with("impl") && line.contains(" Controller for "));
+    let named = impls.filter_map(|line| line.split(" Controller for ").nth(1));
+    named.map(|rest| rest.chars().take_while(|c| c.is_alphanumeric()).collect()).collect()
+}
+
 #[test]
 fn source_files_are_short_and_say_what_they_are() {
     let mut problems = Vec::new();
@@ -93,6 +172,73 @@ fn source_files_are_short_and_say_what_they_are() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The library's function walks through bind mounts, where the files are somebody else's.
+#[test]
+fn names_use_the_words_of_the_field() {
+    let guide = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let words = guide.split("## Words").nth(1).and_then(|rest| rest.split("## ").next()).unwrap();
+    let rows = words.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).skip(1);
+    let instead: BTreeMap<&str, &str> =
+        rows.flat_map(|(avoided, term)| avoided.split(", ").map(move |word| (word, term))).collect();
+    assert!(instead.len() > 5, "the table in CONTRIBUTING.md was not found");
+    let mut problems = Vec::new();
+    for file in rust_files(&root().join("crates")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            for word in words_of_names(line) {
+                if let Some(term) = instead.get(word.as_str()) {
+                    let place = file.strip_prefix(root()).unwrap().display();
+                    problems.push(format!("{place}:{}: {word}: say {term}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// `connectPatience`, `CONNECT_PATIENCE` and `connect_patience` are two words each. Comments and texts are no names.
+fn words_of_names(line: &str) -> Vec<String> {
+    let code: String = line.split("//").next().unwrap_or_default().split('"').step_by(2).collect();
+    let mut words = vec![String::new()];
+    let mut last = ' ';
+    for letter in code.chars() {
+        let begins = letter.is_uppercase() && !last.is_uppercase();
+        if begins || !letter.is_alphabetic() {
+            words.push(String::new());
+        }
+        if letter.is_alphabetic() {
+            words.last_mut().unwrap().extend(letter.to_lowercase());
+        }
+        last = letter;
+    }
+    words
+}
+
+#[test]
+fn trees_are_removed_by_datadir_alone() {
+    let mut problems = Vec::new();
+    for file in rust_files(&root().join("crates")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        if text.contains(concat!("remove_dir", "_all")) {
+            problems.push(format!("{}: use minik8s_datadir::remove_tree", file.display()));
+        }
+    }
+    for file in scripts() {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        // The lab's nodes mount in namespaces of their own, and it looks before it removes.
+        if text.contains("rm -r") && file_name(&file) != "lab" {
+            problems.push(format!("{}: use minik8s teardown --purge", file.display()));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let entries = |dir: PathBuf| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let examples = entries(root().join("examples")).map(|example| example.join("run"));
+    entries(root().join("scripts")).chain(examples).chain([root().join("Makefile")]).collect()
 }
 
 fn root() -> PathBuf {

@@ -1,18 +1,21 @@
 //! The README's tour, as it stands there: every line must work when it is typed.
 //!
 //! Only what belongs to this machine is exchanged: the data dir, the binary, ranges and ports that no other cluster
-//! uses, and `make`, which would build a release and the images first.
+//! uses, and `make`, which would build a release first.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "harness/ranges.rs"]
+mod ranges;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use minik8s_kubelet::image::{busybox, web};
+use ranges::Ranges;
 
 /// Lines are typed by people, who wait until a pod runs: a line that fails is tried again for this long.
-const PATIENCE_SECONDS: u32 = 60;
+const TIMEOUT_SECONDS: u32 = 60;
 
 /// What `make` does for the tour, without building.
 const MAKE: &str = r#"
@@ -20,7 +23,7 @@ make() {
   case "$1" in
     up) scripts/up "$MINIK8S" ;;
     down) scripts/down ;;
-    images) ls "$IMAGES" ;;
+    images) images/build "$IMAGES" ;;
     lab) scripts/lab up "${2#NODES=}" && scripts/lab-ready "${2#NODES=}" ;;
     lab-down) scripts/lab down ;;
     *) echo "the tour has a new make target: $1" >&2; return 1 ;;
@@ -31,11 +34,6 @@ make() {
 #[test]
 fn one_node() {
     let dir = tempfile::Builder::new().prefix("mk8s-tour-").tempdir().unwrap();
-    let images = dir.path().join("images");
-    std::fs::create_dir(&images).unwrap();
-    for (file, recipe) in [("busybox.tar", busybox()), ("web.tar", web())] {
-        recipe.unwrap().write(std::fs::File::create(images.join(file)).unwrap()).unwrap();
-    }
     let ended = type_in(&blocks("README.md")[0], dir.path());
     // Also when the tour broke off.
     let data_dir = dir.path().join("data");
@@ -63,7 +61,7 @@ fn the_chinese_readme_has_the_same_tour() {
     assert_eq!(english.iter().map(bare).collect::<Vec<_>>(), chinese.iter().map(bare).collect::<Vec<_>>());
 }
 
-/// The code blocks of the tour's chapter that have more than one line.
+/// The code blocks of the tour's case that have more than one line.
 fn blocks(readme: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(readme)).unwrap();
     let blocks: Vec<String> = text
@@ -88,7 +86,7 @@ fn type_in(tour: &str, dir: &Path) -> Result<String, String> {
     let mut script = MAKE.to_owned();
     for line in tour.lines().filter(|line| !line.is_empty()) {
         script.push_str(&format!(
-            "deadline=$((SECONDS + {PATIENCE_SECONDS}))\n\
+            "deadline=$((SECONDS + {TIMEOUT_SECONDS}))\n\
              until {{ {line}\n}}; do [ $SECONDS -lt $deadline ] || exit 1; sleep 0.3; done </dev/null\n"
         ));
     }
@@ -97,16 +95,14 @@ fn type_in(tour: &str, dir: &Path) -> Result<String, String> {
 
 fn shell(script: &str, dir: &Path) -> Result<String, String> {
     let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (id, http_port) = (std::process::id(), port());
+    let (id, http_port, ranges) = (std::process::id(), port(), Ranges::claim());
     let flags = format!(
-        "--node-port {} --http-port {} --https-port {} --cluster-cidr 10.{}.{}.0/24 --service-cidr 10.{}.{}.0/24",
+        "--node-port {} --http-port {} --https-port {} --cluster-cidr {} --service-cidr {}",
         port(),
         http_port,
         port(),
-        200 + id / 256 % 20,
-        id % 256,
-        220 + id / 256 % 20,
-        id % 256,
+        ranges.pods(),
+        ranges.services(),
     );
     let output = Command::new("bash")
         .args(["-c", script])

@@ -62,6 +62,17 @@ impl Client {
         Ok(response.collect().await?.to_bytes())
     }
 
+    /// As a client with these headers gets it.
+    pub async fn get_with(&mut self, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<Bytes> {
+        let mut request = Request::builder().uri(path).header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request.body(Full::default())?).await?;
+        Ok(streamed(path, response).await?.collect().await?.to_bytes())
+    }
+
     /// The body as it comes, for watches.
     pub async fn open(&mut self, method: Method, path: &str, body: &str) -> anyhow::Result<Incoming> {
         let request = Request::builder()

@@ -15,25 +15,25 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::measure::Figures;
+use crate::measure::Results;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let binary: PathBuf = arguments.next().context("usage: bench MINIK8S_BINARY [SECONDS]")?.into();
     let seconds = arguments.next().map_or(Ok(5), |text| text.parse()).context("SECONDS is a whole number")?;
-    let mut figures = Figures::default();
+    let mut results = Results::default();
     let only = arguments.next();
     let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
     if wanted("api") {
-        measure::api(&binary, Duration::from_secs(seconds), &mut figures).await?;
+        measure::api(&binary, Duration::from_secs(seconds), &mut results).await?;
     }
     if wanted("lists") {
-        measure::lists(&binary, &mut figures).await?;
+        measure::lists(&binary, &mut results).await?;
     }
     if wanted("workloads") {
-        workloads::workloads(&binary, &mut figures).await?;
+        workloads::workloads(&binary, &mut results).await?;
     }
-    print!("{figures}");
+    print!("{results}");
     Ok(())
 }

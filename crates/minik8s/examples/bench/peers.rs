@@ -1,16 +1,12 @@
 //! What minik8s is compared with, on the same disk and in the same run.
 
-use std::convert::Infallible;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
 
 /// Puts per second of a real etcd with 64 clients and values of that size.
 pub async fn etcd_puts(clients: usize, size: usize, time: Duration) -> anyhow::Result<f64> {
@@ -75,32 +71,62 @@ async fn puts(url: &str, clients: usize, size: usize, time: Duration) -> anyhow:
     Ok(total as f64 / time.as_secs_f64())
 }
 
-/// Serves one file's bytes over TLS with hyper, as a static file server would; returns its port.
-pub async fn static_server(content: Bytes, tls: TlsAcceptor) -> anyhow::Result<u16> {
-    let directory = tempfile::tempdir_in(".")?;
-    let file = directory.path().join("list.json");
-    std::fs::write(&file, &content)?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let port = listener.local_addr()?.port();
-    let file = Arc::new((directory, file));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (tls, file) = (tls.clone(), file.clone());
-            tokio::spawn(async move {
-                let _ = stream.set_nodelay(true);
-                let Ok(stream) = tls.accept(stream).await else { return };
-                let service = hyper::service::service_fn(move |_| {
-                    let file = file.clone();
-                    async move {
-                        let bytes = tokio::fs::read(&file.1).await.unwrap_or_default();
-                        Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(bytes))))
-                    }
-                });
-                let _ = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-            });
+/// nginx with one file, over TLS; ended when dropped.
+pub struct Nginx {
+    pub port: u16,
+    process: Child,
+    _directory: TempDir,
+}
+
+impl Nginx {
+    pub const PATH: &str = "/list.json";
+
+    pub async fn serve(content: &[u8], certificate: &str, key: &str) -> anyhow::Result<Nginx> {
+        let directory = tempfile::tempdir_in(".")?;
+        let folder = directory.path().canonicalize()?;
+        std::fs::write(folder.join("list.json"), content)?;
+        std::fs::write(folder.join("cert.pem"), certificate)?;
+        std::fs::write(folder.join("key.pem"), key)?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        // Its workers would become somebody who may not read here.
+        let user = if nix::unistd::geteuid().is_root() { "user root;" } else { "" };
+        // As Debian ships it, with what makes large files fast.
+        let config = format!(
+            "{user} worker_processes 1; daemon off; pid {dir}/pid; error_log {dir}/error.log;\n\
+             events {{ worker_connections 64; }}\n\
+             http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on;\n\
+               client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir};\n\
+               uwsgi_temp_path {dir}; scgi_temp_path {dir};\n\
+               server {{ listen 127.0.0.1:{port} ssl; root {dir}; default_type application/json;\n\
+                 ssl_certificate {dir}/cert.pem; ssl_certificate_key {dir}/key.pem; }} }}\n",
+            dir = folder.display()
+        );
+        let path = folder.join("nginx.conf");
+        std::fs::write(&path, config)?;
+        let process = Command::new("nginx")
+            .arg("-c")
+            .arg(&path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot run nginx: install nginx-light")?;
+        let nginx = Nginx { port, process, _directory: directory };
+        let begun = Instant::now();
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            let log = || std::fs::read_to_string(folder.join("error.log")).unwrap_or_default();
+            ensure!(begun.elapsed() < Duration::from_secs(10), "nginx does not answer: {}", log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    });
-    Ok(port)
+        Ok(nginx)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // The signal that ends its workers, too.
+        if let Ok(pid) = i32::try_from(self.process.id()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let _ = self.process.wait();
+    }
 }

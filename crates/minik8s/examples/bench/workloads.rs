@@ -13,20 +13,20 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::measure::{Figures, pod};
+use crate::measure::{Results, pod};
 use crate::server::Server;
 
 const NODES: usize = 100;
 const PODS: usize = 4_000;
 const REPLICAS: usize = 1_000;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-pub async fn workloads(binary: &Path, figures: &mut Figures) -> anyhow::Result<()> {
+pub async fn workloads(binary: &Path, results: &mut Results) -> anyhow::Result<()> {
     let server = Server::start(binary).await?;
     let _nodes = SimulatedNodes::join(binary, &server).await?;
-    binds(&server, figures).await?;
-    deployment(&server, figures).await?;
-    idle(&server, figures).await
+    binds(&server, results).await?;
+    deployment(&server, results).await?;
+    idle(&server, results).await
 }
 
 /// `minik8s simulate`, ended with the measurement.
@@ -44,7 +44,7 @@ impl SimulatedNodes {
         let mut client = server.client().await?;
         let started = Instant::now();
         while ready_nodes(&mut client).await? < NODES {
-            ensure!(started.elapsed() < PATIENCE, "the simulated nodes did not become ready");
+            ensure!(started.elapsed() < TIMEOUT, "the simulated nodes did not become ready");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(nodes)
@@ -69,7 +69,7 @@ async fn ready_nodes(client: &mut Client) -> anyhow::Result<usize> {
 }
 
 /// From the first create to the last binding, all seen by one watch.
-async fn binds(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
+async fn binds(server: &Server, results: &mut Results) -> anyhow::Result<()> {
     const PATH: &str = "/api/v1/namespaces/default/pods";
     let mut watcher = server.client().await?;
     let mut events =
@@ -91,11 +91,11 @@ async fn binds(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
         done??;
     }
     let what = format!("{PODS} pods created and bound through the API, {NODES} nodes");
-    figures.add(&what, format!("{rate:.0}/s"), "≥ 1,000/s");
+    results.add(&what, format!("{rate:.0}/s"), "≥ 1,000/s");
     Ok(())
 }
 
-async fn deployment(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
+async fn deployment(server: &Server, results: &mut Results) -> anyhow::Result<()> {
     let mut watcher = server.client().await?;
     let path = "/api/v1/namespaces/default/pods?watch=1&labelSelector=app%3Dlarge";
     let mut events = Events::open(&mut watcher, path).await?;
@@ -115,11 +115,11 @@ async fn deployment(server: &Server, figures: &mut Figures) -> anyhow::Result<()
     client.post("/apis/apps/v1/namespaces/default/deployments", &deployment.to_string()).await?;
     events.until_added(REPLICAS).await?;
     let took = started.elapsed().as_secs_f64();
-    figures.add(&format!("Deployment of {REPLICAS}: until its pods exist"), format!("{took:.2} s"), "≤ 1 s");
+    results.add(&format!("Deployment of {REPLICAS}: until its pods exist"), format!("{took:.2} s"), "≤ 1 s");
     Ok(())
 }
 
-async fn idle(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
+async fn idle(server: &Server, results: &mut Results) -> anyhow::Result<()> {
     const SETTLE: Duration = Duration::from_secs(10);
     const WINDOW: Duration = Duration::from_secs(20);
     tokio::time::sleep(SETTLE).await;
@@ -128,7 +128,7 @@ async fn idle(server: &Server, figures: &mut Figures) -> anyhow::Result<()> {
     let percent = (server.cpu()? - before).as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     // The simulated nodes' heartbeats are part of it.
     let what = format!("server with {} idle pods on {NODES} nodes", PODS + REPLICAS);
-    figures.add(&what, format!("{:.0} MB, {percent:.2} % of a core", server.rss_mb()?), "1 %");
+    results.add(&what, format!("{:.0} MB, {percent:.2} % of a core", server.rss_mb()?), "1 %");
     Ok(())
 }
 
@@ -146,8 +146,8 @@ impl Events {
     async fn until_added(&mut self, wanted: usize) -> anyhow::Result<()> {
         let mut seen = 0;
         while seen < wanted {
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame());
-            let frame = frame.await.with_context(|| format!("{seen} of {wanted} after {PATIENCE:?}"))?;
+            let frame = tokio::time::timeout(TIMEOUT, self.body.frame());
+            let frame = frame.await.with_context(|| format!("{seen} of {wanted} after {TIMEOUT:?}"))?;
             let Ok(bytes) = frame.context("the watch ended")??.into_data() else { continue };
             self.rest.extend_from_slice(&bytes);
             let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);

@@ -17,7 +17,7 @@ use minik8s_kubelet::image::{BUSYBOX, busybox};
 use serde_json::json;
 
 const NODE: &str = "bench-node";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
     binary: PathBuf,
@@ -25,6 +25,7 @@ pub struct Cluster {
     server: Program,
     agent: Program,
     pods: Option<Api<Pod>>,
+    http_port: u16,
 }
 
 impl Cluster {
@@ -43,20 +44,27 @@ impl Cluster {
         let token = control.join("join-token");
         let begun = Instant::now();
         while !token.exists() {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 bail!("{} made no join token", binary.display());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        let http_port = port()?;
         let agent = Program::start(
             Command::new(binary)
-                .args(["agent", "--node-name", NODE, "--node-port", &port()?, "--http-port", &port()?])
+                .args(["agent", "--node-name", NODE, "--node-port", &port()?, "--http-port", &http_port])
                 .args(["--https-port", &port()?, "--max-pods", "500"])
                 .args(["--server", &format!("https://127.0.0.1:{server_port}")])
                 .args(["--token", &format!("@{}", token.display()), "--data-dir"])
                 .arg(&node),
         )?;
-        Ok(Cluster { binary: binary.to_owned(), directory, server, agent, pods: None })
+        let http_port = http_port.parse()?;
+        Ok(Cluster { binary: binary.to_owned(), directory, server, agent, pods: None, http_port })
+    }
+
+    /// Where the node's router listens.
+    pub fn http_port(&self) -> u16 {
+        self.http_port
     }
 
     fn node_dir(&self) -> PathBuf {
@@ -67,7 +75,7 @@ impl Cluster {
     pub async fn ready(&mut self) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready().await.unwrap_or(false) {
-            if begun.elapsed() > PATIENCE || self.server.has_ended()? || self.agent.has_ended()? {
+            if begun.elapsed() > TIMEOUT || self.server.has_ended()? || self.agent.has_ended()? {
                 bail!("{} did not become ready", self.binary.display());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -95,7 +103,7 @@ impl Cluster {
         Ok(conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"))
     }
 
-    fn pods(&self) -> Result<Api<Pod>> {
+    pub fn pods(&self) -> Result<Api<Pod>> {
         self.pods.clone().context("not ready")
     }
 
@@ -127,7 +135,7 @@ impl Cluster {
             }
             Ok(())
         };
-        tokio::time::timeout(PATIENCE * 3, async { tokio::try_join!(created, seen) }).await??;
+        tokio::time::timeout(TIMEOUT * 3, async { tokio::try_join!(created, seen) }).await??;
         Ok(begun.elapsed())
     }
 

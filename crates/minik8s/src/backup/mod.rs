@@ -16,17 +16,18 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
+use minik8s_cli::GlobalFlags;
 use minik8s_store::backup::{self, Backup};
 
 use self::place::Place;
 use crate::etcd_flags::EtcdFlags;
 use crate::flags::StoreFlag;
-use crate::kubeconfig::{self, ClusterFlags};
-use crate::output;
+use crate::{kubeconfig, output};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file holds every Secret and the cluster's own keys: its mode is 0600, keep it so.
+    after_help = "The file holds every Secret and the cluster's own keys: its mode is 0600, keep it so. With --kubeconfig (of
+an administrator) or --context the cluster's server is asked for it, from any machine.
 
 Example: minik8s backup cluster.backup"
 )]
@@ -36,9 +37,6 @@ pub struct BackupFlags {
     file: PathBuf,
     #[command(flatten)]
     at: PlaceFlags,
-    /// Ask the server that this kubeconfig (of an administrator) names, from any machine
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -95,12 +93,13 @@ pub enum StoreCommand {
     },
 }
 
-pub async fn back_up(flags: BackupFlags) -> anyhow::Result<()> {
+pub async fn back_up(flags: BackupFlags, global: &GlobalFlags) -> anyhow::Result<()> {
     let place = flags.at.place()?;
-    let file = match (&flags.kubeconfig, &place) {
-        (Some(kubeconfig), _) => ask_server(kubeconfig).await?,
-        (None, Place::Redb(directory)) if place::is_in_use(directory) => {
-            ask_server(&directory.join("admin.kubeconfig")).await?
+    let file = match &place {
+        _ if kubeconfig::names_a_cluster(global) => ask_server(global).await?,
+        Place::Redb(directory) if place::is_in_use(directory) => {
+            let kubeconfig = Some(directory.join("admin.kubeconfig"));
+            ask_server(&GlobalFlags { kubeconfig, ..GlobalFlags::default() }).await?
         }
         _ => backup::encode(&place.read().await?, &minik8s_apiserver::backup::note(Timestamp::now())).into(),
     };
@@ -140,9 +139,8 @@ pub async fn store(command: StoreCommand) -> anyhow::Result<()> {
 }
 
 /// A running server holds its store: it is asked for the file.
-async fn ask_server(kubeconfig: &Path) -> anyhow::Result<bytes::Bytes> {
-    let flags = ClusterFlags { kubeconfig: Some(kubeconfig.to_owned()), context: None };
-    let (client, _) = kubeconfig::client(&flags).await?;
+async fn ask_server(flags: &GlobalFlags) -> anyhow::Result<bytes::Bytes> {
+    let (client, _) = kubeconfig::client(flags).await?;
     let request = http::Request::get(minik8s_apiserver::backup::PATH).body(kube::client::Body::empty())?;
     let response = client.send(request).await.context("the server does not answer")?;
     let status = response.status();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use minik8s_auth::pki::SharedKeys;
+use minik8s_datadir::remove_tree;
 use minik8s_store::{Contents, Error, EtcdAddress, EtcdStore, Options, RedbStore};
 
 use crate::etcd_flags::EtcdFlags;
@@ -92,7 +93,7 @@ impl Place {
 
 /// The data dir's certificates were issued by the keys in the store, so those of another cluster go with it.
 fn fill_directory(directory: &Path, contents: &Contents, force: bool) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory)?;
+    let directory = minik8s_datadir::prepare(directory)?;
     let (store, keys) = (directory.join(FILE), directory.join("pki"));
     let pin = |keys: Option<SharedKeys>| keys.and_then(|keys| keys.pin().ok());
     let is_foreign = keys.exists() && pin(SharedKeys::read(&keys)?) != pin(identity::within(contents));
@@ -108,9 +109,7 @@ fn fill_directory(directory: &Path, contents: &Contents, force: bool) -> anyhow:
     RedbStore::fill(&store, contents, force)?;
     if is_foreign {
         let old = aside(&keys);
-        if old.exists() {
-            std::fs::remove_dir_all(&old)?;
-        }
+        remove_tree(&directory, old.file_name().unwrap_or_default())?;
         std::fs::rename(&keys, old)?;
     }
     Ok(())

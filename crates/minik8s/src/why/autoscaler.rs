@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Api, Client};
-use minik8s_api::human_duration;
-use minik8s_api::scaling_decision::{ScalingDecision, ScalingMetric};
+use minik8s_meta::human_duration;
+use minik8s_meta::scaling_decision::{ScalingDecision, ScalingMetric};
 
 use crate::output;
 
@@ -46,8 +46,16 @@ fn explain(decision: &ScalingDecision, now: Timestamp) -> String {
     text
 }
 
+/// A target of one figure is for all pods, or says so itself.
+fn per_pod(metric: &ScalingMetric) -> &'static str {
+    if metric.query.is_some() { "" } else { " a pod" }
+}
+
 fn explain_metric(metric: &ScalingMetric, text: &mut String) {
-    let _ = writeln!(text, "  metric {} (target {} a pod):", metric.name, metric.target);
+    let _ = writeln!(text, "  metric {} (target {}{}):", metric.name, metric.target, per_pod(metric));
+    if let Some(query) = &metric.query {
+        let _ = writeln!(text, "    asked for: {query}");
+    }
     for pod in &metric.pods {
         let amount = pod.amount.as_deref().unwrap_or("-");
         let request =
@@ -55,11 +63,12 @@ fn explain_metric(metric: &ScalingMetric, text: &mut String) {
         let _ = writeln!(text, "    pod {}: {amount}{request} ({})", pod.name, pod.state);
     }
     if let (Some(current), Some(ratio)) = (&metric.current, metric.ratio) {
+        let average = if metric.query.is_some() { "value " } else { "on average " };
         let tolerance = match metric.tolerance.as_slice() {
             [down, up] => format!(", nothing changes from {:.2} to {:.2}", 1.0 - down, 1.0 + up),
             _ => String::new(),
         };
-        let _ = writeln!(text, "    on average {current}: {ratio:.2} of the target{tolerance}");
+        let _ = writeln!(text, "    {average}{current}: {ratio:.2} of the target{tolerance}");
     }
     if let Some(proposal) = metric.proposal {
         let _ = writeln!(text, "    proposes {proposal} replicas");

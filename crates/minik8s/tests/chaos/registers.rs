@@ -14,7 +14,7 @@ use crate::{NAMESPACE, version};
 pub const OBJECTS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(40);
 /// A client asks again when it has had no answer for this long; the server may still act on the question.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub fn name(object: usize) -> String {
     format!("register-{object}")
@@ -44,7 +44,7 @@ impl Client {
 
     pub async fn run(mut self, credentials: Credentials, finished: watch::Receiver<bool>) -> Client {
         while !*finished.borrow() {
-            let connected = tokio::time::timeout(PATIENCE, credentials.connect()).await;
+            let connected = tokio::time::timeout(TIMEOUT, credentials.connect()).await;
             if let Ok(Ok(mut connection)) = connected {
                 while !*finished.borrow() && self.turn(&mut connection).await.is_ok() {
                     tokio::time::sleep(PAUSE).await;
@@ -65,7 +65,7 @@ impl Client {
         let object = (self.turn + self.id) % OBJECTS;
         let path = format!("{NAMESPACE}/{}", name(object));
         let begun = self.now();
-        let (code, found) = tokio::time::timeout(PATIENCE, connection.get(&path)).await??;
+        let (code, found) = tokio::time::timeout(TIMEOUT, connection.get(&path)).await??;
         anyhow::ensure!(code == 200, "{code}");
         let value = found["data"]["value"].as_str().unwrap_or_default().to_owned();
         self.note(object, begun, true, What::Read { version: version(&found), value });
@@ -77,7 +77,7 @@ impl Client {
         let value = format!("swap-{}-{}", self.id, self.turn);
         wanted["data"]["value"] = value.clone().into();
         let sent = connection.send(Method::PUT, &path, "application/json", &wanted);
-        let answered = tokio::time::timeout(PATIENCE, sent).await;
+        let answered = tokio::time::timeout(TIMEOUT, sent).await;
         let (answer, outcome) = match answered {
             Ok(Ok((200, made))) => (Answer::Done(version(&made)), Ok(())),
             Ok(Ok((409, _))) => (Answer::Conflict, Ok(())),

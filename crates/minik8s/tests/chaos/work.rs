@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::lab::Lab;
 use crate::server::Credentials;
+use crate::traffic::Target;
 
 const REPLICAS: usize = 4;
 const SOLOS: usize = 2;
@@ -78,8 +79,8 @@ spec:
         - {name: SOLO, value: RUN/$(NAME)}
 "#;
 
-/// The node port of the Service, when all of it runs.
-pub fn set_up(lab: &Lab) -> String {
+/// Where the Service is, when all of it runs.
+pub fn set_up(lab: &Lab) -> Target {
     let image = lab.dir.join("busybox.tar");
     let program = std::fs::read("/bin/busybox").expect("busybox-static is installed");
     let tools = Command::new("/bin/busybox").arg("--list").output().unwrap().stdout;
@@ -100,9 +101,16 @@ pub fn set_up(lab: &Lab) -> String {
     let applied = lab.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     lab.until("the first pods are ready", || is_complete(lab));
-    let port =
-        lab.kubectl(&["get", "service", "web", "-n", "chaos", "-o", "jsonpath={.spec.ports[0].nodePort}"]);
-    String::from_utf8(port.stdout).unwrap()
+    let field = |service: &str, namespace: &str, field: &str| {
+        let path = format!("jsonpath={{.spec.{field}}}");
+        let found = lab.kubectl(&["get", "service", service, "-n", namespace, "-o", &path]);
+        String::from_utf8(found.stdout).unwrap()
+    };
+    Target {
+        node_port: field("web", "chaos", "ports[0].nodePort").parse().unwrap(),
+        address: field("web", "chaos", "clusterIP").parse().unwrap(),
+        dns: field("kube-dns", "kube-system", "clusterIP").parse().unwrap(),
+    }
 }
 
 /// Every pod is there, ready and of the newest version, and no other.

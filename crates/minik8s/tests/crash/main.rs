@@ -135,6 +135,9 @@ async fn sigterm_ends_the_server_in_order() {
     let (took, status) = tokio::task::spawn_blocking(move || server.stop()).await.expect("it stops");
     assert!(status.success(), "{status}");
     assert!(took < Duration::from_secs(3), "{took:?}");
+    // That its parts end is what was asked for.
+    let said = std::fs::read_to_string(dir.path().join("log")).expect("a log");
+    assert!(!said.contains("ERROR"), "{said}");
     for end in ends {
         end.await.expect("a task").expect("the stream ends in order");
     }

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -24,11 +25,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection that takes longer is better begun anew: the kernel asks after one, three and seven seconds.
+const CONNECT: Duration = Duration::from_secs(4);
 
 pub struct Server {
     dir: PathBuf,
     address: SocketAddr,
+    environment: Vec<(String, String)>,
     child: Option<Child>,
 }
 
@@ -36,7 +40,13 @@ impl Server {
     /// Nothing runs until [`Server::start`]. The port stays the same over restarts.
     pub fn new(dir: &Path) -> Server {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        Server { dir: dir.to_owned(), address: free.expect("a free port"), child: None }
+        let address = free.expect("a free port");
+        Server { dir: dir.to_owned(), address, environment: Vec::new(), child: None }
+    }
+
+    /// Variables for every process from now on.
+    pub fn set_environment(&mut self, variables: Vec<(String, String)>) {
+        self.environment = variables;
     }
 
     pub fn start(&mut self) {
@@ -50,6 +60,7 @@ impl Server {
             .arg("--data-dir")
             .arg(&self.dir)
             .args(flags)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -83,7 +94,7 @@ impl Server {
             if let Some(status) = child.try_wait().expect("a child") {
                 return (asked.elapsed(), status);
             }
-            assert!(asked.elapsed() < PATIENCE, "it does not stop");
+            assert!(asked.elapsed() < TIMEOUT, "it does not stop");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -98,7 +109,7 @@ impl Server {
                 return Credentials::read(&self.dir, self.address).expect("a kubeconfig");
             }
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if ended.is_some() || begun.elapsed() > PATIENCE {
+            if ended.is_some() || begun.elapsed() > TIMEOUT {
                 let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
                 panic!("the server is not ready ({ended:?}):\n{log}");
             }
@@ -164,13 +175,22 @@ impl Credentials {
     }
 
     pub async fn connect(&self) -> Result<Connection> {
-        let stream = TcpStream::connect(self.address).await?;
+        let stream = tokio::time::timeout(CONNECT, TcpStream::connect(self.address)).await??;
+        keep_alive(&stream)?;
         let name = ServerName::from(self.address.ip());
         let stream = self.tls.connect(name, stream).await?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Connection { sender, token: None })
     }
+}
+
+/// Who only waits, as a watch does, would never learn that the machine at the other end was switched off.
+fn keep_alive(stream: &TcpStream) -> nix::Result<()> {
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &1)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &1)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &4)
 }
 
 pub struct Connection {
@@ -228,7 +248,7 @@ impl Connection {
         }
         self.sender.ready().await?;
         let sent = self.sender.send_request(request.body(Full::new(body))?);
-        tokio::time::timeout(PATIENCE, sent).await.map_err(|_| anyhow!("no answer"))?.map_err(Into::into)
+        tokio::time::timeout(TIMEOUT, sent).await.map_err(|_| anyhow!("no answer"))?.map_err(Into::into)
     }
 }
 

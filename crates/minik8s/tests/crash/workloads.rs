@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Connection, Server};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 const APPS: &str = "/apis/apps/v1/namespaces/default";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -115,7 +115,7 @@ async fn until(api: &mut Connection, path: &str, wanted: impl Fn(&Value) -> bool
         if wanted(&seen) {
             return seen;
         }
-        assert!(begun.elapsed() < PATIENCE, "not so after {PATIENCE:?}: {seen:#}");
+        assert!(begun.elapsed() < TIMEOUT, "not so after {TIMEOUT:?}: {seen:#}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

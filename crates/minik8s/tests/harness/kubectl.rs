@@ -56,11 +56,11 @@ pub struct Kubectl {
 
 impl Kubectl {
     /// A kubectl that works in a new namespace, named after what is tested and the version.
-    pub fn new(server: &Server, program: &Path, scene: &str) -> Kubectl {
+    pub fn new(server: &Server, program: &Path, case: &str) -> Kubectl {
         let minor = minor_version(program).unwrap_or_else(|| ask_version(program));
         let home = server.scratch().join(format!("home-{minor}"));
         std::fs::create_dir_all(&home).expect("a home directory");
-        let namespace = format!("{}-v{minor}", scene.replace('_', "-"));
+        let namespace = format!("{}-v{minor}", case.replace('_', "-"));
         let kubectl =
             Kubectl { program: program.to_owned(), kubeconfig: server.kubeconfig(), home, namespace, minor };
         kubectl.make_namespace();
@@ -77,6 +77,10 @@ impl Kubectl {
     /// A name that no other version uses, for objects outside of namespaces.
     pub fn unique(&self, name: &str) -> String {
         format!("{name}-{}", self.namespace)
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     pub fn kubeconfig(&self) -> &Path {

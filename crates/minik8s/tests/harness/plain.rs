@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-/// Times, ages, addresses, figures and generated names become words; runs of blanks become one, since the width of
+/// Times, ages, addresses, metrics and generated names become words; runs of blanks become one, since the width of
 /// columns depends on what stands in them.
 pub fn plain(text: &str) -> String {
     const PATTERNS: &[(&str, &str)] = &[

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const READY: &str = "minik8s is ready at ";
 /// Generous: the machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Server {
     process: Child,
@@ -25,19 +25,17 @@ impl Server {
 
     pub fn start_with(flags: &[&str]) -> Server {
         let dir = TempDir::with_prefix("minik8s-test-").expect("a temporary directory");
-        let log = File::create(dir.path().join("log")).expect("a log file");
-        let process = Command::new(env!("CARGO_BIN_EXE_minik8s"))
-            .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", "0", "--data-dir"])
-            .arg(dir.path().join("data"))
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log file"))
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
-        let mut server = Server { process, dir, url: String::new() };
+        let mut server = Server { process: spawn(&dir, flags), dir, url: String::new() };
         server.url = server.wait_until_ready();
         server
+    }
+
+    /// Ends the server by SIGKILL and starts another one on the same data.
+    pub fn crash_and_restart(&mut self) {
+        self.process.kill().expect("the server is killed");
+        self.process.wait().expect("the state of the server");
+        self.process = spawn(&self.dir, &[]);
+        self.url = self.wait_until_ready();
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -63,10 +61,24 @@ impl Server {
             if let Some(status) = self.process.try_wait().expect("the state of the server") {
                 panic!("the server ended with {status}:\n{log}");
             }
-            assert!(start.elapsed() < PATIENCE, "the server is not ready after {PATIENCE:?}:\n{log}");
+            assert!(start.elapsed() < TIMEOUT, "the server is not ready after {TIMEOUT:?}:\n{log}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// A server on this directory's data. Its log is a new one.
+fn spawn(dir: &TempDir, flags: &[&str]) -> Child {
+    let log = File::create(dir.path().join("log")).expect("a log file");
+    Command::new(env!("CARGO_BIN_EXE_minik8s"))
+        .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", "0", "--data-dir"])
+        .arg(dir.path().join("data"))
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a log file"))
+        .stderr(log)
+        .spawn()
+        .expect("the server starts")
 }
 
 impl Drop for Server {

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
 use crate::object;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
@@ -44,7 +44,7 @@ async fn until(
         if is_so(&json!(seen.status)) {
             return seen;
         }
-        assert!(begun.elapsed() < PATIENCE, "{seen:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{seen:?}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }

@@ -11,7 +11,7 @@ use minik8s_join::{JoinError, Joining, Member, ServerAddress, join};
 use tempfile::TempDir;
 
 /// Long enough for a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Server {
     pub dir: TempDir,
@@ -36,7 +36,7 @@ impl Server {
             || server.admin().await.apiserver_version().await.is_err()
         {
             let log = || std::fs::read_to_string(server.dir.path().join("log")).unwrap();
-            assert!(server.child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE, "{}", log());
+            assert!(server.child.try_wait().unwrap().is_none() && begun.elapsed() < TIMEOUT, "{}", log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         server

@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![reviews_and_roles, nobody_grants_more_than_he_has, reconciling_roles, identities, certificates];
+case![reviews_and_roles, nobody_grants_more_than_he_has, reconciling_roles, identities, certificates];
 
 fn reviews_and_roles(k: &Kubectl) {
     k.run("auth can-i create pods").is("yes");

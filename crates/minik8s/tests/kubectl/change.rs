@@ -1,9 +1,9 @@
 //! Commands that change objects which are there: label, annotate, edit, replace, scale, set, wait.
 
 use crate::harness::Kubectl;
-use crate::{DEPLOYMENT, chapter};
+use crate::{DEPLOYMENT, case};
 
-chapter![labels_and_annotations, edit_and_replace, scale_and_set, waiting];
+case![labels_and_annotations, edit_and_replace, scale_and_set, waiting];
 
 fn labels_and_annotations(k: &Kubectl) {
     k.run("create configmap one");

@@ -1,10 +1,10 @@
 //! `kubectl create`, `run` and `expose`: objects that kubectl makes itself, which newer versions send as
 //! protobuf.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![workloads, configuration, services, identities];
+case![workloads, configuration, services, identities];
 
 fn workloads(k: &Kubectl) {
     k.run("create deployment web --image=nginx --replicas=3 --port=80").says("deployment.apps/web created");

@@ -1,11 +1,11 @@
 //! CustomResourceDefinitions: kinds that users bring, through the same commands.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![objects, schemas, subresources, definitions_go_with_their_objects];
+case![objects, schemas, subresources, definitions_go_with_their_objects];
 
-/// A definition with every feature of the chapter; each kubectl has a group of its own.
+/// A definition with every feature of the case; each kubectl has a group of its own.
 fn definition(group: &str) -> String {
     format!(
         r#"

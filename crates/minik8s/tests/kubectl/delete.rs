@@ -1,9 +1,9 @@
 //! `kubectl delete`: what is selected, what depends on it, and how long it takes.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![selection, finalizers_hold, grace_periods, every_cascade];
+case![selection, finalizers_hold, grace_periods, every_cascade];
 
 fn selection(k: &Kubectl) {
     for name in ["a", "b", "c", "d"] {

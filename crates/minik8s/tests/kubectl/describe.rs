@@ -1,9 +1,9 @@
 //! `kubectl describe` for what people look at most.
 
 use crate::harness::Kubectl;
-use crate::{DEPLOYMENT, chapter};
+use crate::{DEPLOYMENT, case};
 
-chapter![workloads, everything_else];
+case![workloads, everything_else];
 
 fn workloads(k: &Kubectl) {
     k.run_with(DEPLOYMENT, "create -f -");

@@ -1,9 +1,9 @@
 //! What the server says of itself: resources, versions, health.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![resources, the_server];
+case![resources, the_server];
 
 fn resources(k: &Kubectl) {
     let resources = k.run("api-resources");

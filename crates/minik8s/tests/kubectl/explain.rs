@@ -1,9 +1,9 @@
 //! `kubectl explain`: the schemas, as people read them.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![built_in_kinds];
+case![built_in_kinds];
 
 fn built_in_kinds(k: &Kubectl) {
     k.run("explain pod")

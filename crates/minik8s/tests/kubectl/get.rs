@@ -3,10 +3,10 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![forms_of_output, selection, tables_people_know, watching];
+case![forms_of_output, selection, tables_people_know, watching];
 
 fn three_config_maps(k: &Kubectl) {
     for (name, size) in [("b", "2"), ("a", "1"), ("c", "3")] {

@@ -1,9 +1,9 @@
 //! ResourceQuota and LimitRange: what a namespace may use.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![quotas, limit_ranges];
+case![quotas, limit_ranges];
 
 fn quotas(k: &Kubectl) {
     k.run("create quota few --hard=services=1,count/secrets=1,requests.cpu=1");

@@ -1,7 +1,7 @@
 //! The real kubectl, in every version this machine has.
 //!
-//! Every version goes through the long script ([`script`]), side by side against one server. The chapters
-//! go into detail; each is a server of its own, on which the oldest and the newest kubectl play every scene
+//! Every version goes through the long script ([`script`]), side by side against one server. The cases
+//! go into detail; each is a server of its own, on which the oldest and the newest kubectl play every case
 //! in a namespace made for it; so does our own program, through a link named kubectl. What is checked is what
 //! people and scripts look at: exit codes, the words that are printed, and the objects that result.
 
@@ -27,46 +27,47 @@ mod proxy;
 mod same;
 mod script;
 mod server_side_apply;
+mod sets;
 mod terminal;
 mod validate;
 
 use harness::{Kubectl, Server, installed, ours};
 
-type Scene = fn(&Kubectl);
+type Case = fn(&Kubectl);
 
-/// The test of a chapter, given its scenes. Our own program plays them too, unless they are about what only
+/// The test of a case, given its cases. Our own program plays them too, unless they are about what only
 /// kubectl has.
-macro_rules! chapter {
-    (only kubectl: $($scene:ident),+) => {
+macro_rules! case {
+    (only kubectl: $($case:ident),+) => {
         #[test]
-        fn chapter() {
-            $crate::play(&[$((stringify!($scene), $scene)),+], false);
+        fn case() {
+            $crate::play(&[$((stringify!($case), $case)),+], false);
         }
     };
-    ($($scene:ident),+) => {
+    ($($case:ident),+) => {
         #[test]
-        fn chapter() {
-            $crate::play(&[$((stringify!($scene), $scene)),+], true);
+        fn case() {
+            $crate::play(&[$((stringify!($case), $case)),+], true);
         }
     };
 }
-use chapter;
+use case;
 
-fn play(scenes: &[(&str, Scene)], ours_too: bool) {
+fn play(cases: &[(&str, Case)], ours_too: bool) {
     let server = Server::start();
     let versions = installed();
     let mut chosen = vec![versions.first().cloned(), versions.last().cloned()];
     chosen.dedup();
     chosen.push(ours_too.then(|| ours(&server)));
     for program in chosen.into_iter().flatten() {
-        for (name, scene) in scenes {
+        for (name, case) in cases {
             eprintln!("--- {name} with {}", program.display());
-            scene(&Kubectl::new(&server, &program, name));
+            case(&Kubectl::new(&server, &program, name));
         }
     }
 }
 
-/// A Deployment that several chapters begin with.
+/// A Deployment that several cases begin with.
 const DEPLOYMENT: &str = r#"
 apiVersion: apps/v1
 kind: Deployment

@@ -1,9 +1,9 @@
 //! Nodes, made by hand: what an administrator does to them.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![taints_and_cordons, a_node_file];
+case![taints_and_cordons, a_node_file];
 
 fn taints_and_cordons(k: &Kubectl) {
     let node = k.unique("node");

@@ -1,9 +1,9 @@
 //! `kubectl patch` in every form.
 
 use crate::harness::Kubectl;
-use crate::{DEPLOYMENT, chapter};
+use crate::{DEPLOYMENT, case};
 
-chapter![strategic_merge, merge_and_json, subresources];
+case![strategic_merge, merge_and_json, subresources];
 
 fn strategic_merge(k: &Kubectl) {
     k.run_with(DEPLOYMENT, "create -f -");

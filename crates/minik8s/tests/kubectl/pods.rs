@@ -1,9 +1,9 @@
 //! What people do to single pods, none of which runs.
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![labels, replacing, dry_runs];
+case![labels, replacing, dry_runs];
 
 fn labels(k: &Kubectl) {
     k.run("run one --image=nginx");

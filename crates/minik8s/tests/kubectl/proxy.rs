@@ -1,15 +1,17 @@
-//! `kubectl proxy`: the API without TLS and without a password, for tools on the same machine.
+//! `kubectl proxy`: the API without TLS and without a password, for tools on the same machine. And what else leaves the
+//! program: a dump of the cluster, and commands of others.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::chapter;
+use crate::case;
 use crate::harness::Kubectl;
 
-chapter![only kubectl: port_zero, socket];
+case![port_zero, socket, dump, plugins];
 
 /// Ended with the test.
 struct Proxy(Child);
@@ -54,4 +56,37 @@ fn socket(k: &Kubectl) {
         std::thread::sleep(Duration::from_millis(50));
     };
     asks_for_versions(stream);
+}
+
+fn dump(k: &Kubectl) {
+    k.run("create configmap settings");
+    let dir = k.dir().join("dump");
+    k.run(&format!("cluster-info dump --namespaces={} --output-directory={}", k.namespace, dir.display()))
+        .says("Cluster info dumped to");
+    for name in [
+        "nodes.json".to_owned(),
+        format!("{}/pods.json", k.namespace),
+        format!("{}/events.json", k.namespace),
+    ] {
+        let text = std::fs::read(dir.join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let list: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        assert!(list["items"].is_array(), "{name}: {list}");
+    }
+}
+
+/// A program on PATH adds a command, and gets what follows its name.
+fn plugins(k: &Kubectl) {
+    let dir = k.dir().join("plugins");
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let program = dir.join("kubectl-greet");
+    std::fs::write(&program, "#!/bin/sh\necho greets \"$@\"\n").expect("a file");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let with_path = |arguments: &[&str]| {
+        let path = format!("{}:{}", dir.display(), std::env::var("PATH").expect("a path"));
+        let mut command = std::process::Command::new(k.program());
+        let output = command.env("PATH", path).args(arguments).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(with_path(&["greet", "you", "--loudly"]), "greets you --loudly\n");
+    assert!(with_path(&["plugin", "list"]).contains(&program.display().to_string()));
 }

@@ -65,6 +65,8 @@ fn apply(k: &Kubectl) {
     assert_eq!(diff.code, 1, "{diff:#?}");
     diff.says("-        image: nginx:1").says("+        image: nginx:2").says("-        - name: A");
     k.run_with(&changed, "apply -f -").says("deployment.apps/app configured");
+    // The status belongs to what is compared.
+    k.run("rollout status deployment app").says("successfully rolled out");
     k.run_with(&changed, "diff -f -").is("");
     k.run("get deployment app -o jsonpath='{.spec.template.spec.containers[0].env}'")
         .is(r#"[{"name":"B","value":"2"}]"#);

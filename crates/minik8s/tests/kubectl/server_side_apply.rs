@@ -1,9 +1,9 @@
 //! `kubectl apply --server-side`: who owns which field.
 
 use crate::harness::Kubectl;
-use crate::{DEPLOYMENT, chapter};
+use crate::{DEPLOYMENT, case};
 
-chapter![owners_and_conflicts, after_client_side_apply, creates_and_checks];
+case![owners_and_conflicts, after_client_side_apply, creates_and_checks];
 
 fn config(data: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: shared}}\ndata: {{{data}}}\n")

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::harness::{Kubectl, Server};
 
 const MINIK8S: &str = env!("CARGO_BIN_EXE_minik8s");
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How the line is taken away.
 const ERASED: &str = "\r\u{1b}[K";
 
@@ -36,7 +36,7 @@ impl Terminal {
         let mut buffer = [0; 4096];
         while !self.shown.contains(text) {
             let length = self.child.stdout.as_mut().expect("a pipe").read(&mut buffer).expect("output");
-            assert!(length > 0 && begun.elapsed() < PATIENCE, "never shown: {text}\n{:?}", self.shown);
+            assert!(length > 0 && begun.elapsed() < TIMEOUT, "never shown: {text}\n{:?}", self.shown);
             self.shown.push_str(&String::from_utf8_lossy(&buffer[..length]));
         }
     }

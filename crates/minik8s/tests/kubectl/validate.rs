@@ -1,9 +1,9 @@
 //! Objects with mistakes: the message names the field, and what was probably meant.
 
 use crate::harness::Kubectl;
-use crate::{DEPLOYMENT, chapter};
+use crate::{DEPLOYMENT, case};
 
-chapter![unknown_fields, wrong_values, dry_runs];
+case![unknown_fields, wrong_values, dry_runs];
 
 fn unknown_fields(k: &Kubectl) {
     let wrong =

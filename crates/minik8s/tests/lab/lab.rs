@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Long enough for a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub struct Lab {
     name: String,
     net: String,
     /// For server and agents alike.
     flags: String,
+    /// For the server alone.
+    server_flags: String,
     pub dir: PathBuf,
     environment: Vec<(String, String)>,
     _temporary: tempfile::TempDir,
@@ -33,6 +35,14 @@ impl Lab {
         lab
     }
 
+    /// The same with more flags for the server.
+    pub fn up_with_server(nodes: u32, flags: &str) -> Lab {
+        let mut lab = Lab::new();
+        lab.server_flags = flags.to_owned();
+        lab.run(&["up", &nodes.to_string()]);
+        lab
+    }
+
     fn new() -> Lab {
         let id = std::process::id();
         let temporary = tempfile::tempdir().unwrap();
@@ -43,6 +53,7 @@ impl Lab {
             // Sockets below it must have short paths.
             dir: temporary.path().join("lab"),
             flags: String::new(),
+            server_flags: String::new(),
             environment: Vec::new(),
             _temporary: temporary,
         }
@@ -78,7 +89,7 @@ impl Lab {
             .env("LAB_NAME", &self.name)
             .env("LAB_NET", &self.net)
             .env("LAB_DIR", &self.dir)
-            .env("LAB_SERVER_FLAGS", format!("--node-grace 3 {}", self.flags))
+            .env("LAB_SERVER_FLAGS", format!("--node-grace 3 {} {}", self.server_flags, self.flags))
             .env("LAB_AGENT_FLAGS", &self.flags)
             .env("MINIK8S_LOG", "info,access=debug")
             .env("NO_COLOR", "1")
@@ -114,7 +125,7 @@ impl Lab {
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
         let begun = Instant::now();
         while !is_so() {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 let seen = text(&self.kubectl(&["get", "nodes,pods", "-A", "-o", "wide"]).stdout);
                 panic!("not in time: {what}\n{seen}{}", self.logs());
             }

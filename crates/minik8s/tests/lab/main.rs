@@ -83,7 +83,7 @@ fn two_machines_are_one_cluster() {
     no_port_serves_strangers(&lab);
     the_doctor_finds_nothing_broken(&lab);
     killing_every_minik8s_touches_no_pod(&lab);
-    late_packets_are_borne(&lab);
+    late_packets_are_tolerated(&lab);
     pods_come_back_after_a_reboot(&lab);
     a_dead_node_is_replaced(&lab);
     a_node_that_returns_is_cleaned_up(&lab);
@@ -216,7 +216,7 @@ fn killing_every_minik8s_touches_no_pod(lab: &Lab) {
     assert_eq!(running(lab), before);
 }
 
-fn late_packets_are_borne(lab: &Lab) {
+fn late_packets_are_tolerated(lab: &Lab) {
     let before = running(lab);
     let rule = || {
         let switch = format!("{}-lan", lab.name());
@@ -260,6 +260,7 @@ fn pods_come_back_after_a_reboot(lab: &Lab) {
         let before = daemons();
         lab.run(&["reboot", node]);
         let took = lab.until("both nodes are ready", || lab.ready() == ["node1", "node2"]);
+        runs_what_its_unit_starts(lab, node);
         let back = lab.until("its pod is back", || {
             let now = daemons();
             now.len() == 2 && now[node].0 == before[node].0 && now[node].1 != before[node].1
@@ -268,6 +269,27 @@ fn pods_come_back_after_a_reboot(lab: &Lab) {
     }
     assert!(lab.kubectl(&["delete", "daemonset", "each"]).status.success());
     lab.until("four pods run", || lab.get(&["pods"]).len() == 4 && running(lab).len() == 4);
+}
+
+/// After a reboot the process is the one that systemd would have started, with the settings of before.
+fn runs_what_its_unit_starts(lab: &Lab, node: &str) {
+    let role = if node == "node1" { "server" } else { "agent" };
+    let unit = format!("{}/../../packaging/minik8s-{role}.service", env!("CARGO_MANIFEST_DIR"));
+    let unit = std::fs::read_to_string(unit).unwrap();
+    let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+    let settings = std::fs::read_to_string(lab.dir.join(node).join("settings")).unwrap();
+    let (variable, flags) = settings.trim().split_once('=').unwrap();
+    let started = value("ExecStart=").replace(&format!("${variable}"), flags.trim_matches('"'));
+    let status = lab.run(&["status"]);
+    let line = status.lines().find(|line| line.starts_with(node)).unwrap();
+    let pid = line.split(' ').find_map(|word| word.strip_prefix("minik8s=")).unwrap();
+    let runs = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    let runs: Vec<&str> = runs.trim_end_matches('\0').split('\0').skip(1).collect();
+    assert_eq!(runs, started.split_whitespace().skip(1).collect::<Vec<_>>());
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let files: Vec<&str> =
+        limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    assert!(files[3] == value("LimitNOFILE=") || files[3] == files[4], "{files:?}");
 }
 
 fn a_dead_node_is_replaced(lab: &Lab) {

@@ -43,10 +43,10 @@ pub fn hosts_and_paths(world: &mut World) {
     world.until("the Ingress has the nodes' addresses", || {
         [1, 2].iter().all(|node| ingress(world).contains(&world.lab.address(*node)))
     });
-    figures_and_log(world);
+    metrics_and_log(world);
 }
 
-fn figures_and_log(world: &World) {
+fn metrics_and_log(world: &World) {
     for node in ["node1", "node2"] {
         let page = world.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{node}/proxy/metrics")]);
         for sample in [

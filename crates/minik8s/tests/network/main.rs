@@ -1,7 +1,7 @@
 //! The network of two nodes, each with its own containerd and agent: pods, Services, names, host names and paths, and
 //! what faults do to them. Needs root, containerd, nft and kubectl.
 //!
-//! One chapter after another in one lab: to start it is what takes time. `CHAPTERS=names` runs those whose names
+//! One case after another in one lab: to start it is what takes time. `CASES=names` runs those whose names
 //! contain the word.
 
 #![allow(clippy::unwrap_used)]
@@ -20,6 +20,7 @@ mod names;
 mod peers;
 mod place;
 mod pods;
+mod policies;
 mod service_types;
 mod services;
 mod updates;
@@ -30,9 +31,9 @@ use std::time::Instant;
 
 use world::World;
 
-type Chapter = fn(&mut World);
+type Case = fn(&mut World);
 
-const CHAPTERS: &[(&str, Chapter)] = &[
+const CASES: &[(&str, Case)] = &[
     ("pods_reach_pods", pods::pods_reach_pods),
     ("addresses_stay", pods::addresses_stay),
     ("nodes_come_and_go", peers::nodes_come_and_go),
@@ -54,6 +55,7 @@ const CHAPTERS: &[(&str, Chapter)] = &[
     ("hosts_and_paths", forwarding::hosts_and_paths),
     ("what_cannot_work_says_so", conflicts::what_cannot_work_says_so),
     ("ports_of_nodes_that_are_taken", conflicts::ports_of_nodes_that_are_taken),
+    ("network_policies", policies::network_policies),
     ("rolling_update", updates::rolling_update),
     ("killed_agents", faults::killed_agents),
     ("nobody_answers", faults::nobody_answers),
@@ -65,23 +67,23 @@ const CHAPTERS: &[(&str, Chapter)] = &[
 
 #[test]
 fn the_network_of_two_nodes() {
-    let wanted = std::env::var("CHAPTERS").unwrap_or_default();
+    let wanted = std::env::var("CASES").unwrap_or_default();
     let begun = Instant::now();
     let mut world = World::start();
     services::make(&mut world);
     eprintln!("start: {:?}", begun.elapsed());
     let mut failed = Vec::new();
-    for (name, chapter) in CHAPTERS {
+    for (name, case) in CASES {
         if wanted.split(',').any(|part| name.contains(part)) {
             let begun = Instant::now();
             // One that fails does not keep the others from being tried.
-            match catch_unwind(AssertUnwindSafe(|| chapter(&mut world))) {
+            match catch_unwind(AssertUnwindSafe(|| case(&mut world))) {
                 Ok(()) => eprintln!("{name}: {:?}", begun.elapsed()),
                 Err(_) => failed.push(*name),
             }
         }
     }
-    assert_eq!(failed, [""; 0], "chapters that failed");
+    assert_eq!(failed, [""; 0], "cases that failed");
     world.lab.run(&["down"]);
     assert_eq!(world.lab.traces(), [""; 0], "the lab left something behind");
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Nobody tells that a datagram was lost.
-const PATIENCE_UDP: Duration = Duration::from_secs(4);
+const TIMEOUT_UDP: Duration = Duration::from_secs(4);
 
 #[derive(Clone)]
 pub struct Place {
@@ -133,8 +133,8 @@ pub fn socket(address: &str, port: u16) -> SocketAddrV4 {
 
 /// One request on a connection of its own.
 pub fn get(to: SocketAddrV4, host: &str, path: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&to.into(), PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&to.into(), TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     // The old version: answers come in one piece.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
     let mut answer = Vec::new();
@@ -148,7 +148,7 @@ pub fn get(to: SocketAddrV4, host: &str, path: &str) -> io::Result<(u16, String)
 
 fn exchange(to: SocketAddrV4, datagram: &[u8]) -> io::Result<Vec<u8>> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    socket.set_read_timeout(Some(PATIENCE_UDP))?;
+    socket.set_read_timeout(Some(TIMEOUT_UDP))?;
     socket.connect(to)?;
     socket.send(datagram)?;
     let mut answer = vec![0; 4096];

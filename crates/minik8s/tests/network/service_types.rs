@@ -209,7 +209,7 @@ pub fn endpoints_come_soon(world: &mut World) {
             if filled.count() == SERVICES {
                 break;
             }
-            assert!(begun.elapsed() < crate::lab::PATIENCE, "not all have endpoints");
+            assert!(begun.elapsed() < crate::lab::TIMEOUT, "not all have endpoints");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

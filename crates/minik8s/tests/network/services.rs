@@ -72,6 +72,10 @@ pub fn everybody_reaches_a_service(world: &mut World) {
             assert_eq!(names(&answers), both(), "{} → node{node}: {answers:?}", from.name);
             assert!(from.send(&address, port(1), 9).starts_with("web-"), "{} → node{node}", from.name);
         }
+        // As people try first.
+        let answers = world.node(node).ask_often("127.0.0.1", port(0), 24);
+        assert_eq!(names(&answers), both(), "node{node} → localhost: {answers:?}");
+        assert!(world.node(node).send("127.0.0.1", port(1), 9).starts_with("web-"), "node{node} → localhost");
     }
 }
 

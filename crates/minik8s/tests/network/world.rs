@@ -7,7 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use minik8s_kubelet::image::busybox;
 use serde_json::Value;
 
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{Lab, TIMEOUT};
 use crate::place::Place;
 
 /// Where web servers listen.
@@ -30,7 +30,7 @@ pub struct World {
 
 impl World {
     pub fn start() -> World {
-        let lab = Lab::up(2);
+        let lab = Lab::up_with_server(2, "--allow-external-ips");
         let archive = lab.dir.join("busybox.tar");
         busybox().unwrap().write(std::fs::File::create(&archive).unwrap()).unwrap();
         lab.until("both nodes are ready", || lab.ready() == ["node1", "node2"]);
@@ -147,7 +147,7 @@ impl World {
             if wanted(&last) {
                 return begun.elapsed();
             }
-            assert!(begun.elapsed() < PATIENCE, "{what}: {last}");
+            assert!(begun.elapsed() < TIMEOUT, "{what}: {last}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

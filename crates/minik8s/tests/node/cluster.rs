@@ -1,22 +1,25 @@
 //! A server with its node in temporary data dirs, taken apart at the end, also after a panic.
 
+#[path = "../harness/ranges.rs"]
+mod ranges;
+
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use minik8s_kubelet::image::{Recipe, busybox, web};
 
-pub const NODE: &str = "test-node";
-/// Long enough for a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
+use ranges::Ranges;
 
-static NEXT_NETWORK: AtomicU32 = AtomicU32::new(0);
+pub const NODE: &str = "test-node";
+
+/// Long enough for a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(180);
+const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
 
 pub struct Cluster {
     /// The server's data dir.
@@ -47,6 +50,19 @@ pub fn on_a_cluster_with(flags: &[&str], test: impl FnOnce(Arc<Cluster>) + Send 
     on(Cluster { dir: dir.path().to_owned(), server, agent: None }, test);
 }
 
+/// The same with a data dir to which a link leads.
+#[allow(dead_code, reason = "the examples need none")]
+pub fn on_a_linked_cluster(test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
+    let dir = tempfile::Builder::new().prefix("mk8s-node-").tempdir().unwrap();
+    let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let network = Network::new();
+    let calm = ["--eviction-hard", ""].map(str::to_owned);
+    let server = Program::new("server", &link, [network.server(), network.node(), calm.to_vec()].concat());
+    on(Cluster { dir: link, server, agent: None }, test);
+}
+
 /// The same with the node in a process of its own, on a disk of its own of that many MiB.
 pub fn on_a_cluster_apart(megabytes: u32, test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
     let dir = tempfile::Builder::new().prefix("mk8s-node-").tempdir().unwrap();
@@ -63,6 +79,9 @@ pub fn on_a_cluster_apart(megabytes: u32, test: impl FnOnce(Arc<Cluster>) + Send
     let agent = Program::new("agent", &disk.0.join("node"), [network.node(), join].concat());
     on(Cluster { dir: control, server, agent: Some(agent) }, test);
 }
+
+/// Lines of a program's log that a failed test shows.
+const LAST_WORDS: usize = 20;
 
 fn on(cluster: Cluster, test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
     assert!(nix::unistd::Uid::effective().is_root(), "these tests need root");
@@ -86,16 +105,25 @@ fn on(cluster: Cluster, test: impl FnOnce(Arc<Cluster>) + Send + 'static) {
     programs.iter().for_each(Program::stop);
     let teardown = Command::new(BINARY).arg("teardown").arg("--data-dir").arg(&node_dir).output().unwrap();
     let left = left_behind(&node_dir);
-    if let Err(error) = ended {
+    if let Err(panic) = ended {
         for program in &programs {
             let log = std::fs::read_to_string(program.dir.join("log")).unwrap_or_default();
             let lines: Vec<_> = log.lines().collect();
-            let last = lines[lines.len().saturating_sub(60)..].join("\n");
-            println!("the last words of the {}:\n{last}", program.role);
+            let last = &lines[lines.len().saturating_sub(LAST_WORDS)..];
+            println!("the last words of the {}:", program.role);
+            last.iter().for_each(|line| println!("{line:.240}"));
         }
-        std::panic::resume_unwind(error);
+        // Said again, and on both streams: the end of a long output is what people get to see.
+        println!("{}", message(&*panic));
+        panic!("{}", message(&*panic));
     }
     assert_eq!(left, Vec::<String>::new(), "{}", String::from_utf8_lossy(&teardown.stderr));
+}
+
+/// What a panic said.
+pub fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words")
 }
 
 /// A small file system in memory.
@@ -176,7 +204,6 @@ impl Cluster {
     }
 
     /// Where the node's router listens.
-    #[allow(dead_code, reason = "only the examples ask for it")]
     pub fn http_port(&self) -> &str {
         let mut arguments = self.server.arguments.iter().skip_while(|argument| *argument != "--http-port");
         arguments.nth(1).unwrap()
@@ -191,7 +218,7 @@ impl Cluster {
         let begun = Instant::now();
         while !self.is_ready().await {
             let programs = self.agent.iter().chain([&self.server]);
-            if let Some(ended) = programs.into_iter().find(|p| p.has_ended() || begun.elapsed() > PATIENCE) {
+            if let Some(ended) = programs.into_iter().find(|p| p.has_ended() || begun.elapsed() > TIMEOUT) {
                 let log = std::fs::read_to_string(ended.dir.join("log")).unwrap_or_default();
                 panic!("the {} is not ready:\n{log}", ended.role);
             }
@@ -217,35 +244,33 @@ impl Cluster {
     fn wait_for_token(&self) {
         let begun = Instant::now();
         while !self.dir.join("join-token").exists() {
-            assert!(begun.elapsed() < PATIENCE && !self.server.has_ended(), "the server makes no token");
+            assert!(begun.elapsed() < TIMEOUT && !self.server.has_ended(), "the server makes no token");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
 fn node_config(dir: &Path) -> minik8s_kubelet::Config {
-    minik8s_kubelet::Config::new(NODE, dir, IpAddr::V4(Ipv4Addr::LOCALHOST))
+    let dir = minik8s_datadir::resolve(dir).unwrap();
+    minik8s_kubelet::Config::new(NODE, &dir, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// Ports and addresses that nobody else uses.
 struct Network {
     port: String,
-    unique: u32,
+    ranges: Ranges,
 }
 
 impl Network {
     fn new() -> Network {
-        // Unlikely to meet another test process, certain not to meet another test of this one.
-        let unique = std::process::id() * 4 + NEXT_NETWORK.fetch_add(1, Ordering::Relaxed) % 4;
-        Network { port: free_port(), unique }
+        Network { port: free_port(), ranges: Ranges::claim() }
     }
 
     fn server(&self) -> Vec<String> {
-        let (high, low) = (self.unique / 256 % 50, self.unique % 256);
         let arguments = [
             ("--port", self.port.clone()),
-            ("--cluster-cidr", format!("10.{}.{low}.0/24", 150 + high)),
-            ("--service-cidr", format!("10.{}.{low}.0/24", 100 + high)),
+            ("--cluster-cidr", self.ranges.pods()),
+            ("--service-cidr", self.ranges.services()),
         ];
         arguments.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
     }
@@ -279,7 +304,7 @@ impl Program {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.join("log")).unwrap();
         let mut command = Command::new(BINARY);
         command.arg(self.role).arg("--data-dir").arg(&self.dir).args(&self.arguments).args(more);
-        command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.env_remove("NO_COLOR").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         *self.child.lock().unwrap() = Some(command.spawn().unwrap());
     }
 
@@ -313,6 +338,7 @@ impl Program {
 fn left_behind(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let config = node_config(dir);
+    let dir = config.data_dir.clone();
     let (dir, instance) = (dir.to_str().unwrap(), config.instance());
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     found.extend(mounts.lines().filter(|line| line.contains(dir)).map(str::to_owned));

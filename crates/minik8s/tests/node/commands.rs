@@ -9,7 +9,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::cluster::PATIENCE;
+use crate::cluster::TIMEOUT;
 use crate::space::{IDLE, Space, idle, once, said, shell};
 
 pub async fn logs(space: Space) {
@@ -40,7 +40,9 @@ pub async fn logs(space: Space) {
     assert_eq!(log(&["crash", "--previous"]).await, "attempt\n");
     space.ready("two").await;
     assert_eq!(log(&["two", "-c", "b"]).await, "from b\n");
-    assert_eq!(log(&["two", "--all-containers"]).await, "from a\nfrom b\n");
+    // kubectl asks for one container after the other, in no order.
+    let both = log(&["two", "--all-containers"]).await;
+    assert!(["from a\nfrom b\n", "from b\nfrom a\n"].contains(&both.as_str()), "{both}");
     let wrong = space.try_kubectl(&["logs", "two", "-c", "nobody"]).await;
     assert!(wrong.code != 0 && wrong.err.contains("nobody"), "{wrong:?}");
     let never = space.try_kubectl(&["logs", "talker", "--previous"]).await;
@@ -67,7 +69,7 @@ pub async fn logs_in_messages(space: Space) {
     assert_eq!(tail, [Message::text(""), Message::text("bGluZSAzCg==")]);
 }
 
-/// Everything that comes through a WebSocket until the other side closes it.
+/// Everything that comes through a WebSocket until the other side closes it. The subprotocol may be empty.
 async fn messages(space: &Space, path: &str, subprotocol: &str) -> Vec<Message> {
     let headers = [
         ("connection", "Upgrade"),
@@ -77,16 +79,18 @@ async fn messages(space: &Space, path: &str, subprotocol: &str) -> Vec<Message> 
         ("sec-websocket-protocol", subprotocol),
     ];
     let mut request = http::Request::get(path);
+    let headers = headers.into_iter().filter(|(_, value)| !value.is_empty());
     request.headers_mut().unwrap().extend(headers.map(|(name, value)| {
         (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
     }));
     let response = space.client.send(request.body(kube::client::Body::empty()).unwrap()).await.unwrap();
     assert_eq!(response.status(), http::StatusCode::SWITCHING_PROTOCOLS);
-    assert_eq!(response.headers()["sec-websocket-protocol"], subprotocol);
+    let agreed = response.headers().get("sec-websocket-protocol").map_or("", |name| name.to_str().unwrap());
+    assert_eq!(agreed, subprotocol);
     let upgraded = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
     let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
     let whole = socket.map(Result::unwrap).take_while(|message| std::future::ready(!message.is_close()));
-    tokio::time::timeout(PATIENCE, whole.collect()).await.unwrap()
+    tokio::time::timeout(TIMEOUT, whole.collect()).await.unwrap()
 }
 
 pub async fn exec(space: Space) {
@@ -104,22 +108,58 @@ pub async fn exec(space: Space) {
     let counted =
         space.kubectl_with_input(&["exec", "-i", "box", "-c", "b", "--", "wc", "-c"], &million).await;
     assert_eq!(counted.out.trim(), "1000000", "{counted:?}");
+    // Who does not read its input ends all the same, however much was sent.
+    let unread = space.kubectl_with_input(
+        &["exec", "-i", "box", "-c", "b", "--", "sh", "-c", "sleep 1; echo end; exit 4"],
+        &million,
+    );
+    let unread = unread.await;
+    assert_eq!((unread.out.as_str(), unread.code), ("end\n", 4), "{unread:?}");
     let large = space.kubectl(&["exec", "box", "-c", "a", "--", "head", "-c", "1000000", "/dev/zero"]).await;
     assert_eq!(large.len(), 1_000_000);
     let absent = space.try_kubectl(&["exec", "box", "-c", "a", "--", "/not/there"]).await;
     assert!(absent.code != 0 && absent.err.contains("no such file or directory"), "{absent:?}");
     let wrong = space.try_kubectl(&["exec", "box", "-c", "nobody", "--", "true"]).await;
     assert!(wrong.code != 0 && wrong.err.contains("nobody"), "{wrong:?}");
+    old_clients(&space).await;
     space.phase("over", "Succeeded").await;
     let over = space.try_kubectl(&["exec", "over", "--", "true"]).await;
     assert!(over.code != 0, "{over:?}");
+}
+
+/// WebSocket clients from before v4: told in words what went wrong, and nothing of what went well.
+async fn old_clients(space: &Space) {
+    let run = async |command: &str, subprotocol: &str| {
+        let path = space.path("pods", "box/exec");
+        let query = format!("container=a&command=sh&command=-c&command={command}&stdout=1");
+        messages(space, &format!("{path}?{query}"), subprotocol).await
+    };
+    let binary = |bytes: &[u8]| Message::binary(bytes.to_vec());
+    for subprotocol in ["channel.k8s.io", ""] {
+        assert_eq!(
+            run("echo+hi", subprotocol).await,
+            [binary(b"\x01"), binary(b"\x01hi\n")],
+            "{subprotocol}"
+        );
+        let failed = run("exit+3", subprotocol).await;
+        let [greeting, Message::Binary(why)] = failed.as_slice() else { panic!("{failed:?}") };
+        assert_eq!(*greeting, binary(b"\x01"));
+        let why = String::from_utf8_lossy(why);
+        assert!(why.starts_with('\u{3}') && why.contains("exit code 3"), "{why}");
+    }
+    assert_eq!(run("echo+hi", "base64.channel.k8s.io").await, ["1", "1aGkK"].map(Message::text));
+    let status = run("echo+hi", "v4.base64.channel.k8s.io").await;
+    assert_eq!(status[..2], ["1", "1aGkK"].map(Message::text));
+    assert!(status[2].to_text().unwrap().starts_with("3eyJ"), "a Status in JSON: {status:?}");
 }
 
 /// With a terminal: its size arrives, and so does the exit code.
 pub async fn a_terminal(space: Space) {
     space.pod("box", idle()).await;
     space.ready("box").await;
-    let line = "stty rows 37 cols 91; kubectl exec -it box -- sh -c 'tty; for i in 1 2 3 4 5 6 7 8 9; do stty size; sleep 0.1; done; exit 4'";
+    // On a busy machine the size may come later than the terminal.
+    let line = "stty rows 37 cols 91; kubectl exec -it box -- sh -c \
+        'tty; until [ \"$(stty size)\" = \"37 91\" ]; do sleep 0.1; done; stty size; exit 4'";
     let output = space.command("script").args(["-qec", line, "/dev/null"]).output().await.unwrap();
     let said = said(output);
     assert!(said.out.contains("/dev/pts/0"), "{said:?}");
@@ -184,9 +224,26 @@ pub async fn copy(space: Space) {
     let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n.wrapping_mul(7919) >> 3) as u8).collect();
     std::fs::write(file("there"), &content).unwrap();
     space.ready("box").await;
-    space.kubectl(&["cp", &file("there"), "box:/tmp/copy"]).await;
-    space.kubectl(&["cp", "box:/tmp/copy", &file("back")]).await;
-    assert!(std::fs::read(file("back")).unwrap() == content, "the copy differs");
+    for (n, program) in ["kubectl", env!("CARGO_BIN_EXE_minik8s")].into_iter().enumerate() {
+        let copy = async |from: &str, to: &str| {
+            let output = space.command(program).args(["cp", from, to]).output().await.unwrap();
+            said(output)
+        };
+        let (there, back) = (format!("box:/tmp/copy-{n}"), file(&format!("back-{n}")));
+        for (from, to) in [(&file("there"), &there), (&there, &back)] {
+            let said = copy(from, to).await;
+            assert_eq!(said.code, 0, "{program} cp {from} {to}: {said:?}");
+        }
+        assert!(std::fs::read(&back).unwrap() == content, "the copy of {program} differs");
+        if program == "kubectl" {
+            // Its errors race with its end.
+            continue;
+        }
+        let missing = copy("box:/tmp/missing", &file("missing")).await;
+        assert!(missing.code != 0 && !std::fs::exists(file("missing")).unwrap(), "{missing:?}");
+        let nowhere = copy(&file("there"), "box:/not/there/copy").await;
+        assert_ne!(nowhere.code, 0, "{nowhere:?}");
+    }
 }
 
 /// An ephemeral container sees the processes of the one it was made for.
@@ -219,8 +276,41 @@ pub async fn debug(space: Space) {
     };
     let pod = space.until("box", "debugged twice", both).await;
     assert_eq!(pod["spec"]["ephemeralContainers"].as_array().unwrap().len(), 2);
+    own_debug(&space, &image).await;
     space.delete("box", 1).await;
     space.deleted("box").await;
+}
+
+/// The same by our own program: beside the containers of a pod, in a copy of it, and on its node.
+async fn own_debug(space: &Space, image: &str) {
+    let debug = async |flags: &[&str], what: &str| {
+        let script = format!("{what}; {IDLE}");
+        let arguments = [&["debug"], flags, &[image, "--quiet", "--", "sh", "-c", &script]].concat();
+        let output = space.command(env!("CARGO_BIN_EXE_minik8s")).args(arguments).output().await.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let says = async |pod: &str, container: &str, words: &str| {
+        space
+            .eventually(&format!("{container} of {pod} says {words:?}"), async || {
+                space.try_kubectl(&["logs", pod, "-c", container]).await.out.contains(words)
+            })
+            .await;
+    };
+    debug(&["box", "--target=main", "--container=own"], "ps").await;
+    says("box", "own", "sleep 1000").await;
+    debug(&["box", "--copy-to=copy", "--container=tools"], "sleep 2; ps").await;
+    says("copy", "tools", "sleep 1000").await;
+    let node = space.kubectl(&["get", "nodes", "-o", "name"]).await;
+    debug(&[node.trim()], "ls /host/proc/1/").await;
+    let made = space.kubectl(&["get", "pods", "-o", "name"]).await;
+    let made = made
+        .lines()
+        .find_map(|line| line.strip_prefix("pod/").filter(|name| name.starts_with("node-debugger")));
+    says(made.unwrap(), "debugger", "cmdline").await;
+    for pod in ["copy", made.unwrap()] {
+        space.delete(pod, 0).await;
+        space.deleted(pod).await;
+    }
 }
 
 pub async fn describe(space: Space) {

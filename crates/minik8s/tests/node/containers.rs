@@ -242,6 +242,22 @@ pub async fn environment(space: Space) {
     assert_eq!(space.output("unlimited", spec).await, want);
 }
 
+/// The kernel knows which addresses a pod may send from before the pod does anything.
+pub async fn guarded_ports(space: Space) {
+    space
+        .pod("guarded", json!({"containers": [shell("main", IDLE)], "terminationGracePeriodSeconds": 0}))
+        .await;
+    let pod = space.ready("guarded").await;
+    let address = pod["status"]["podIP"].as_str().unwrap().to_owned();
+    let table = format!("minik8s-{}", space.cluster.config().instance());
+    let list = ["list", "set", "bridge", &table, "addresses"];
+    let listed = std::process::Command::new("nft").args(list).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let elements = listed.split(['{', '}', ',', '\n']).map(str::trim);
+    let own = elements.filter(|element| element.ends_with(&format!(" . {address}"))).count();
+    assert_eq!(own, 1, "{address}: {listed}");
+}
+
 pub async fn names_and_dns(space: Space) {
     let main = "hostname; hostname -f; grep -E 'one|two' /etc/hosts; cat /etc/resolv.conf";
     let mut spec = once(main);

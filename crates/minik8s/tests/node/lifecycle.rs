@@ -117,7 +117,7 @@ pub async fn an_impatient_end(space: Space) {
     space
         .pod(
             "deaf",
-            // By itself it would outlast everybody's patience.
+            // By itself it would outlast everybody's timeout.
             json!({"containers": [shell("main", "trap '' TERM; echo up; while :; do sleep 0.2; done")],
                 "terminationGracePeriodSeconds": 600}),
         )

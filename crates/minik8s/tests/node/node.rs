@@ -1,4 +1,4 @@
-//! The node itself: what it says of itself, its figures, and people who want it empty.
+//! The node itself: what it says of itself, its metrics, and people who want it empty.
 
 use minik8s_kubelet::cri::{Cri, Runtime};
 use minik8s_kubelet::image::BUSYBOX;
@@ -34,14 +34,14 @@ pub async fn what_the_node_says(space: Space) {
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
 }
 
-pub async fn figures(space: Space) {
+pub async fn metrics(space: Space) {
     space.pod("busy", json!({"containers": [shell("main", &format!("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; {IDLE}"))]})).await;
     let uid = space.ready("busy").await["metadata"]["uid"].clone();
     let page = async |page: &str| {
         space.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/{page}")]).await
     };
     assert_eq!(page("healthz").await, "ok");
-    let pod = |name: &str| format!("{name}{{container=\"main\",namespace=\"figures\",pod=\"busy\"}}");
+    let pod = |name: &str| format!("{name}{{container=\"main\",namespace=\"metrics\",pod=\"busy\"}}");
     let resource = page("metrics/resource").await;
     for name in ["container_cpu_usage_seconds_total", "container_memory_working_set_bytes"] {
         let line = resource
@@ -71,7 +71,7 @@ pub async fn figures(space: Space) {
     assert!(pods["items"].as_array().unwrap().iter().any(|pod| pod["metadata"]["uid"] == uid));
 }
 
-/// A new pod waits while the node is cordoned; so do those of other chapters, for this short time.
+/// A new pod waits while the node is cordoned, as those of other cases would.
 pub async fn cordon(space: Space) {
     space.pod("before", idle()).await;
     space.ready("before").await;

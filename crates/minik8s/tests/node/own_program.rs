@@ -33,11 +33,13 @@ async fn talking(space: &Space) {
         .await;
 }
 
-/// Through a link named kubectl it says what kubectl says, but for figures.
+/// Through a link named kubectl it says what kubectl says, but for metrics.
 pub async fn same_words(space: Space) {
     talking(&space).await;
-    let measured = async |pod: &str| space.try_kubectl(&["top", "pod", pod]).await.code == 0;
-    space.eventually("measured", async || measured("talker").await && measured("pair").await).await;
+    let measured = async |what: &[&str]| space.try_kubectl(&[&["top"], what].concat()).await.code == 0;
+    for what in [&["pod", "talker"][..], &["pod", "pair"], &["node"]] {
+        space.eventually("measured", async || measured(what).await).await;
+    }
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("kubectl");
     std::os::unix::fs::symlink(MINIK8S, &link).unwrap();
@@ -48,18 +50,20 @@ pub async fn same_words(space: Space) {
         let ask = async |program: &str| {
             let output = space.command(program).args(words(&command)).output().await.unwrap();
             let Said { out, err, code } = said(output);
-            (plain(&out), plain(&err), code)
+            let mut out = plain(&out);
+            if command.contains("--all-containers") {
+                // kubectl keeps containers in a map, and goes through it in any order.
+                let mut lines: Vec<&str> = out.lines().collect();
+                lines.sort_unstable();
+                out = lines.join("\n");
+            }
+            (out, plain(&err), code)
         };
-        // A line may be late, a figure may be missing for a moment: asked again, they agree.
-        let mut tries = Vec::new();
-        while tries.len() < 4 && tries.last().is_none_or(|(theirs, own)| theirs != own) {
-            tries.push(match command.starts_with("run ") {
-                // It makes a pod of the same name.
-                true => (ask("kubectl").await, ask(ours).await),
-                false => tokio::join!(ask("kubectl"), ask(ours)),
-            });
-        }
-        let (theirs, own) = tries.pop().unwrap();
+        let (theirs, own) = match command.starts_with("run ") {
+            // It makes a pod of the same name.
+            true => (ask("kubectl").await, ask(ours).await),
+            false => tokio::join!(ask("kubectl"), ask(ours)),
+        };
         if theirs != own {
             different.push(format!("=== {command}\n{theirs:#?}\n--- ours\n{own:#?}"));
         }
@@ -77,14 +81,19 @@ pub async fn own_screens(space: Space) {
     let numbers = regex::Regex::new(r"\b\d+\b").unwrap();
     let dir = tempfile::tempdir().unwrap();
     for command in SHOWN_ON_A_NODE {
-        // Now and then it runs for a moment.
-        space.waiting("broken", "CrashLoopBackOff").await;
         let data = space.cluster.node_dir().to_str().unwrap();
         let arguments =
             words(&command.replace("{data}", data).replace("{dir}", dir.path().to_str().unwrap()));
-        let Said { out, err, code } = said(space.command(MINIK8S).args(arguments).output().await.unwrap());
+        let Said { out, err, code } = loop {
+            // Now and then it runs for a moment: what was said then is not what is to be shown.
+            let before = waiting(&space).await;
+            let output = space.command(MINIK8S).args(&arguments).output().await.unwrap();
+            if waiting(&space).await == before {
+                break said(output);
+            }
+        };
         let text = plain(&format!("{out}{err}"));
-        // Other chapters have pods and images of their own.
+        // Other cases have pods and images of their own.
         let text: String = match *command {
             "status" => text.split("Workloads").next().unwrap_or_default().to_owned(),
             command if command.starts_with("image list") => {
@@ -102,6 +111,12 @@ pub async fn own_screens(space: Space) {
     }
 }
 
+/// How often the broken pod has been started when it next waits for another start.
+async fn waiting(space: &Space) -> i64 {
+    let pod = space.waiting("broken", "CrashLoopBackOff").await;
+    pod["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap()
+}
+
 /// Runs a line of shell on a terminal of its own, with something typed.
 async fn on_a_terminal(space: &Space, line: &str, typed: &str) -> Said {
     let mut script = space.command("script");
@@ -110,7 +125,7 @@ async fn on_a_terminal(space: &Space, line: &str, typed: &str) -> Said {
     let mut keyboard = child.stdin.take().unwrap();
     keyboard.write_all(typed.as_bytes()).await.unwrap();
     // The keyboard stays until the command is over: its end would be typed as ^D.
-    let output = tokio::time::timeout(crate::cluster::PATIENCE, child.wait_with_output()).await;
+    let output = tokio::time::timeout(crate::cluster::TIMEOUT, child.wait_with_output()).await;
     drop(keyboard);
     said(output.unwrap_or_else(|_| panic!("{line}: does not end")).unwrap())
 }

@@ -1,10 +1,11 @@
 //! What cannot start says why, in Kubernetes' words, and starts when the cause is gone.
 
+use http::Method;
 use minik8s_kubelet::image::{BUSYBOX, busybox};
 use serde_json::{Value, json};
 
 use crate::cluster::load_image;
-use crate::space::{Space, idle, once, shell, state};
+use crate::space::{Space, condition, idle, once, shell, state};
 
 pub async fn missing_images(space: Space) {
     let image = |image: &str, policy: &str| {
@@ -89,4 +90,35 @@ pub async fn missing_volumes(space: Space) {
     space.secret("later", json!({"k": "v"})).await;
     let pod = space.ready("pod").await;
     assert_eq!((&pod["status"]["reason"], &pod["status"]["message"]), (&Value::Null, &Value::Null));
+}
+
+/// A pod that is deleted before it ran has failed: its Job can count it, ends, and lets its namespace go.
+pub async fn a_job_whose_pod_never_started(space: Space) {
+    let ignored =
+        json!({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+    let mut template = once("true");
+    template["containers"][0]["image"] = "localhost:1/nothing:1".into();
+    let spec =
+        json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [ignored]}, "template": {"spec": template}});
+    let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", space.name);
+    space.send(Method::POST, &jobs, json!({"metadata": {"name": "job"}, "spec": spec})).await.unwrap();
+    let mut name = String::new();
+    space
+        .eventually("a pod that cannot pull its image", async || {
+            let pods = space.get(&space.path("pods", "")).await.unwrap_or_default();
+            name = pods["items"][0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            !state(&pods["items"][0])["waiting"]["reason"].is_null() && !name.is_empty()
+        })
+        .await;
+    space.delete(&name, 1).await;
+    space.deleted(&name).await;
+    space
+        .eventually("a Job that has failed", async || {
+            let job = space.get(&format!("{jobs}/job")).await.unwrap_or_default();
+            condition(&job, "Failed")["status"] == "True" && job["status"]["failed"] == 1
+        })
+        .await;
+    let namespace = format!("/api/v1/namespaces/{}", space.name);
+    space.send(Method::DELETE, &namespace, Value::Null).await.unwrap();
+    space.eventually("gone", async || space.get(&namespace).await.is_none()).await;
 }

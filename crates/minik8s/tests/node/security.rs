@@ -115,5 +115,76 @@ pub async fn sysctls(space: Space) {
     space.pod("unsafe", spec).await;
     let pod = space.phase("unsafe", "Failed").await;
     assert_eq!(pod["status"]["reason"], "SysctlForbidden", "{:#}", pod["status"]);
-    assert_eq!(pod["status"]["message"], "forbidden sysctl: \"kernel.msgmax\" not allowlisted");
+    assert_eq!(
+        pod["status"]["message"],
+        "Pod was rejected: forbidden sysctl: \"kernel.msgmax\" not allowlisted"
+    );
+}
+
+/// A profile that the administrator put on the node is obeyed; no other file of it is taken for one.
+pub async fn seccomp_profiles(space: Space) {
+    let profiles = space.cluster.config().seccomp_dir();
+    std::fs::create_dir_all(profiles.join("team")).unwrap();
+    let profile = json!({"defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]});
+    std::fs::write(profiles.join("team/no-mkdir.json"), profile.to_string()).unwrap();
+    let spec = |name: &str| {
+        let mut spec = once("mkdir /made 2>/dev/null && echo made || echo refused");
+        spec["securityContext"] = json!({"seccompProfile": {"type": "Localhost", "localhostProfile": name}});
+        spec
+    };
+    assert_eq!(space.output("confined", spec("team/no-mkdir.json")).await, "refused\n");
+    let elsewhere = profiles.join("team/no-mkdir.json");
+    let elsewhere = elsewhere.to_str().unwrap().trim_start_matches('/').to_owned();
+    space.pod("elsewhere", spec(&elsewhere)).await;
+    space.event("elsewhere", "FailedCreatePodSandBox", &format!("seccomp/{elsewhere}")).await;
+}
+
+/// What the node cannot give is never left out.
+pub async fn unsupported_security(space: Space) {
+    let refused = async |name: &str, spec: serde_json::Value, reason: &str, message: &str| {
+        space.pod(name, spec).await;
+        let pod = space.phase(name, "Failed").await;
+        assert_eq!(pod["status"]["reason"], reason, "{:#}", pod["status"]);
+        assert_eq!(pod["status"]["message"], format!("Pod was rejected: {message}"));
+    };
+    let mut windows = once("true");
+    windows["os"] = json!({"name": "windows"});
+    let message = "Failed to admit pod as the OS field doesn't match node OS";
+    refused("windows", windows, "PodOSNotSupported", message).await;
+
+    let mut own_users = once("true");
+    own_users["hostUsers"] = false.into();
+    space.pod("own-users", own_users).await;
+    let message = "can't set `spec.hostUsers: false`, runtime does not support user namespaces";
+    space.event("own-users", "FailedCreatePodSandBox", message).await;
+    let pod = space.get(&space.path("pods", "own-users")).await.unwrap();
+    assert_eq!(pod["status"]["phase"], "Pending");
+
+    let mut deep = once("true");
+    deep["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    let mount =
+        |mode: &str| json!([{"name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": mode}]);
+    deep["containers"][0]["volumeMounts"] = mount("Enabled");
+    space.pod("deep", deep.clone()).await;
+    let pod = space.waiting("deep", "CreateContainerConfigError").await;
+    let message = state(&pod)["waiting"]["message"].as_str().unwrap();
+    let want = "volume \"v\" requested recursive read-only mode, but it is not supported by the runtime";
+    assert!(message.contains(want), "{message}");
+    deep["containers"][0]["volumeMounts"] = mount("IfPossible");
+    deep["containers"][0]["command"] =
+        json!(["sh", "-c", "touch /v/f 2>/dev/null && echo wrote || echo read-only"]);
+    assert_eq!(space.output("if-possible", deep).await, "read-only\n");
+
+    // Whether the kernel has AppArmor is the machine's business; without it the pod is not run.
+    if std::path::Path::new("/sys/kernel/security/apparmor").exists() {
+        return;
+    }
+    let mut confined = once("true");
+    confined["securityContext"] = json!({"appArmorProfile": {"type": "RuntimeDefault"}});
+    let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+    refused("confined", confined, "AppArmor", message).await;
+    let mut unconfined = once("echo runs");
+    unconfined["securityContext"] = json!({"appArmorProfile": {"type": "Unconfined"}});
+    assert_eq!(space.output("unconfined", unconfined).await, "runs\n");
 }

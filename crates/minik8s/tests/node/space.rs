@@ -1,4 +1,4 @@
-//! A namespace of its own for a chapter, with short words for what chapters do all the time.
+//! A namespace of its own for a case, with short words for what cases do all the time.
 
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::cluster::{Cluster, PATIENCE};
+use crate::cluster::{Cluster, TIMEOUT};
 
 /// Ends at once when told to.
 pub const IDLE: &str = "trap 'exit 0' TERM; sleep 1000 & wait";
@@ -61,9 +61,9 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
 }
 
 impl Space {
-    pub async fn new(cluster: Arc<Cluster>, chapter: &str) -> Space {
+    pub async fn new(cluster: Arc<Cluster>, case: &str) -> Space {
         let client = cluster.client().await;
-        let space = Space { cluster, name: chapter.replace('_', "-"), client };
+        let space = Space { cluster, name: case.replace('_', "-"), client };
         space
             .send(Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": space.name}}))
             .await
@@ -146,7 +146,7 @@ impl Space {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+        if tokio::time::timeout(TIMEOUT, wait).await.is_err() {
             let described = self.try_kubectl(&["describe", "pod", name]).await;
             panic!("{}/{name} never {what}: {:#}\n{}", self.name, last["status"], described.out);
         }
@@ -206,7 +206,7 @@ impl Space {
             drop(stdin);
         };
         let ((), output) =
-            tokio::time::timeout(PATIENCE, async { tokio::join!(feed, child.wait_with_output()) })
+            tokio::time::timeout(TIMEOUT, async { tokio::join!(feed, child.wait_with_output()) })
                 .await
                 .unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end"));
         said(output.unwrap())
@@ -234,7 +234,7 @@ impl Space {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{}: never {what}", self.name));
+        tokio::time::timeout(TIMEOUT, wait).await.unwrap_or_else(|_| panic!("{}: never {what}", self.name));
     }
 
     /// Waits for an event that says so.

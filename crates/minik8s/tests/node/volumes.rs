@@ -1,9 +1,10 @@
 //! Volumes: what is in them, who may do what, and how they change.
 
+use http::Method;
 use minik8s_kubelet::image::BUSYBOX;
 use serde_json::{Value, json};
 
-use crate::space::{IDLE, Space, once, shell, state};
+use crate::space::{IDLE, Space, idle, once, shell, state};
 
 /// A spec of one container with volumes, each at the path of its name.
 fn with_volumes(script: &str, volumes: &[(&str, Value)]) -> Value {
@@ -117,6 +118,43 @@ pub async fn files_follow_changes(space: Space) {
     assert_eq!(space.kubectl(&["logs", "pod"]).await, "a\nb\nmore\n");
 }
 
+/// What is secret never reaches the node's disk, and no container changes files that the agent keeps.
+pub async fn secrets_in_memory(space: Space) {
+    space.config_map("cm", json!({"a": "1"})).await;
+    space.secret("sec", json!({"word": "xyzzy"})).await;
+    let field = json!([{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]);
+    let token = json!({"path": "token", "expirationSeconds": 600});
+    let volumes = [
+        ("cm", json!({"configMap": {"name": "cm"}})),
+        ("sec", json!({"secret": {"secretName": "sec", "defaultMode": 256}})),
+        ("info", json!({"downwardAPI": {"items": field}})),
+        (
+            "all",
+            json!({"projected": {"sources": [{"secret": {"name": "sec"}}, {"serviceAccountToken": token}]}}),
+        ),
+    ];
+    let script = "for v in sec info all; do stat -f -c %T /$v; done; stat -L -c %a /sec/word; \
+        for v in cm sec info all; do touch /$v/new 2>/dev/null || echo $v refused; done; sleep 1000";
+    space.pod("pod", with_volumes(script, &volumes)).await;
+    let pod = space.ready("pod").await;
+    let want = "tmpfs\ntmpfs\ntmpfs\n400\ncm refused\nsec refused\ninfo refused\nall refused\n";
+    space.eventually("said", async || space.kubectl(&["logs", "pod"]).await == want).await;
+    let dir =
+        space.cluster.config().pods_dir().join(pod["metadata"]["uid"].as_str().unwrap()).join("volumes");
+    for (name, in_memory) in [("cm", false), ("sec", true), ("info", true), ("all", true)] {
+        let is_mounted = minik8s_datadir::is_mount_point(&dir.join(name));
+        assert_eq!(is_mounted, in_memory, "{name}");
+    }
+    // An update that does not fit beside the old files makes room for itself.
+    let large = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, vec![b'x'; 500_000]);
+    space.change("secrets", "sec", json!({"data": {"word": large, "more": large}})).await;
+    let grown = || std::fs::metadata(dir.join("sec/word")).is_ok_and(|file| file.len() == 500_000);
+    space.eventually("grown", async || grown()).await;
+    space.delete("pod", 0).await;
+    space.deleted("pod").await;
+    space.eventually("gone from the node", async || !dir.exists()).await;
+}
+
 /// subPath and subPathExpr, and no way out of the volume.
 pub async fn parts_of_volumes(space: Space) {
     space.config_map("cm", json!({"k": "value"})).await;
@@ -217,7 +255,6 @@ pub async fn bound_claims(space: Space) {
         let claim = json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand",
             "volumeName": volume, "resources": {"requests": {"storage": "1Mi"}}}});
         space.create("persistentvolumeclaims", claim).await;
-        bind(&space, name, &volume).await;
     }
     let claim = |name: &str, read_only: bool| json!({"persistentVolumeClaim": {"claimName": name, "readOnly": read_only}});
     let script = "echo one > /host/f; echo two > /local/f; touch /locked/g 2>/dev/null || echo locked";
@@ -232,15 +269,37 @@ pub async fn bound_claims(space: Space) {
     assert_eq!(std::fs::read_to_string(path("local/f")).unwrap(), "two\n");
 }
 
-/// What a controller does that binds claims: both sides name each other, and say so.
-async fn bind(space: &Space, claim: &str, volume: &str) {
-    let path = space.path("persistentvolumeclaims", claim);
-    let uid = space.get(&path).await.unwrap()["metadata"]["uid"].clone();
-    let patch = |path: String, patch: Value| async move {
-        space.send(http::Method::PATCH, &path, patch).await.unwrap()
+/// Certificates of all bundles of a signer, as they change; a certificate of the pod's own is not silently left out.
+pub async fn trust_bundles(space: Space) {
+    let all = "/apis/certificates.k8s.io/v1/clustertrustbundles";
+    let pem = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    let bundle = |name: &str, certificates: String| {
+        let spec = json!({"signerName": "minik8s.io/trust", "trustBundle": certificates});
+        json!({"metadata": {"name": format!("minik8s.io:trust:{name}"), "labels": {"use": "test"}}, "spec": spec})
     };
-    let volume = format!("/api/v1/persistentvolumes/{volume}");
-    patch(volume.clone(), json!({"spec": {"claimRef": {"uid": uid}}})).await;
-    patch(format!("{volume}/status"), json!({"status": {"phase": "Bound"}})).await;
-    patch(format!("{path}/status"), json!({"status": {"phase": "Bound"}})).await;
+    let pod = |source: Value| {
+        let mut spec = idle();
+        spec["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+        spec["volumes"] = json!([{"name": "v", "projected": {"sources": [source]}}]);
+        spec
+    };
+    let source = json!({"signerName": "minik8s.io/trust", "path": "ca.pem", "labelSelector": {"matchLabels": {"use": "test"}}});
+    space.pod("pod", pod(json!({"clusterTrustBundle": source}))).await;
+    space.event("pod", "FailedMount", "matched zero ClusterTrustBundles").await;
+    space.send(Method::POST, all, bundle("one", pem("b25l"))).await.unwrap();
+    space.ready("pod").await;
+    assert_eq!(space.kubectl(&["exec", "pod", "--", "cat", "/v/ca.pem"]).await, pem("b25l"));
+    space.send(Method::POST, all, bundle("two", pem("dHdv") + &pem("b25l"))).await.unwrap();
+    let both = pem("b25l") + &pem("dHdv");
+    space
+        .eventually("both", async || space.kubectl(&["exec", "pod", "--", "cat", "/v/ca.pem"]).await == both)
+        .await;
+
+    let certificate =
+        json!({"signerName": "minik8s.io/pod", "keyType": "ED25519", "credentialBundlePath": "c.pem"});
+    space.pod("certified", pod(json!({"podCertificate": certificate}))).await;
+    space.event("certified", "FailedMount", "this node requests no certificates for pods").await;
+    for name in ["one", "two"] {
+        space.send(Method::DELETE, &format!("{all}/minik8s.io:trust:{name}"), Value::Null).await.unwrap();
+    }
 }

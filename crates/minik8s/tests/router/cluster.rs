@@ -1,8 +1,11 @@
 //! A cluster of one node in a temporary data dir, taken apart at the end, also after a panic.
 
+#[path = "../harness/ranges.rs"]
+mod ranges;
+
 use std::fs::File;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,12 +14,15 @@ use minik8s_kubelet::image::Recipe;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use ranges::Ranges;
+
 /// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub struct Cluster {
     dir: tempfile::TempDir,
     server: Child,
+    _ranges: Ranges,
     pub http_port: u16,
     pub https_port: u16,
     pub hosts_file: PathBuf,
@@ -31,8 +37,7 @@ impl Cluster {
         let (http_port, https_port) = (port(&http), port(&https));
         let hosts_file = dir.path().join("hosts");
         std::fs::write(&hosts_file, "127.0.0.1 localhost\n").unwrap();
-        // Unlikely to meet another test process.
-        let number = std::process::id() % 50;
+        let ranges = Ranges::claim();
         let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
         command.args(["server", "--bind", "127.0.0.1", "--node-name", "router-test"]);
         command.arg("--data-dir").arg(dir.path()).arg("--hosts-file").arg(&hosts_file);
@@ -41,15 +46,22 @@ impl Cluster {
             ("--node-port", port(&node).to_string()),
             ("--http-port", http_port.to_string()),
             ("--https-port", https_port.to_string()),
-            ("--cluster-cidr", format!("10.{}.0.0/16", 150 + number)),
-            ("--service-cidr", format!("10.{}.0.0/16", 100 + number)),
+            ("--cluster-cidr", ranges.pods()),
+            ("--service-cidr", ranges.services()),
         ] {
             command.args([flag, &value]);
         }
         drop((api, node, https));
         let log = File::create(dir.path().join("log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let cluster = Cluster { server: command.spawn().unwrap(), dir, http_port, https_port, hosts_file };
+        let cluster = Cluster {
+            server: command.spawn().unwrap(),
+            _ranges: ranges,
+            dir,
+            http_port,
+            https_port,
+            hosts_file,
+        };
         cluster.eventually("the node is ready", || {
             let kubeconfig = cluster.dir.path().join("admin.kubeconfig");
             kubeconfig.exists()
@@ -62,6 +74,9 @@ impl Cluster {
                 .contains("router-test")
         });
         drop(http);
+        cluster.eventually("the router takes its port", || {
+            TcpStream::connect(("127.0.0.1", cluster.http_port)).is_ok()
+        });
         cluster.load_busybox();
         cluster.eventually("the default account", || {
             cluster.try_kubectl(&["get", "serviceaccount", "default"]).is_some()
@@ -119,7 +134,7 @@ impl Cluster {
     pub fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !holds() {
-            assert!(begun.elapsed() < PATIENCE, "{what}, within {PATIENCE:?}\n{}", self.log());
+            assert!(begun.elapsed() < TIMEOUT, "{what}, within {TIMEOUT:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -103,7 +103,9 @@ fn host_names_and_paths() {
     // Gone: the path, the name in pods, the name on the node.
     cluster.kubectl(&["delete", "dns", "shop", "late"]);
     cluster.eventually("the path is gone", || connection.get(&host, "/a").0 == 404);
-    assert_eq!(std::fs::read_to_string(&cluster.hosts_file).unwrap(), "127.0.0.1 localhost\n");
+    cluster.eventually("the name is gone from the node", || {
+        std::fs::read_to_string(&cluster.hosts_file).unwrap() == "127.0.0.1 localhost\n"
+    });
     let url = format!("http://{host}:{port}/a");
     assert_eq!(cluster.exec("client", &wget(&url)), None);
 

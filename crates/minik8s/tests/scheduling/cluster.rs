@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 /// How long something must not happen to count as not happening.
 pub const WHILE: Duration = Duration::from_millis(1500);
 
@@ -33,7 +33,7 @@ impl Cluster {
         let processes = vec![server.arg(directory.path()).spawn().unwrap()];
         let begun = Instant::now();
         while !kubeconfig.exists() {
-            assert!(begun.elapsed() < PATIENCE, "the server does not start");
+            assert!(begun.elapsed() < TIMEOUT, "the server does not start");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let read = Kubeconfig::read_from(&kubeconfig).unwrap();
@@ -87,7 +87,7 @@ impl Cluster {
             if let Some(object) = found.as_ref().ok().filter(|object| wanted(object)) {
                 return object.clone();
             }
-            assert!(begun.elapsed() < PATIENCE, "{path} does not become as wanted: {found:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{path} does not become as wanted: {found:?}");
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     }
@@ -95,7 +95,7 @@ impl Cluster {
     pub async fn wait_gone(&self, path: &str) {
         let begun = Instant::now();
         while self.get(path).await.is_ok() {
-            assert!(begun.elapsed() < PATIENCE, "{path} is still there");
+            assert!(begun.elapsed() < TIMEOUT, "{path} is still there");
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     }

@@ -11,6 +11,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
+use minik8s::features::ServerFeatures;
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames};
@@ -25,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Nothing here takes longer, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 pub const NAMESPACE: &str = "default";
 
 /// What objects of namespaces have in common for these tests.
@@ -194,7 +195,7 @@ pub async fn eventually<T>(what: &str, look: impl AsyncFn() -> Result<T, String>
     loop {
         match look().await {
             Ok(found) => return found,
-            Err(seen) => assert!(start.elapsed() < PATIENCE, "not so after {PATIENCE:?}: {what}\n{seen}"),
+            Err(seen) => assert!(start.elapsed() < TIMEOUT, "not so after {TIMEOUT:?}: {what}\n{seen}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -242,7 +243,10 @@ async fn serve(dir: &Path) -> Server {
         service_cidr: "10.96.0.0/12".parse().unwrap(),
         cluster_domain: "cluster.local".to_owned(),
         token_auth_file: None,
+        allow_external_ips: false,
+        mesh: false,
         has_peers: false,
+        extension: Default::default(),
     };
     Server::start(config, store, pki).await.unwrap()
 }
@@ -261,6 +265,7 @@ fn control(server: &Server) -> Control {
         minik8s_controllers::Config {
             stop: stop.clone(),
             caches: Some(caches.clone()),
+            features: ServerFeatures::new(&[], false).unwrap().list,
             ..Default::default()
         },
     ));
