@@ -2,10 +2,13 @@
 #
 #   make up      set up this machine, build, and leave a one-node cluster running
 #   make down    stop that cluster and its pods (its data stays; `make purge` removes it)
-#   make test    set up this machine and run every check and test
+#   make test [SEED=n]   set up this machine and run every check and test; SEED repeats the faults of an earlier run
+#   make fuzz [INPUTS=n] [SEED=n]   break the inputs of every reader of foreign bytes, a million times each
 #   make bench   measure, against real peers where there are any
 #   make chaos [SEED=n] [MINUTES=n]   break a cluster of three nodes at random for minutes, then check every promise
 #   make lab NODES=3   a cluster of several nodes on this machine; `make lab-down` removes every trace
+#   make install [PREFIX=/usr/local]   program and systemd units; `minik8s uninstall` takes them back
+#   make deb     a Debian package of the same, in target/
 #   make images  build the small container images that tests and examples use
 
 SHELL := /bin/bash
@@ -15,9 +18,10 @@ SHELL := /bin/bash
 export DATA_DIR ?= /var/lib/minik8s
 export PORT ?= 6443
 export SERVER_FLAGS ?=
+export PREFIX ?= /usr/local
 BINARY := target/release/minik8s
 
-.PHONY: help setup build up down purge lab lab-down test chaos lint bench images
+.PHONY: help setup build up down purge install deb lab lab-down test chaos fuzz lint bench images
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -37,6 +41,12 @@ down:
 purge: down
 	@scripts/down --purge
 
+install: build
+	@packaging/install $(BINARY)
+
+deb: build
+	@packaging/deb $(BINARY) target
+
 lab: build
 	@scripts/lab up $(or $(NODES),3)
 	@scripts/lab-ready $(or $(NODES),3)
@@ -49,16 +59,22 @@ images: setup
 
 lint: setup
 	cargo fmt --all --check
+	scripts/check-dependencies
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 test: lint
 	@scripts/setup --test
 	@scripts/test
 
-# The same test that `make test` runs for half a minute.
+# The same test that `make test` runs for half a minute. A seed that is not given is new, and printed.
 chaos: setup
-	CHAOS_SEED=$(or $(SEED),$(shell date +%s)) CHAOS_MINUTES=$(or $(MINUTES),10) \
+	CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(or $(MINUTES),10) \
 	  cargo test --locked -p minik8s --test chaos -- --nocapture --exact chaos
+
+# The same tests that `make test` runs with a few thousand inputs.
+fuzz: setup
+	FUZZ_SEED=$(or $(SEED),$(shell date +%s)) FUZZ_INPUTS=$(or $(INPUTS),1000000) \
+	  cargo test --locked -p minik8s-apiserver -p minik8s-kubelet -p minik8s-network -p minik8s-proxy -p minik8s-functions fuzz_ -- --nocapture
 
 bench: build
 	@scripts/setup --bench
