@@ -10,13 +10,15 @@ use minik8s_datadir::remove_tree;
 
 use super::{ABOUT, EndedPod, UNFINISHED};
 
-/// Below this part of the disk nothing is kept.
-const LEAST_FREE: f64 = 0.1;
+/// Nothing is kept where less than this is free, or less than a tenth of a disk that is small.
+const LEAST_FREE: u64 = 1 << 30;
 
 /// Puts the files of `logs` (a folder per container) into the folder of ended logs. Blocks. Says whether it did.
 pub fn keep(logs: &Path, folder: &Path, mut pod: EndedPod) -> io::Result<bool> {
     fs::create_dir_all(folder)?;
-    if free_part(folder)? < LEAST_FREE {
+    let disk = nix::sys::statvfs::statvfs(folder)?;
+    let unit = disk.fragment_size();
+    if !has_room(disk.blocks_available().saturating_mul(unit), disk.blocks().saturating_mul(unit)) {
         return Ok(false);
     }
     let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
@@ -65,7 +67,7 @@ fn compress(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn free_part(folder: &Path) -> io::Result<f64> {
-    let disk = nix::sys::statvfs::statvfs(folder)?;
-    Ok(disk.blocks_available() as f64 / (disk.blocks() as f64).max(1.0))
+/// What is kept is bounded by the retention already: the rest is for others to fill.
+pub(super) fn has_room(free: u64, size: u64) -> bool {
+    free >= LEAST_FREE.min(size / 10)
 }

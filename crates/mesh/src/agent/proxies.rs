@@ -153,37 +153,28 @@ async fn feed(
 ) -> io::Result<()> {
     let mut config = feeds.config.clone();
     let (reader, mut writer) = stream.into_split();
-    let mut reader = BufReader::new(reader.take(LONGEST_LINE));
-    let mut line = String::new();
+    let mut lines = BufReader::new(reader.take(LONGEST_LINE)).lines();
     let _ = timeout(CREDENTIALS_TIMEOUT, own.wait_for(|own| own.credentials.is_some())).await;
     config.mark_changed();
     loop {
-        let is_news = tokio::select! {
-            changed = config.changed() => match changed {
-                Ok(()) => true,
-                Err(_) => return Ok(()),
-            },
-            changed = own.changed() => match changed {
-                Ok(()) => true,
-                Err(_) => return Ok(()),
-            },
-            read = reader.read_line(&mut line) => {
-                if read? == 0 {
-                    return Ok(());
-                }
+        tokio::select! {
+            changed = config.changed() => if changed.is_err() { return Ok(()) },
+            changed = own.changed() => if changed.is_err() { return Ok(()) },
+            line = lines.next_line() => {
+                let Some(line) = line? else { return Ok(()) };
+                lines.get_mut().get_mut().set_limit(LONGEST_LINE);
                 let report: Report = serde_json::from_str(&line)?;
-                line.clear();
-                reader.get_mut().set_limit(LONGEST_LINE);
                 if let Some(version) = report.applied {
                     state.send_replace(Some(version));
                     feeds.progress.notify_one();
                 }
                 feeds.metrics.set(pod, report);
-                false
+                // What has changed meanwhile stays unseen: it is told in the next turn.
+                continue;
             }
-        };
+        }
         let newest = config.borrow_and_update().clone();
-        if is_news && newest.version > 0 {
+        if newest.version > 0 {
             let line = newest.line(&own.borrow_and_update())?;
             writer.write_all(&line).await?;
         }
@@ -257,5 +248,25 @@ mod tests {
         }
         std::fs::remove_dir(&long).unwrap();
         std::fs::remove_dir(&dir).unwrap();
+    }
+    /// Whatever a proxy says at the moment of a change, it hears of the change.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn change_is_told_while_the_proxy_reports() {
+        let dir = tempfile::tempdir().unwrap();
+        let (config, receiver) = watch::channel(Arc::new(Encoded::default()));
+        let feeds = Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default() };
+        let proxy = Proxy::listen(dir.path(), "ns/p", feeds).unwrap();
+        proxy.own.send_replace(own("a"));
+        let stream = UnixStream::connect(dir.path().join(SOCKET)).await.unwrap();
+        let (reader, mut writer) = stream.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        for version in 1..=2000 {
+            writer.write_all(b"{}\n").await.unwrap();
+            let shared = format!("{{\"version\":{version},\"routes\":[]").into();
+            config.send_replace(Arc::new(Encoded { version, shared }));
+            let line = timeout(Duration::from_secs(5), lines.next_line()).await;
+            let line = line.unwrap_or_else(|_| panic!("version {version} is not told")).unwrap().unwrap();
+            assert_eq!(serde_json::from_str::<Config>(&line).unwrap().version, version);
+        }
     }
 }
