@@ -48,6 +48,10 @@ fn master(part: &Part) -> Daemon {
         ("AUTH_CODE", &part.setup.auth_code),
         // What is acknowledged has left the process.
         ("CHANGELOG_SAVE_MODE", "1"),
+        // Its own defaults leave data that has too few copies alone for a minute after a start, and then look for such
+        // data once in five: those who have thousands of servers can wait.
+        ("REPLICATIONS_DELAY_INIT", "15"),
+        ("CHUNKS_LOOP_MIN_TIME", "60"),
         ("LIMIT_GLIBC_MALLOC_ARENAS", "1"),
         ("DISABLE_OOM_KILLER", "0"),
     ]);
