@@ -36,8 +36,14 @@ pub fn killed_servers_fail_no_write(world: &World) {
         let then = written();
         world.lab.until("lines are written again", || written() > then + 3);
     }
+    let mut said = String::new();
     world.lab.until("all is whole", || {
-        world.storage(&["status"]).unwrap_or_default().starts_with("shared: healthy")
+        let status = world.storage(&["status"]).unwrap_or_default();
+        if status != said {
+            eprintln!("{status}");
+            said = status;
+        }
+        said.starts_with("shared: healthy")
     });
     world.sh("writer", "touch /tmp/stop");
     world.lab.until("the writer has ended", || world.try_sh("writer", "test -e /tmp/stopped").is_ok());
