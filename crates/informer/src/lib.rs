@@ -12,7 +12,6 @@
 //! It never fails a list because of one object, never changes what can be read, and decides nothing about objects.
 
 mod access;
-mod backoff;
 pub mod cache;
 mod caches;
 mod changes;
@@ -29,7 +28,7 @@ mod selector;
 mod unreadable;
 
 pub use access::ApiAccess;
-pub use backoff::{Backoff, Retries};
+pub use minik8s_meta::{Backoff, Retries};
 pub use cache::{Cache, Cached, MetaOnly};
 pub use caches::{AnyCache, Caches, Informer, ListOptions, MetaChange};
 pub use changes::{Change, Changes};
