@@ -23,6 +23,7 @@ mod handler;
 mod housekeeping;
 pub mod image;
 mod image_pull;
+mod log_export;
 mod log_file;
 mod machine;
 mod metrics;
