@@ -65,7 +65,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mesh", &["api", "feature", "informer", "meta", "metrics", "proxy", "runtime"]),
     ("gateway", &["api", "feature", "meta", "runtime"]),
     ("functions", &["api", "feature", "jsonata", "meta", "runtime"]),
-    ("feature", &["api", "informer", "meta", "runtime"]),
+    ("feature", &["api", "informer", "meta", "runtime", "telemetry"]),
     ("scheduler", &["cel", "metrics", "runtime", "meta"]),
     ("join", &["auth", "datadir"]),
     ("kubelet", &["csi", "datadir", "informer", "meta", "metrics", "runtime", "shared-storage", "telemetry"]),

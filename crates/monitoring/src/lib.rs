@@ -5,6 +5,7 @@
 
 pub mod dashboards;
 pub mod discovery;
+mod event_export;
 mod feature;
 pub mod install;
 mod metrics_api;
@@ -13,4 +14,5 @@ mod prometheus_rule;
 pub mod promql;
 pub mod rules;
 
+pub use event_export::export_events;
 pub use feature::{DISCOVERY, Monitoring};
