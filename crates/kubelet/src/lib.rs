@@ -25,6 +25,7 @@ pub mod image;
 mod image_pull;
 mod log_export;
 mod log_file;
+mod log_search;
 mod machine;
 mod metrics;
 mod node;

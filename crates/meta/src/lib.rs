@@ -7,6 +7,7 @@
 mod backoff;
 mod cron_schedule;
 mod duration;
+mod field_condition;
 pub mod format;
 mod json_path;
 pub mod local_volume;
@@ -22,6 +23,7 @@ pub mod shared_storage;
 pub use backoff::{Backoff, Retries};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use duration::human_duration;
+pub use field_condition::FieldCondition;
 pub use json_path::{JsonPath, JsonPathError};
 pub use names::NameRule;
 pub use own::{

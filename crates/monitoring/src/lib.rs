@@ -8,6 +8,7 @@ pub mod discovery;
 mod event_export;
 mod feature;
 pub mod install;
+mod log_search;
 mod metrics_api;
 pub mod monitors;
 mod prometheus_rule;
