@@ -5,6 +5,7 @@
 #[path = "../node/cluster.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]
 mod cluster;
+mod collector;
 mod kubernetes_sd;
 mod logs;
 mod monitors;

@@ -39,8 +39,10 @@ impl Handler for LogSearch {
         match self.answer(&request, cluster).await {
             Ok(answer) => respond(StatusCode::OK, "application/json", answer.to_string()),
             Err((status, message)) => {
+                // `Bad Request` is `BadRequest` to clients.
+                let reason = status.canonical_reason().unwrap_or_default().replace(' ', "");
                 let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "message": message, "code": status.as_u16()});
+                    "message": message, "reason": reason, "code": status.as_u16()});
                 respond(status, "application/json", answer.to_string())
             }
         }
