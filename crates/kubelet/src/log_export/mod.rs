@@ -17,8 +17,8 @@ use tracing::warn;
 
 use crate::context::Context;
 use log_reader::LogReader;
-use positions::Positions;
-use rounds::LogExport;
+pub use positions::Positions;
+pub use rounds::LogExport;
 
 /// Between two looks at files that grow, and at those that do not.
 const BUSY: Duration = Duration::from_millis(200);

@@ -75,9 +75,8 @@ impl LogExport {
         let is_first_round = self.rounds == 0;
         for (pod_dir, pod) in folders(&self.logs_dir) {
             // A name is made of what cannot hold an underscore.
-            let Some([namespace, name, uid]) = pod.split('_').collect::<Vec<_>>().try_into().ok() else {
-                continue;
-            };
+            let parts: Vec<&str> = pod.split('_').collect();
+            let [namespace, name, uid] = parts[..] else { continue };
             for (container_dir, container) in folders(&pod_dir) {
                 for log in logs(&container_dir) {
                     let path = format!("{pod}/{container}/{log}");

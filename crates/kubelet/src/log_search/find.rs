@@ -41,7 +41,8 @@ pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
 pub fn logs(search: &Search, labels: &PodLabels, logs_dir: &Path, ended_dir: &Path) -> Vec<Log> {
     let mut found = Vec::new();
     for (folder, name) in entries(logs_dir) {
-        let Some([namespace, pod, uid]) = name.split('_').collect::<Vec<_>>().try_into().ok() else { continue };
+        let parts: Vec<&str> = name.split('_').collect();
+        let [namespace, pod, uid] = parts[..] else { continue };
         let labels = labels.get(uid);
         if !is_wanted(search, namespace, pod) || !selects(&search.labels, labels) {
             continue;

@@ -10,11 +10,13 @@ mod newest;
 mod scan;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use minik8s_meta::LabelSelector;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::sync::Semaphore;
 
 pub use find::{Log, Place, logs};
@@ -52,10 +54,14 @@ pub struct Search {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FoundLine {
     pub time: Timestamp,
-    #[serde(flatten)]
-    pub place: std::sync::Arc<Place>,
+    #[serde(flatten, serialize_with = "shared")]
+    pub place: Arc<Place>,
     pub stream: &'static str,
     pub text: String,
+}
+
+fn shared<S: Serializer>(place: &Arc<Place>, serializer: S) -> Result<S::Ok, S::Error> {
+    place.as_ref().serialize(serializer)
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -70,11 +76,11 @@ pub struct Findings {
 
 /// Reads all logs that the search is about. Blocks.
 pub fn run(search: &Search, logs: &[Log]) -> Findings {
-    let next = std::sync::atomic::AtomicUsize::new(0);
+    let next = AtomicUsize::new(0);
     let deadline = Instant::now() + LONGEST;
     let work = || {
         let mut scan = Scan::new(search, deadline);
-        while let Some(log) = logs.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+        while let Some(log) = logs.get(next.fetch_add(1, Ordering::Relaxed)) {
             scan.read(log);
         }
         scan

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use crate::cluster::on_a_cluster_with;
+use crate::cluster::{NODE, on_a_cluster_with};
 use crate::collector::{Collector, has};
 use crate::site::Site;
 
@@ -175,7 +175,7 @@ fn exported(site: &Site, collector: &Collector) {
     site.eventually("spans of the API server arrive", || {
         collector.spans().iter().any(|span| span["name"] == "LIST pods" && has(span, "service.name", "minik8s-apiserver"))
     });
-    let page = site.run(&["get", "--raw", &format!("/api/v1/nodes/{}/proxy/metrics", site.node())]);
+    let page = site.run(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/metrics")]);
     let sent = page.lines().find_map(|line| line.strip_prefix("minik8s_export_logs_sent_total "));
     assert!(sent.is_some_and(|sent| sent != "0"), "{sent:?}");
 }
