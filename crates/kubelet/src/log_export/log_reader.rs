@@ -112,7 +112,10 @@ impl LogReader {
         }
         let all = generations(&self.path);
         let at = all.iter().position(|path| inode_of(path) == Some(self.inode));
-        let Some(next) = all.get(at.map_or(0, |at| at + 1)) else { return Ok(Looked::Gone) };
+        let Some(next) = all.get(at.map_or(0, |at| at + 1)) else {
+            // The runtime has not begun the next file yet, or there is nothing any more.
+            return Ok(if at.is_some() { Looked::End } else { Looked::Gone });
+        };
         self.file = File::open(next)?;
         self.inode = self.file.metadata()?.ino();
         (self.offset, self.rest) = (0, Vec::new());

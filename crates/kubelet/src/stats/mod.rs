@@ -11,11 +11,15 @@ mod network;
 mod own;
 mod resource;
 mod sampler;
+#[cfg(test)]
+mod scrape_bench;
 mod subjects;
 mod summary;
 
 pub use cadvisor::cadvisor;
 pub use collect::{Collector, Disk, NodeSample, disk};
+#[cfg(test)]
+use collect::PodSample;
 pub use host::Host;
 pub use own::{Operations, Process, own};
 pub use resource::resource;
