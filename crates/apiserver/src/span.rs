@@ -42,6 +42,11 @@ pub fn end(tracer: &Tracer, span: RequestSpan, labels: &RequestLabels, code: u16
                 attributes.push((name, value.clone()));
             }
         }
-        Described { service: SERVICE, name: format!("{} {what}", labels.verb), attributes, failed: code >= 500 }
+        Described {
+            service: SERVICE,
+            name: format!("{} {what}", labels.verb),
+            attributes,
+            failed: code >= 500,
+        }
     });
 }

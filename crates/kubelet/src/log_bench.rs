@@ -25,9 +25,17 @@ fn text(lines: usize) -> String {
         let (second, nano) = (number / 10_000 % 60, number % 10_000 * 100_000);
         let _ = write!(text, "2026-01-01T00:00:{second:02}.{nano:09}Z stdout F ");
         let _ = match number % 20_000 {
-            17 => writeln!(text, "{{\"level\":\"error\",\"message\":\"connection refused\",\"order\":{number}}}"),
-            n if n % 2 == 0 => writeln!(text, "10.244.1.{} - - \"GET /cart/{number} HTTP/1.1\" 200 {n}", n % 250),
-            n => writeln!(text, "{{\"level\":\"info\",\"message\":\"order taken\",\"order\":{number},\"took\":{n}}}"),
+            17 => writeln!(
+                text,
+                "{{\"level\":\"error\",\"message\":\"connection refused\",\"order\":{number}}}"
+            ),
+            n if n % 2 == 0 => {
+                writeln!(text, "10.244.1.{} - - \"GET /cart/{number} HTTP/1.1\" 200 {n}", n % 250)
+            }
+            n => writeln!(
+                text,
+                "{{\"level\":\"info\",\"message\":\"order taken\",\"order\":{number},\"took\":{n}}}"
+            ),
         };
     }
     text
@@ -36,7 +44,10 @@ fn text(lines: usize) -> String {
 /// Seconds of CPU that this process has used.
 fn cpu() -> f64 {
     let used = getrusage(UsageWho::RUSAGE_SELF).unwrap();
-    [used.user_time(), used.system_time()].iter().map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6).sum()
+    [used.user_time(), used.system_time()]
+        .iter()
+        .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
+        .sum()
 }
 
 fn measured<T>(what: &str, work: impl FnOnce() -> T) -> (T, Duration, f64) {
@@ -93,7 +104,9 @@ fn keeping_and_finding_compressed_logs() {
     let (from, text) = (dir.path().join("ending"), text(LINES));
     fs::create_dir_all(from.join("main")).unwrap();
     fs::write(from.join("main/0.log"), &text).unwrap();
-    let (kept, _, used) = measured("keeping a minute of 10,000 lines a second", || keep(&from, &dir.path().join("ended"), pod()));
+    let (kept, _, used) = measured("keeping a minute of 10,000 lines a second", || {
+        keep(&from, &dir.path().join("ended"), pod())
+    });
     assert!(kept.unwrap());
     println!("  {} MiB: {:.2} % of a core", text.len() >> 20, used / 60.0 * 100.0);
     find(dir.path(), "grep refused, compressed", Some("refused"), &[]);

@@ -31,7 +31,8 @@ impl FieldCondition {
 
     /// Whether a text may hold such an object, found out without reading it as one.
     pub fn may_fit(&self, text: &[u8]) -> bool {
-        let is_plain = self.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/ ".contains(&byte));
+        let is_plain =
+            self.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/ ".contains(&byte));
         if !self.equal || !is_plain || self.value.is_empty() {
             return true;
         }
@@ -50,7 +51,11 @@ impl FromStr for FieldCondition {
         let Some((name, value, equal)) = split.filter(|(name, _, _)| !name.is_empty()) else {
             return Err(format!("{text}: give FIELD=VALUE or FIELD!=VALUE, as level=error"));
         };
-        Ok(FieldCondition { path: name.split('.').map(str::to_owned).collect(), value: value.to_owned(), equal })
+        Ok(FieldCondition {
+            path: name.split('.').map(str::to_owned).collect(),
+            value: value.to_owned(),
+            equal,
+        })
     }
 }
 
@@ -62,7 +67,8 @@ mod tests {
 
     #[test]
     fn conditions_on_fields() {
-        let object = json!({"level": "error", "http": {"code": 503}, "ok": false, "none": null, "text": "a\"b"});
+        let object =
+            json!({"level": "error", "http": {"code": 503}, "ok": false, "none": null, "text": "a\"b"});
         let check = |condition: &str, want: bool| {
             let condition: FieldCondition = condition.parse().unwrap();
             assert_eq!(condition.fits(&object), want, "{condition:?}");

@@ -149,7 +149,8 @@ mod tests {
         check(&["--export-traces", "collector:4318"], "--export-traces");
         check(&["--export-traces", "http://c", "--export-ca-file", "/nonexistent"], "/nonexistent");
         check(&["--export-traces", "http://c", "--trace-sampling-per-million", "1000001"], "1000001");
-        let both = open(&["--export-logs", "otlp=http://c:4318", "--export-traces", "http://c:4318"]).unwrap();
+        let both =
+            open(&["--export-logs", "otlp=http://c:4318", "--export-traces", "http://c:4318"]).unwrap();
         assert!(both.logs.is_some() && both.tracer.is_some());
         assert!(both.metrics().contains("minik8s_export_spans_dropped_total 0"));
     }

@@ -16,8 +16,8 @@ use minik8s_network::pod_network::Backend;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
-use crate::features::AgentFeatures;
 use crate::export::{ExportFlags, Exports};
+use crate::features::AgentFeatures;
 use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
 use crate::router::RouterFlags;

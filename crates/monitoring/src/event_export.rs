@@ -35,7 +35,8 @@ pub async fn export_events(
             () = leading => {}
             () = stop.cancelled() => return,
         }
-        let mut exporter = EventExporter { queue: queue.clone(), newest: Timestamp::now(), sources: HashMap::new() };
+        let mut exporter =
+            EventExporter { queue: queue.clone(), newest: Timestamp::now(), sources: HashMap::new() };
         let following = async {
             if leads.wait_for(|leads| !*leads).await.is_err() {
                 std::future::pending::<()>().await;
@@ -85,7 +86,8 @@ impl EventExporter {
 
 /// When it happened last.
 fn time_of(event: &Event) -> Timestamp {
-    let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
+    let series =
+        event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
     let last = event.last_timestamp.as_ref().map(|time| time.0);
     let once = event.event_time.as_ref().map(|time| time.0);
     let created = event.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -146,7 +148,10 @@ mod tests {
             ("k8s.object.name", "web-1"),
             ("k8s.event.reporter", "kubelet"),
         ] {
-            assert!(told.attributes.iter().any(|(name, value)| (*name, value.as_str()) == expected), "{expected:?}");
+            assert!(
+                told.attributes.iter().any(|(name, value)| (*name, value.as_str()) == expected),
+                "{expected:?}"
+            );
         }
         let newer = json!({"type": "Normal", "count": null, "lastTimestamp": null,
             "eventTime": "2026-01-01T00:00:02.000000Z", "series": null});

@@ -55,7 +55,11 @@ impl ServerFeature for Monitoring {
             access: Access::Authorized,
             handler: Arc::new(LogSearch(self.client.clone())),
         };
-        Extension { routes: metrics.into_iter().chain([route, logs]).collect(), kinds, ..Extension::default() }
+        Extension {
+            routes: metrics.into_iter().chain([route, logs]).collect(),
+            kinds,
+            ..Extension::default()
+        }
     }
 
     fn start(&self, parts: &mut Parts) {

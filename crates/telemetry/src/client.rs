@@ -56,7 +56,8 @@ impl Client {
             return Ok(());
         }
         let text = String::from_utf8_lossy(&text);
-        let said = format!("it answers {status}: {}", text.trim().chars().take(MOST_TOLD).collect::<String>());
+        let said =
+            format!("it answers {status}: {}", text.trim().chars().take(MOST_TOLD).collect::<String>());
         let is_away = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
         Err(if is_away { Failure::Away(said) } else { Failure::Rejected(said) })
@@ -72,9 +73,8 @@ impl Client {
             Some(kept) => kept,
             None => self.connect().await?,
         };
-        let Endpoint { host, port, path, .. } = &self.endpoint;
-        let mut request = Request::post(path)
-            .header(HOST, format!("{host}:{port}"))
+        let mut request = Request::post(&self.endpoint.path)
+            .header(HOST, self.endpoint.authority())
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|error| told(&error))?;

@@ -51,7 +51,7 @@ pub struct Endpoint {
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.path)
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
@@ -75,6 +75,12 @@ impl LogProtocol {
 }
 
 impl Endpoint {
+    /// `HOST:PORT`, also where the host is an address of IPv6.
+    pub(crate) fn authority(&self) -> String {
+        let Endpoint { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
     /// A URL without a path gets the one at which such collectors listen. `authority` is in PEM; without one, those count
     /// that the machine trusts. `headers` is a text with one `Name: value` a line.
     pub fn new(
@@ -154,7 +160,7 @@ mod tests {
         };
         check("http://collector:4318", Some("http://collector:4318/v1/logs"));
         check("http://10.0.0.1", Some("http://10.0.0.1:80/v1/logs"));
-        check("http://[::1]:4318/", Some("http://::1:4318/v1/logs"));
+        check("http://[::1]:4318/", Some("http://[::1]:4318/v1/logs"));
         check("http://collector:4318/tenant/logs?x=1", Some("http://collector:4318/tenant/logs?x=1"));
         check("collector:4318", None);
         check("ftp://collector", None);
@@ -169,11 +175,14 @@ mod tests {
             let error = Endpoint::new("https://c", "/", headers, pem).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         };
-        let made = Endpoint::new("http://c", "/", "X-Scope-OrgID: a\n\nAuthorization: Bearer x\n", None).unwrap();
+        let made =
+            Endpoint::new("http://c", "/", "X-Scope-OrgID: a\n\nAuthorization: Bearer x\n", None).unwrap();
         assert_eq!(made.headers.len(), 2);
         assert!(!format!("{made:?}").contains("Bearer"), "credentials are not told");
         check("nonsense", Some(b""), "no certificate");
-        assert!(Endpoint::new("http://c", "/", "\nnonsense", None).unwrap_err().to_string().contains("line 2"));
+        assert!(
+            Endpoint::new("http://c", "/", "\nnonsense", None).unwrap_err().to_string().contains("line 2")
+        );
         assert!(LogProtocol::split("loki=http://l").is_ok());
         assert!(LogProtocol::split("http://l").unwrap_err().to_string().contains("otlp=URL"));
     }

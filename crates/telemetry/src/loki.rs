@@ -73,12 +73,14 @@ mod tests {
             attributes: vec![("k8s.event.reason", "BackOff".to_owned())],
             ..record(None, 4, "again")
         };
-        let records =
-            [record(Some("stdout"), 1, "a"), record(Some("stderr"), 2, "b\"\n"), record(Some("stdout"), 3, "c"), event];
+        let records = [
+            record(Some("stdout"), 1, "a"),
+            record(Some("stderr"), 2, "b\"\n"),
+            record(Some("stdout"), 3, "c"),
+            event,
+        ];
         let sent: Value = serde_json::from_slice(&push(&records)).unwrap();
-        let labels = |stream: &str| {
-            json!({"node_name": "n1", "namespace": "shop", "pod": "web-1", "container": "main", "stream": stream})
-        };
+        let labels = |stream: &str| json!({"node_name": "n1", "namespace": "shop", "pod": "web-1", "container": "main", "stream": stream});
         assert_eq!(
             sent,
             json!({"streams": [

@@ -57,7 +57,8 @@ pub fn spans(spans: &[Span]) -> Vec<u8> {
 
 fn one_span(out: &mut String, span: &Span) {
     let context = span.context;
-    let _ = write!(out, "{{\"traceId\":\"{:032x}\",\"spanId\":\"{:016x}\"", context.trace_id, context.span_id);
+    let _ =
+        write!(out, "{{\"traceId\":\"{:032x}\",\"spanId\":\"{:016x}\"", context.trace_id, context.span_id);
     if let Some(parent) = span.parent {
         let _ = write!(out, ",\"parentSpanId\":\"{parent:016x}\"");
     }
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn spans_have_their_place_in_the_trace() {
-        let context: TraceContext = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
+        let context: TraceContext =
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
         let span = Span {
             service: "apiserver",
             name: "GET pods".to_owned(),

@@ -12,9 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use minik8s_telemetry::{
-    Endpoint, Exporter, LogProtocol, LogRecord, LogSource, Queue, Severity, loki, otlp,
-};
+use minik8s_telemetry::{Endpoint, Exporter, LogProtocol, LogRecord, LogSource, Queue, Severity, loki, otlp};
 use parking_lot::Mutex;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
@@ -40,7 +38,8 @@ impl Collector {
                 let body = body.collect().await?.to_bytes();
                 let answer = collector.answers.lock().pop().unwrap_or(200);
                 if answer == 200 {
-                    let header = parts.headers.get("x-scope-orgid").map(|value| value.to_str().unwrap().to_owned());
+                    let header =
+                        parts.headers.get("x-scope-orgid").map(|value| value.to_str().unwrap().to_owned());
                     let body = serde_json::from_slice(&body).unwrap();
                     collector.came.lock().push((parts.uri.to_string(), header.unwrap_or_default(), body));
                 }
@@ -48,7 +47,8 @@ impl Collector {
                 Ok::<_, hyper::Error>(Response::builder().status(answer).body(text).unwrap())
             }
         });
-        let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        let _ =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     }
 
     async fn listen(&self, at: SocketAddr) -> SocketAddr {
@@ -114,7 +114,11 @@ async fn records_arrive_in_both_protocols_with_headers() {
         for number in 0..100 {
             assert!(queue.push(record(&format!("line {number}"))));
         }
-        collector.until("all lines", |came| came.iter().map(|one| one.2.to_string().matches("line ").count()).sum::<usize>() == 100).await;
+        collector
+            .until("all lines", |came| {
+                came.iter().map(|one| one.2.to_string().matches("line ").count()).sum::<usize>() == 100
+            })
+            .await;
         assert!(collector.came.lock().iter().all(|one| one.0 == path && one.1 == "tenant"));
         assert!(collector.came.lock().len() < 10, "they come in batches");
         stop.cancel();

@@ -79,14 +79,25 @@ mod tests {
         let check = |method: Method, path: &str, expected: &str| {
             let info = RequestInfo::parse(&method, path, &Query::parse(None));
             let wanted = attributes(&info, &[]);
-            let found = format!("{} {}/{}/{} {}", wanted.verb, wanted.api_group, wanted.resource, wanted.subresource, wanted.namespace);
+            let found = format!(
+                "{} {}/{}/{} {}",
+                wanted.verb, wanted.api_group, wanted.resource, wanted.subresource, wanted.namespace
+            );
             assert_eq!(found.trim(), expected, "{method} {path}");
         };
         check(Method::GET, "/apis/logs.minik8s.io/v1/namespaces/shop/logs", "get /pods/log shop");
         check(Method::GET, "/apis/logs.minik8s.io/v1/logs", "get /pods/log");
         check(Method::DELETE, "/apis/logs.minik8s.io/v1/logs", "deletecollection logs.minik8s.io/logs/");
-        check(Method::GET, "/apis/logs.minik8s.io/v1/namespaces/shop/logs/x", "get logs.minik8s.io/logs/ shop");
-        check(Method::GET, "/apis/logs.minik8s.io/v1/namespaces/shop/others", "list logs.minik8s.io/others/ shop");
+        check(
+            Method::GET,
+            "/apis/logs.minik8s.io/v1/namespaces/shop/logs/x",
+            "get logs.minik8s.io/logs/ shop",
+        );
+        check(
+            Method::GET,
+            "/apis/logs.minik8s.io/v1/namespaces/shop/others",
+            "list logs.minik8s.io/others/ shop",
+        );
     }
 
     #[test]

@@ -22,7 +22,11 @@ async fn requests_are_spans_of_their_client_s_trace() {
     admin.get("/api/v1/namespaces/default/pods").await.ok();
     assert!(queue.take().is_empty(), "a request without a trace is told of only by chance");
     admin.header("traceparent", PARENT).get("/api/v1/namespaces/default/pods").await.ok();
-    admin.header("traceparent", PARENT).get("/api/v1/namespaces/default/pods/nobody").await.refused(404, "NotFound");
+    admin
+        .header("traceparent", PARENT)
+        .get("/api/v1/namespaces/default/pods/nobody")
+        .await
+        .refused(404, "NotFound");
     admin.header("traceparent", &PARENT.replace("-01", "-00")).get("/version").await.ok();
     let spans = queue.take();
     let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
@@ -51,7 +55,10 @@ async fn histograms_have_examples_of_traces_where_they_are_asked_for() {
     };
     assert!(text.lines().any(has_example), "{text}");
     assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
-    assert!(text.contains("# TYPE process_cpu_seconds counter\n"), "counters are announced without their ending");
+    assert!(
+        text.contains("# TYPE process_cpu_seconds counter\n"),
+        "counters are announced without their ending"
+    );
     let classic = admin.header("accept", "text/plain").get("/metrics").await.text_whole();
     assert!(!classic.contains("trace_id") && !classic.contains("# EOF"));
     let untraced = Cluster::start().await;

@@ -99,9 +99,10 @@ impl LogReader {
     /// Lines that nobody will read: counted, if the file is as large as a log may be.
     pub fn count_rest(&mut self) -> u64 {
         let mut rest = Vec::new();
-        let read = self.file.seek(SeekFrom::Start(self.offset)).and_then(|_| {
-            Read::by_ref(&mut self.file).take(64 << 20).read_to_end(&mut rest)
-        });
+        let read = self
+            .file
+            .seek(SeekFrom::Start(self.offset))
+            .and_then(|_| Read::by_ref(&mut self.file).take(64 << 20).read_to_end(&mut rest));
         read.map_or(1, |_| rest.iter().filter(|byte| **byte == b'\n').count() as u64)
     }
 

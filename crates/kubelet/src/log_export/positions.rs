@@ -38,7 +38,9 @@ impl Positions {
         let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &self.file));
         match written {
             Ok(()) => self.known = now,
-            Err(error) => warn!(%error, file = %self.file.display(), "cannot remember which logs were exported"),
+            Err(error) => {
+                warn!(%error, file = %self.file.display(), "cannot remember which logs were exported")
+            }
         }
     }
 }

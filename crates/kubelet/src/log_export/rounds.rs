@@ -101,7 +101,9 @@ impl LogExport {
 fn folders(dir: &Path) -> Vec<(PathBuf, String)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let named = entries.filter(is_folder).filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)));
+    let named = entries
+        .filter(is_folder)
+        .filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)));
     named.collect()
 }
 
@@ -110,7 +112,9 @@ fn logs(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     let names = entries.filter(is_file).filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.strip_suffix(".log").is_some_and(|attempt| attempt.parse::<u32>().is_ok())).collect()
+    names
+        .filter(|name| name.strip_suffix(".log").is_some_and(|attempt| attempt.parse::<u32>().is_ok()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -149,7 +153,8 @@ mod tests {
         }
 
         fn rotate(&self, second: u32) {
-            fs::rename(self.log(), self.log().with_extension(format!("log.20260101-0000{second:02}"))).unwrap();
+            fs::rename(self.log(), self.log().with_extension(format!("log.20260101-0000{second:02}")))
+                .unwrap();
         }
 
         fn told(&self) -> Vec<String> {

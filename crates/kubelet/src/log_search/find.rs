@@ -65,7 +65,9 @@ pub fn logs(search: &Search, labels: &PodLabels, logs_dir: &Path, ended_dir: &Pa
         }
     }
     // Large files first: threads that take turns end together.
-    found.sort_by_cached_key(|log| std::cmp::Reverse(fs::metadata(&log.file.path).map_or(0, |about| about.len())));
+    found.sort_by_cached_key(|log| {
+        std::cmp::Reverse(fs::metadata(&log.file.path).map_or(0, |about| about.len()))
+    });
     found
 }
 
@@ -78,7 +80,8 @@ fn selects(selector: &LabelSelector, labels: Option<&BTreeMap<String, String>>) 
     if selector.is_everything() {
         return true;
     }
-    let labels = labels.map(|labels| labels.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect());
+    let labels = labels
+        .map(|labels| labels.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect());
     selector.matches(labels.as_ref())
 }
 
@@ -93,7 +96,8 @@ fn add(
     }
     let place = Place { namespace: namespace.into(), pod: pod.into(), container: container.into(), ended };
     let place = Arc::new(place);
-    found.extend(files.map(|path| Log { place: place.clone(), file: LogFile { path, is_compressed: ended } }));
+    found
+        .extend(files.map(|path| Log { place: place.clone(), file: LogFile { path, is_compressed: ended } }));
 }
 
 /// What a folder holds, but never a link: a link is nobody's log.

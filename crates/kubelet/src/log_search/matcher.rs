@@ -49,5 +49,6 @@ impl Matcher {
 
 /// Whether an expression asks where a text begins or ends: among many lines it would be asked of all of them.
 fn looks_around(expression: &str) -> bool {
-    expression.contains(['^', '$']) || ["\\A", "\\z", "\\b", "\\B", "\\<", "\\>", "(?"].iter().any(|part| expression.contains(part))
+    expression.contains(['^', '$'])
+        || ["\\A", "\\z", "\\b", "\\B", "\\<", "\\>", "(?"].iter().any(|part| expression.contains(part))
 }

@@ -10,7 +10,9 @@ fn write(dir: &Path, file: &str, lines: &[(u32, &str)]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let text: String = lines
         .iter()
-        .map(|(second, text)| format!("2026-01-01T00:{:02}:{:02}Z stdout F {text}\n", second / 60, second % 60))
+        .map(|(second, text)| {
+            format!("2026-01-01T00:{:02}:{:02}Z stdout F {text}\n", second / 60, second % 60)
+        })
         .collect();
     fs::write(path, text).unwrap();
 }
@@ -91,7 +93,8 @@ fn newest_lines_stay_and_it_is_said_that_there_are_more() {
 #[test]
 fn since_skips_to_its_place_in_a_large_file() {
     let dir = tempfile::tempdir().unwrap();
-    let lines: Vec<(u32, String)> = (0..3600).map(|second| (second, format!("{second} {}", "x".repeat(200)))).collect();
+    let lines: Vec<(u32, String)> =
+        (0..3600).map(|second| (second, format!("{second} {}", "x".repeat(200)))).collect();
     let lines: Vec<(u32, &str)> = lines.iter().map(|(second, text)| (*second, text.as_str())).collect();
     write(dir.path(), "a_b_c/main/0.log", &lines);
     for second in [0, 1, 1800, 3000, 3598, 3599, 3600] {

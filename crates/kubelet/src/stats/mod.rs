@@ -17,9 +17,9 @@ mod subjects;
 mod summary;
 
 pub use cadvisor::cadvisor;
-pub use collect::{Collector, Disk, NodeSample, disk};
 #[cfg(test)]
 use collect::PodSample;
+pub use collect::{Collector, Disk, NodeSample, disk};
 pub use host::Host;
 pub use own::{Operations, Process, own};
 pub use resource::resource;

@@ -19,7 +19,8 @@ fn cpu() -> f64 {
 fn pages_of_a_node_with_100_pods() {
     let mut sample = node();
     let pod = sample.pods[0].clone();
-    sample.pods = (0..PODS).map(|number| PodSample { name: format!("web-{number}"), ..pod.clone() }).collect();
+    sample.pods =
+        (0..PODS).map(|number| PodSample { name: format!("web-{number}"), ..pod.clone() }).collect();
     let operations = Operations::default();
     let mut bytes = 0;
     let begun = cpu();

@@ -136,7 +136,10 @@ fn by_own_rights(site: &Site) {
     site.eventually("jane may", || search("default", &["--as", "jane"]).contains("first begins"));
     let own: serde_json::Value = serde_json::from_str(&search("default", &["--as", "jane"])).unwrap();
     assert!(own["lines"].as_array().unwrap().iter().all(|line| line["namespace"] == "default"), "{own}");
-    assert!(own["searchedBytes"].as_u64().unwrap() > 0 && own["unanswered"] == serde_json::json!([]), "{own}");
+    assert!(
+        own["searchedBytes"].as_u64().unwrap() > 0 && own["unanswered"] == serde_json::json!([]),
+        "{own}"
+    );
     for path in ["/apis/logs.minik8s.io/v1/namespaces/other/logs", "/apis/logs.minik8s.io/v1/logs"] {
         let refused = site.output(&["get", "--raw", path, "--as", "jane"]);
         assert!(refused.contains("pods/log") && !refused.contains("third"), "{refused}");
@@ -149,9 +152,7 @@ fn by_own_rights(site: &Site) {
     assert!(said.contains("regular expression"), "{said}");
     // Logs of another namespace that had the same name before are not those of this one.
     site.run(&["delete", "namespace", "other", "--wait=true"]);
-    site.eventually("the logs of other are kept", || {
-        search("other", &[]).contains("third begins")
-    });
+    site.eventually("the logs of other are kept", || search("other", &[]).contains("third begins"));
     site.run(&["create", "namespace", "other"]);
     assert!(!search("other", &[]).contains("third"), "a new namespace of an old name");
 }
@@ -173,7 +174,10 @@ fn exported(site: &Site, collector: &Collector) {
     let twice = begins.iter().filter(|record| record["body"]["stringValue"] == "first begins").count();
     assert_eq!(twice, 1, "each line is told once");
     site.eventually("spans of the API server arrive", || {
-        collector.spans().iter().any(|span| span["name"] == "LIST pods" && has(span, "service.name", "minik8s-apiserver"))
+        collector
+            .spans()
+            .iter()
+            .any(|span| span["name"] == "LIST pods" && has(span, "service.name", "minik8s-apiserver"))
     });
     let page = site.run(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/metrics")]);
     let sent = page.lines().find_map(|line| line.strip_prefix("minik8s_export_logs_sent_total "));

@@ -28,7 +28,10 @@ pub const FUNCTIONS: Dashboard = Dashboard {
         panel(
             "Functions",
             Unit::Count,
-            &[("count by (namespace) (minik8s_function_created{namespace=~\"$namespace\"})", "{{namespace}}")],
+            &[(
+                "count by (namespace) (minik8s_function_created{namespace=~\"$namespace\"})",
+                "{{namespace}}",
+            )],
         ),
     ],
 };

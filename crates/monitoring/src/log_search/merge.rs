@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn lines_of_nodes_are_merged_by_time() {
-        let line = |second: u32, text: &str| json!({"time": format!("2026-01-01T00:00:{second:02}Z"), "text": text});
+        let line =
+            |second: u32, text: &str| json!({"time": format!("2026-01-01T00:00:{second:02}Z"), "text": text});
         let found = |lines: &[Value]| Ok(json!({"lines": lines, "truncated": false, "bytes": 7}));
         let mut answers = Answers::new(3);
         answers.add("n1".into(), found(&[line(1, "a"), line(4, "d")])).unwrap();
@@ -65,7 +66,8 @@ mod tests {
         let said = answers.add("n4".into(), Err((StatusCode::BAD_REQUEST, "grep".into())));
         assert_eq!(said, Err((StatusCode::BAD_REQUEST, "grep".to_owned())));
         let all = answers.finish();
-        let texts: Vec<&str> = all["lines"].as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap()).collect();
+        let texts: Vec<&str> =
+            all["lines"].as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap()).collect();
         assert_eq!(texts, ["b", "c", "d"]);
         assert_eq!((&all["truncated"], &all["searchedBytes"]), (&json!(true), &json!(14)));
         assert_eq!(all["lines"][2]["node"], "n1");

@@ -52,7 +52,10 @@ impl Handler for LogSearch {
 impl LogSearch {
     async fn answer(&self, request: &HandlerRequest, cluster: &dyn Objects) -> Result<Value, Refusal> {
         if !is_search(&request.path, &request.namespace) {
-            return Err((StatusCode::NOT_FOUND, "the server could not find the requested resource".to_owned()));
+            return Err((
+                StatusCode::NOT_FOUND,
+                "the server could not find the requested resource".to_owned(),
+            ));
         }
         if request.method != Method::GET {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "logs are read: GET them".to_owned()));
@@ -128,7 +131,8 @@ mod tests {
 
     #[test]
     fn path_is_that_which_was_authorized() {
-        let check = |path: &str, namespace: &str, want: bool| assert_eq!(is_search(path, namespace), want, "{path}");
+        let check =
+            |path: &str, namespace: &str, want: bool| assert_eq!(is_search(path, namespace), want, "{path}");
         check("/apis/logs.minik8s.io/v1/logs", "", true);
         check("/apis/logs.minik8s.io/v1/namespaces/shop/logs", "shop", true);
         check("/apis/logs.minik8s.io/v1/namespaces/shop/logs/x", "shop", false);

@@ -28,7 +28,8 @@ impl Question {
                 "since" => question.since = Some(moment("since", &value, now)?),
                 "until" => question.until = Some(moment("until", &value, now)?),
                 "limit" => {
-                    let limit: usize = value.parse().map_err(|_| format!("limit: {value:?} is not a number"))?;
+                    let limit: usize =
+                        value.parse().map_err(|_| format!("limit: {value:?} is not a number"))?;
                     question.limit = limit.clamp(1, MOST);
                 }
                 known if PASSED_ON.contains(&known) => {
@@ -83,10 +84,17 @@ mod tests {
                 question.namespace = "shop".to_owned();
                 question.encoded()
             });
-            assert_eq!(made.unwrap_or_else(|error| error.split(':').next().unwrap().to_owned()), want, "{query}");
+            assert_eq!(
+                made.unwrap_or_else(|error| error.split(':').next().unwrap().to_owned()),
+                want,
+                "{query}"
+            );
         };
         check("", "namespace=shop&limit=1000");
-        check("grep=a%7Cb&where=level%3Derror&limit=5", "namespace=shop&limit=5&grep=a%7Cb&where=level%3Derror");
+        check(
+            "grep=a%7Cb&where=level%3Derror&limit=5",
+            "namespace=shop&limit=5&grep=a%7Cb&where=level%3Derror",
+        );
         check("since=1h&limit=99999999", "namespace=shop&limit=10000&since=2026-01-01T11%3A00%3A00Z");
         check("until=2026-01-01T00:00:00Z", "namespace=shop&limit=1000&until=2026-01-01T00%3A00%3A00Z");
         check("since=yesterday", "since");

@@ -21,7 +21,8 @@ pub type Found = ((String, String, String), bool, Line);
 /// Whether the server can answer it: what has no end, and what is about a container's last life, it cannot.
 pub fn can_answer(verb: &Logs) -> bool {
     let has_condition = verb.grep.is_some() || !verb.fields.is_empty();
-    let is_plain = verb.selectors.field_selector.is_none() && verb.tail.is_none() && verb.limit_bytes.is_none();
+    let is_plain =
+        verb.selectors.field_selector.is_none() && verb.tail.is_none() && verb.limit_bytes.is_none();
     has_condition && is_plain && !verb.follow && !verb.previous
 }
 

@@ -92,7 +92,9 @@ impl Search<'_> {
         let mut wanted: HashSet<(String, String, String)> = HashSet::new();
         for pod in pods {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
-            wanted.extend(self.containers(pod)?.into_iter().map(|name| (text("namespace"), text("name"), name)));
+            wanted.extend(
+                self.containers(pod)?.into_iter().map(|name| (text("namespace"), text("name"), name)),
+            );
         }
         let asked = self.verb.container.as_ref().or(self.verb.words.get(1));
         let found = remote::search(self.session, self.verb, self.filter.until).await?;

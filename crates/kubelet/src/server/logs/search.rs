@@ -70,7 +70,9 @@ mod tests {
             let said = parse(&Query::parse(text)).err().map(|refusal| refusal.message);
             match part {
                 None => assert_eq!(said, None, "{text}"),
-                Some(part) => assert!(said.as_ref().is_some_and(|said| said.contains(part)), "{text}: {said:?}"),
+                Some(part) => {
+                    assert!(said.as_ref().is_some_and(|said| said.contains(part)), "{text}: {said:?}")
+                }
             }
         };
         check("", None);
