@@ -10,18 +10,19 @@ use crate::site::Site;
 #[test]
 fn logs_are_found_across_pods_and_after_their_end() {
     let collector = Collector::start();
-    let to_collector = format!("otlp={}", collector.url);
+    let url = collector.url.clone();
+    let to_collector = format!("otlp={url}");
     let flags = [
         "--log-retention",
         "1h,64MiB",
         "--export-logs",
         &to_collector,
         "--export-traces",
-        &collector.url,
+        &url,
         "--trace-sampling-per-million",
         "1000000",
     ];
-    on_a_cluster_with(&flags, |cluster| {
+    on_a_cluster_with(&flags, move |cluster| {
         let site = Site::new(&cluster);
         site.run(&["create", "namespace", "other"]);
         for (name, text) in [("one", "first"), ("two", "second")] {
