@@ -7,31 +7,35 @@ use regex::bytes::Regex;
 #[derive(Debug, Default)]
 pub struct Matcher {
     grep: Option<Regex>,
-    /// Whether a match in many lines at once tells in which line to look.
-    is_local: bool,
     fields: Vec<FieldCondition>,
+    /// Is found in every line that is wanted, looked for in many lines at once. Most lines are passed over by it.
+    prefilter: Option<Regex>,
 }
 
 impl Matcher {
     pub fn new(grep: Option<&str>, fields: &[String]) -> Result<Self, String> {
         let compiled = grep.filter(|text| !text.is_empty()).map(Regex::new).transpose();
-        let compiled = compiled.map_err(|error| format!("grep is no regular expression: {error}"))?;
-        Ok(Matcher {
-            is_local: compiled.as_ref().is_some_and(|regex| !looks_around(regex.as_str())),
-            grep: compiled,
-            fields: fields.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
-        })
+        let grep = compiled.map_err(|error| format!("grep is no regular expression: {error}"))?;
+        let fields: Vec<FieldCondition> = fields.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        let local = grep.clone().filter(|regex| !looks_around(regex.as_str()));
+        let prefilter = local.or_else(|| {
+            // An escape may stand for any letter.
+            let literal = fields.iter().find_map(FieldCondition::literal)?;
+            Regex::new(&format!(r"{}|\\", regex::escape(literal))).ok()
+        });
+        Ok(Matcher { grep, fields, prefilter })
     }
 
     pub fn takes(&self, text: &[u8]) -> bool {
         self.grep.as_ref().is_none_or(|grep| grep.is_match(text)) && self.has_fields(text)
     }
 
-    /// The first place at or behind `from` at which a line that is wanted could be. All lines before its line are not wanted.
+    /// The first place at or behind `from` at which a line that is wanted could be. Lines before the line of that place are
+    /// not wanted.
     pub fn next(&self, lines: &[u8], from: usize) -> Option<usize> {
-        match &self.grep {
-            Some(grep) if self.is_local => Some(grep.find_at(lines, from)?.start()),
-            _ => (from < lines.len()).then_some(from),
+        match &self.prefilter {
+            Some(prefilter) => Some(prefilter.find_at(lines, from)?.start()),
+            None => (from < lines.len()).then_some(from),
         }
     }
 
@@ -39,7 +43,7 @@ impl Matcher {
         if self.fields.is_empty() {
             return true;
         }
-        if !text.starts_with(b"{") || !self.fields.iter().all(|field| field.may_fit(text)) {
+        if !text.trim_ascii_start().starts_with(b"{") {
             return false;
         }
         let Ok(object) = serde_json::from_slice(text) else { return false };
@@ -47,8 +51,8 @@ impl Matcher {
     }
 }
 
-/// Whether an expression asks where a text begins or ends: among many lines it would be asked of all of them.
+/// Whether an expression asks what is around a place, or may do so: of many lines at once the answer is another one.
 fn looks_around(expression: &str) -> bool {
-    expression.contains(['^', '$'])
-        || ["\\A", "\\z", "\\b", "\\B", "\\<", "\\>", "(?"].iter().any(|part| expression.contains(part))
+    let parts = ["\\A", "\\z", "\\b", "\\B", "\\<", "\\>", "(?"];
+    expression.contains(['^', '$']) || parts.iter().any(|part| expression.contains(part))
 }
