@@ -33,7 +33,9 @@ impl FieldCondition {
     /// nothing can be said.
     pub fn literal(&self) -> Option<&str> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.: ".contains(&byte);
-        let has_literal = self.equal && !self.value.is_empty() && self.value.bytes().all(is_plain);
+        // A number may be written in several ways.
+        let is_text = !self.value.is_empty() && self.value.parse::<f64>().is_err();
+        let has_literal = self.equal && is_text && self.value.bytes().all(is_plain);
         has_literal.then_some(self.value.as_str())
     }
 }
@@ -82,7 +84,7 @@ mod tests {
         check("text=a\"b", true);
         let condition: FieldCondition = "level=error".parse().unwrap();
         assert!(!condition.fits(&json!([1])) && condition.literal() == Some("error"));
-        for other in ["level!=error", "level=", "text=a\"b"] {
+        for other in ["level!=error", "level=", "text=a\"b", "code=1000"] {
             assert_eq!(other.parse::<FieldCondition>().unwrap().literal(), None, "{other}");
         }
     }
