@@ -24,7 +24,10 @@ impl FieldCondition {
             Some(Value::String(text)) => *text == self.value,
             Some(Value::Null) | None => false,
             // A number or truth value is as it is written.
-            Some(other) => other.to_string() == self.value,
+            Some(other) => {
+                let written = other.to_string();
+                written == self.value
+            }
         };
         equals == self.equal
     }
