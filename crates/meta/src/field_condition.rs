@@ -74,7 +74,10 @@ mod tests {
             let condition: FieldCondition = condition.parse().unwrap();
             assert_eq!(condition.fits(&object), want, "{condition:?}");
             let text = object.to_string();
-            assert!(!want || condition.literal().is_none_or(|literal| text.contains(literal)), "{condition:?}");
+            assert!(
+                !want || condition.literal().is_none_or(|literal| text.contains(literal)),
+                "{condition:?}"
+            );
         };
         check("level=error", true);
         check("level=info", false);
