@@ -37,7 +37,7 @@ pub(super) struct Asked<'t, R> {
     /// Method, host and target, if somebody wants to know.
     pub log: Option<[String; 3]>,
     /// The span of it, if somebody collects them.
-    pub traced: Option<Traced>,
+    pub traced: Option<Box<Traced>>,
 }
 
 /// Reads the first request of the bytes; if there is one and it leads somewhere, `out` is what the backend gets.
@@ -75,7 +75,7 @@ pub(super) fn read<'t, F: Front>(
     if route.as_ref().is_ok_and(|route| route.answers_itself()) {
         return Came::NotPlain;
     }
-    let traced = tracer.map(|tracer| Traced::begin(tracer, traceparent(headers), method));
+    let traced = tracer.map(|tracer| Box::new(Traced::begin(tracer, traceparent(headers), method)));
     if let Ok(route) = route {
         out.clear();
         for part in [method, " ", &*route.rewrite(target), " HTTP/1.1\r\n"] {
