@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use minik8s_telemetry::Tracer;
+
 use crate::{AuditSettings, BrowserSessions, Resource, Route};
 
 /// What a feature adds to the API server: a value, so that the server knows no feature by name.
@@ -16,6 +18,8 @@ pub struct Extension {
     pub sessions: Option<Arc<dyn BrowserSessions>>,
     /// Who did what is told, where this says so.
     pub audit: Option<AuditSettings>,
+    /// Who tells of requests as spans of their traces, where somebody wants to know.
+    pub tracer: Option<Tracer>,
 }
 
 impl Extension {
@@ -26,6 +30,7 @@ impl Extension {
             all.routes.extend(part.routes);
             all.sessions = part.sessions.or(all.sessions);
             all.audit = part.audit.or(all.audit);
+            all.tracer = part.tracer.or(all.tracer);
             all
         })
     }

@@ -13,6 +13,7 @@ mod extension;
 pub mod fill;
 mod handler;
 mod label_selector;
+mod log_search;
 pub mod metadata;
 pub mod openapi;
 mod records;
@@ -28,6 +29,7 @@ pub use column::{Cell, Column, age};
 pub use extension::Extension;
 pub use handler::{Access, Body, Handler, HandlerRequest, Requester, Route, respond};
 pub use label_selector::validate_label_selector;
+pub use log_search::{LOGS_GROUP, LOGS_RESOURCE};
 pub use metadata::{validate_metadata, validate_metadata_update};
 pub(crate) use minik8s_meta::format;
 pub use minik8s_meta::{

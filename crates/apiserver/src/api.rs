@@ -11,6 +11,7 @@ use http::{Method, Request, Response};
 use jiff::Timestamp;
 use minik8s_api::{Access, Route};
 use minik8s_auth::User;
+use minik8s_telemetry::Tracer;
 
 use crate::aggregator::Aggregator;
 use crate::answer::{self, Body};
@@ -26,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
-use crate::session_limits;
+use crate::{session_limits, span};
 
 /// A request that is neither a watch nor a stream may take this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,6 +49,8 @@ pub struct Api {
     pub routes: Vec<Route>,
     /// Tells who did what, where somebody wants to know.
     pub auditor: Option<Auditor>,
+    /// Tells of requests as spans, where somebody wants to know.
+    pub tracer: Option<Tracer>,
 }
 
 impl Api {
@@ -64,6 +67,7 @@ impl Api {
         let served = snapshot.find(&info.group, &info.version, &info.resource);
         let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
         let is_foreign_page = self.is_foreign_page(&request, &info);
+        let span = self.tracer.as_ref().map(|tracer| span::begin(tracer, &mut request));
         let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
         let is_stream = is_long_running(request.method(), &info);
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
@@ -85,7 +89,11 @@ impl Api {
         if is_foreign_page {
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
         }
-        self.metrics.observe(labels, response.status().as_u16(), started.elapsed());
+        let (code, took) = (response.status().as_u16(), started.elapsed());
+        if let (Some(tracer), Some(span)) = (&self.tracer, span) {
+            span::end(tracer, span, &labels, code, took);
+        }
+        self.metrics.observe(labels, code, took, span.map(|span| span.context));
         match (&self.auditor, trail) {
             (Some(auditor), Some(trail)) => auditor.finish(trail, response, is_stream).await,
             _ => response,

@@ -53,6 +53,7 @@ mod schemas;
 mod selection;
 mod server;
 mod session_limits;
+mod span;
 mod state_metrics;
 mod subresource;
 mod webhook_client;

@@ -1,12 +1,14 @@
 //! What Prometheus reads at `/metrics`.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use minik8s_api::{Resource, Subresource};
 use minik8s_metrics::Text;
 use minik8s_store::Range;
+use minik8s_telemetry::TraceContext;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -20,12 +22,18 @@ use crate::request::RequestInfo;
 /// What a request was about, without names: the number of combinations stays small.
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RequestLabels {
-    verb: String,
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
-    scope: &'static str,
+    pub verb: String,
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub subresource: String,
+    pub scope: &'static str,
+}
+
+/// The trace of a request that took so long.
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TraceLabel {
+    trace_id: String,
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -42,7 +50,7 @@ struct AnswerLabels {
 pub struct Metrics {
     registry: Registry,
     requests: Family<AnswerLabels, Counter>,
-    durations: Family<RequestLabels, Histogram>,
+    durations: Family<RequestLabels, HistogramWithExemplars<TraceLabel>>,
     client_certificates: Histogram,
     pub pod_security: PodSecurityMetrics,
     pub webhooks: WebhookMetrics,
@@ -87,7 +95,8 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let requests = Family::<AnswerLabels, Counter>::default();
-        let durations = Family::<RequestLabels, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let durations: Family<RequestLabels, _> =
+            Family::new_with_constructor(|| HistogramWithExemplars::new(BUCKETS.into_iter()));
         registry.register(
             "apiserver_request",
             "Requests answered, by verb, resource and code",
@@ -143,9 +152,13 @@ impl Metrics {
         }
     }
 
-    pub fn observe(&self, labels: RequestLabels, code: u16, took: Duration) {
+    /// `trace`: what the request belongs to. One that a collector has is an example of its bucket.
+    pub fn observe(&self, labels: RequestLabels, code: u16, took: Duration, trace: Option<TraceContext>) {
         if labels.verb != "WATCH" {
-            self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+            let told = trace.filter(|trace| trace.sampled);
+            let example = told.map(|trace| TraceLabel { trace_id: format!("{:032x}", trace.trace_id) });
+            let time = example.is_some().then(SystemTime::now);
+            self.durations.get_or_create(&labels).observe(took.as_secs_f64(), example, time);
         }
         let RequestLabels { verb, group, version, resource, subresource, scope } = labels;
         let labels = AnswerLabels { verb, group, version, resource, subresource, scope, code };
@@ -157,18 +170,65 @@ impl Metrics {
         self.client_certificates.observe(left);
     }
 
-    /// The page, with what is counted only when somebody asks.
-    pub async fn text(&self, api: &Api) -> Result<String> {
+    /// The page, with what is counted only when somebody asks. As OpenMetrics it has examples of traces as well.
+    pub async fn text(&self, api: &Api, format: PageFormat) -> Result<String> {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
-        let mut text = classic(&text);
-        text.push_str(&now(api).await?);
-        Ok(text)
+        let now = now(api).await?;
+        Ok(match format {
+            PageFormat::Classic => classic(&text) + &now,
+            PageFormat::OpenMetrics => {
+                format!("{}{}# EOF\n", text.trim_end_matches("# EOF\n"), openmetrics(&now))
+            }
+        })
     }
 }
 
-/// OpenMetrics as the older format, which every scraper reads: counters are announced by their whole name.
+/// In which form a page is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageFormat {
+    /// The text format of Prometheus, which every scraper reads.
+    Classic,
+    OpenMetrics,
+}
+
+impl PageFormat {
+    /// OpenMetrics is for its examples: without traces there are none.
+    pub fn choose(accept: &str, has_traces: bool) -> Self {
+        match has_traces && accept.contains("application/openmetrics-text") {
+            true => PageFormat::OpenMetrics,
+            false => PageFormat::Classic,
+        }
+    }
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            PageFormat::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            PageFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The older format as OpenMetrics: counters are announced without their ending.
+fn openmetrics(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    for line in page.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(what), Some(name), Some(rest)) if name.ends_with("_total") => {
+                text.push_str(&format!("# {what} {} {rest}\n", name.trim_end_matches("_total")));
+            }
+            _ => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// OpenMetrics as the older format: counters are announced by their whole name, and there are no examples.
 fn classic(page: &str) -> String {
     let counters: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -183,12 +243,28 @@ fn classic(page: &str) -> String {
                 text.push_str(&format!("# {what} {name}_total {rest}\n"));
             }
             _ => {
-                text.push_str(line);
+                text.push_str(if line.contains(" # {") { without_example(line) } else { line });
                 text.push('\n');
             }
         }
     }
     text
+}
+
+/// `name{labels} value # {example}`: what is before the example. Label values may hold anything but a bare quote.
+fn without_example(line: &str) -> &str {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    for (at, byte) in line.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b'#' if !is_quoted && at > 0 => return line[..at].trim_end(),
+            _ => {}
+        }
+    }
+    line
 }
 
 /// What is so at this moment.
@@ -244,5 +320,21 @@ mod tests {
         let expected = "# HELP a_request_total Requests.\n# TYPE a_request_total counter\n\
                         a_request_total{x=\"y\"} 1\n# HELP b Seconds.\n# TYPE b histogram\nb_count 2\n";
         assert_eq!(classic(page), expected);
+        assert_eq!(openmetrics(expected) + "# EOF\n", page);
+    }
+
+    #[test]
+    fn examples_are_for_openmetrics_alone() {
+        let check = |line: &str, expected: &str| assert_eq!(classic(line), format!("{expected}\n"));
+        check(r#"d_bucket{le="1"} 3 # {trace_id="ab"} 0.5 1.5"#, r#"d_bucket{le="1"} 3"#);
+        check(r#"d_bucket{a="x # {y",le="1"} 3 # {trace_id="ab"} 0.5"#, r#"d_bucket{a="x # {y",le="1"} 3"#);
+        check(r#"d_bucket{a="\"} 1 # {",le="1"} 3"#, r#"d_bucket{a="\"} 1 # {",le="1"} 3"#);
+        for (accept, has_traces, expected) in [
+            ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", true, PageFormat::OpenMetrics),
+            ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", false, PageFormat::Classic),
+            ("text/plain", true, PageFormat::Classic),
+        ] {
+            assert_eq!(PageFormat::choose(accept, has_traces), expected, "{accept}");
+        }
     }
 }

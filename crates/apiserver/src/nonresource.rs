@@ -9,13 +9,11 @@ use crate::answer::{self, Body, JSON};
 use crate::api::Api;
 use crate::dispatch::Incoming;
 use crate::error::{ApiError, Result};
+use crate::metrics::PageFormat;
 use crate::{backup, gzip, handler, health};
 
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
-
-/// The text format of Prometheus.
-const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>>
 where
@@ -33,8 +31,14 @@ where
     match path {
         "" => Ok(answer::json(200, &json!({"paths": paths(api)}))),
         "/version" => Ok(answer::json(200, &version())),
-        "/metrics" => Ok(answer::bytes(200, PROMETHEUS, api.metrics.text(api).await?)),
-        "/metrics/kube-state" => Ok(answer::bytes(200, PROMETHEUS, crate::state_metrics::text(api).await?)),
+        "/metrics" => {
+            let format = PageFormat::choose(incoming.header(ACCEPT), api.tracer.is_some());
+            Ok(answer::bytes(200, format.content_type(), api.metrics.text(api, format).await?))
+        }
+        "/metrics/kube-state" => {
+            let text = crate::state_metrics::text(api).await?;
+            Ok(answer::bytes(200, PageFormat::Classic.content_type(), text))
+        }
         "/.well-known/openid-configuration" => {
             Ok(answer::json(200, &api.authenticator.issuer_configuration()))
         }

@@ -250,6 +250,7 @@ fn assemble(
         client_ca: pki.ca_pem(),
         routes: config.extension.routes.clone(),
         auditor,
+        tracer: config.extension.tracer.clone(),
     })
 }
 

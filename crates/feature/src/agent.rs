@@ -12,6 +12,7 @@ use ipnet::Ipv4Net;
 use minik8s_informer::{ApiAccess, Kind};
 use minik8s_meta::mesh::MeshStep;
 use minik8s_runtime::{Supervisor, TaskError};
+use minik8s_telemetry::Tracer;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +98,8 @@ pub struct AgentParts {
     pub hooks: PodHooks,
     /// Names that lead to this node itself.
     pub hosts: Option<watch::Receiver<Arc<BTreeSet<String>>>>,
+    /// Who tells of requests. `None`: nobody collects them.
+    pub tracer: Option<Tracer>,
     pub stop: CancellationToken,
     pub tasks: Supervisor,
 }
@@ -104,7 +107,7 @@ pub struct AgentParts {
 impl AgentParts {
     pub fn new(access: ApiAccess, node: NodeInfo, stop: CancellationToken) -> Self {
         let tasks = Supervisor::new(stop.clone());
-        AgentParts { access, node, hooks: PodHooks::default(), hosts: None, stop, tasks }
+        AgentParts { access, node, hooks: PodHooks::default(), hosts: None, tracer: None, stop, tasks }
     }
 
     /// Runs what `start` makes, and again whenever that ends: an object that it cannot bear must not take the pods' agent

@@ -12,7 +12,6 @@
 //! It never fails a list because of one object, never changes what can be read, and decides nothing about objects.
 
 mod access;
-mod backoff;
 pub mod cache;
 mod caches;
 mod changes;
@@ -29,7 +28,6 @@ mod selector;
 mod unreadable;
 
 pub use access::ApiAccess;
-pub use backoff::{Backoff, Retries};
 pub use cache::{Cache, Cached, MetaOnly};
 pub use caches::{AnyCache, Caches, Informer, ListOptions, MetaChange};
 pub use changes::{Change, Changes};
@@ -38,6 +36,7 @@ pub use decode::{Decoded, Ignored, decode};
 pub use key::{Key, controller_of, is_controlled_by, key_of, owner_reference};
 pub use kind::{Kind, Object, Scope};
 pub use lenient::Lenient;
+pub use minik8s_meta::{Backoff, Retries};
 pub use recorder::{EventRecord, EventType, Recorder, Regarding};
 pub use reported::Reported;
 pub use selector::Selector;

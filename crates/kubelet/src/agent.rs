@@ -17,6 +17,7 @@ use crate::csi::{Csi, keep_drivers};
 use crate::devices::Devices;
 use crate::events::Recorder;
 use crate::housekeeping::keep_house;
+use crate::log_export::export_logs;
 use crate::machine::Machine;
 use crate::node::{NodeActor, NodeCache};
 use crate::objects::ObjectWatches;
@@ -110,6 +111,7 @@ pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> 
         _ = supervise => "the care for containerd",
         _ = watch_pressure.run() => "the watch of the machine's resources",
         _ = keep_house(context.clone()) => "housekeeping",
+        () = export_logs(context.clone()) => "the export of logs",
         _ = keep_volumes(context.clone(), &caches) => "the care for volumes",
         () = context.shared.run() => "the care for shared storage",
         () = keep_drivers(context.clone()) => "the care for CSI drivers",

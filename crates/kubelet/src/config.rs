@@ -9,6 +9,7 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use minik8s_meta::mesh::MeshStep;
+use minik8s_telemetry::{LogRecord, Queue};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -82,6 +83,8 @@ pub struct Config {
     pub runtime_timeout: Duration,
     /// The longest pause before a container that keeps ending is started again. Short where people develop.
     pub longest_restart_delay: Duration,
+    /// Where what containers print is to go as well. `None`: nowhere.
+    pub log_export: Option<Queue<LogRecord>>,
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -129,6 +132,7 @@ impl Config {
             housekeeping: HousekeepingSettings::default(),
             runtime_timeout: Duration::from_secs(120),
             longest_restart_delay: Duration::from_secs(300),
+            log_export: None,
         }
     }
 

@@ -23,7 +23,11 @@ mod handler;
 mod housekeeping;
 pub mod image;
 mod image_pull;
+#[cfg(test)]
+mod log_bench;
+mod log_export;
 mod log_file;
+mod log_search;
 mod machine;
 mod metrics;
 mod node;

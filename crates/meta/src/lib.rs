@@ -4,8 +4,10 @@
 //! It is light on purpose, since everything is built on it: no schema, no IO, no clock, nothing of HTTP. What only the
 //! API server needs to know of a kind is in `minik8s-api`.
 
+mod backoff;
 mod cron_schedule;
 mod duration;
+mod field_condition;
 pub mod format;
 mod json_path;
 pub mod local_volume;
@@ -18,8 +20,10 @@ pub mod routing;
 mod selector;
 pub mod shared_storage;
 
+pub use backoff::{Backoff, Retries};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use duration::human_duration;
+pub use field_condition::FieldCondition;
 pub use json_path::{JsonPath, JsonPathError};
 pub use names::NameRule;
 pub use own::{

@@ -62,9 +62,11 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
     AgentFeatures::check(&flags.disable_feature)?;
     let _lock = lock(&data_dir, Occupant::Agent)?;
     let description = flags.machine.description()?;
+    let exports = flags.machine.export.open()?;
     let member = Arc::new(member(&flags, &data_dir, description.name.as_deref()).await?);
     let stop = CancellationToken::new();
     let mut parts = Supervisor::new(stop.clone());
+    exports.run(&mut parts, &stop);
     let renewing = member.clone();
     parts.restart("the renewal of the node's certificates", move || {
         let member = renewing.clone();
@@ -82,6 +84,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         backend: flags.machine.network_backend,
         router: flags.machine.router.clone(),
         housekeeping: flags.machine.housekeeping.clone(),
+        exports: exports.clone(),
         description,
         settings,
         serving: node::serving(member.serving.clone(), member.ca_pem.clone()),

@@ -10,6 +10,7 @@ mod cluster_settings;
 mod dashboard;
 mod doctor;
 mod etcd_flags;
+mod export;
 pub mod features;
 mod flags;
 mod function;

@@ -16,6 +16,7 @@ use minik8s_network::pod_network::Backend;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_settings::ClusterSettings;
+use crate::export::{ExportFlags, Exports};
 use crate::features::AgentFeatures;
 use crate::housekeeping::HousekeepingFlags;
 use crate::node_config::NodeConfig;
@@ -50,6 +51,8 @@ pub struct MachineFlags {
     pub router: RouterFlags,
     #[command(flatten)]
     pub housekeeping: HousekeepingFlags,
+    #[command(flatten)]
+    pub export: Box<ExportFlags>,
 }
 
 impl MachineFlags {
@@ -80,6 +83,7 @@ pub struct Node {
     pub backend: Backend,
     pub router: RouterFlags,
     pub housekeeping: HousekeepingFlags,
+    pub exports: Exports,
     pub description: NodeConfig,
     pub settings: ClusterSettings,
     pub serving: Serving,
@@ -98,8 +102,12 @@ impl Node {
         config.validate()?;
         leftovers::note(&config.data_dir, &config.instance());
         let mut parts = AgentParts::new(access.clone(), self.info(&config), stop);
+        parts.tracer = self.exports.tracer.clone();
+        config.log_export = self.exports.logs.clone();
         features.run(&mut parts).await;
         config.metrics.add(move || features.metrics());
+        let exports = self.exports.clone();
+        config.metrics.add(move || exports.metrics());
         let PodHooks { drains, port_guards, mesh, pod_mtu, function_runtimes } = parts.hooks;
         config = Config { drains, port_guards, mesh, pod_mtu, function_runtimes, ..config };
         tokio::select! {

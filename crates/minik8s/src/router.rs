@@ -48,6 +48,9 @@ impl AgentFeature for RouterAgent {
 
     fn run<'a>(&'a self, parts: &'a mut AgentParts) -> BoxFuture<'a, ()> {
         if let Some(flags) = &self.flags {
+            if let Some(tracer) = parts.tracer.clone() {
+                self.router.trace(tracer);
+            }
             parts.hosts = Some(self.router.names());
             parts.hooks.function_runtimes = Some(self.router.runtimes());
             let (config, access, router) = (config(flags, parts), parts.access.clone(), self.router.clone());

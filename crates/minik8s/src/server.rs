@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authority::ClusterAuthority;
 use crate::cluster_settings::ClusterSettings;
+use crate::export::Exports;
 use crate::features::ServerFeatures;
 use crate::flags::{ServerFlags, StoreFlag};
 use crate::node::{self, Node};
@@ -44,6 +45,8 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let mut config = check(&flags)?;
     config.extension = features.extension();
     config.extension.audit = flags.audit.settings()?;
+    let exports = flags.machine.export.open()?;
+    config.extension.tracer = exports.tracer.clone();
     // From here on by the name that the mount table knows it by.
     let prepared = minik8s_datadir::prepare(&flags.data_dir);
     let no_dir = || format!("cannot use the data dir {}", flags.data_dir.display());
@@ -78,6 +81,14 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let keep = identity::keep(store, pki.clone(), server.token_issuer(), stop.clone());
     parts.require("the keeper of the cluster's keys", lives(keep));
     run_controllers(&mut parts, &flags, (&server, trouble), features, &pki, (&leadership, &stop));
+    exports.run(&mut parts, &stop);
+    if let Some(queue) = exports.logs.clone() {
+        let (client, leads, stop) = (client(&server, "system:apiserver"), leadership.changes(), stop.clone());
+        parts.restart("the export of events", move || {
+            let follow = minik8s_monitoring::export_events;
+            lives(follow(client.clone(), queue.clone(), leads.clone(), stop.clone()))
+        });
+    }
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
@@ -91,7 +102,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
         });
     }
     if !flags.no_agent {
-        run_node(&mut parts, &flags, settings, &server, &pki, &stop)?;
+        run_node(&mut parts, &flags, (settings, exports), &server, &pki, &stop)?;
     }
     let ready = format!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", shown.display());
     // Not `eprintln!`, which panics where nothing can be written: the log may be on a full disk.
@@ -249,12 +260,12 @@ async fn schedule(client: kube::Client, config: minik8s_scheduler::Config, stop:
 fn run_node(
     parts: &mut Supervisor,
     flags: &ServerFlags,
-    settings: ClusterSettings,
+    of_cluster: (ClusterSettings, Exports),
     server: &Server,
     pki: &Arc<Pki>,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let node = node_here(parts, flags, settings, pki)?;
+    let node = node_here(parts, flags, of_cluster, pki)?;
     let client = client(server, &format!("system:node:{}", node.name));
     let features = node.features(&flags.disable_feature);
     let access = node.access(client, &features, stop);
@@ -272,7 +283,7 @@ fn run_node(
 fn node_here(
     parts: &mut Supervisor,
     flags: &ServerFlags,
-    settings: ClusterSettings,
+    (settings, exports): (ClusterSettings, Exports),
     pki: &Arc<Pki>,
 ) -> anyhow::Result<Node> {
     let machine = &flags.machine;
@@ -294,6 +305,7 @@ fn node_here(
         backend: machine.network_backend,
         router: machine.router.clone(),
         housekeeping: machine.housekeeping.clone(),
+        exports,
         description,
         settings,
     })

@@ -1,4 +1,4 @@
-//! The feature `monitoring`: the discovery page of the API server.
+//! The feature `monitoring`: the discovery page of the API server, the metrics APIs and the search in logs.
 //!
 //! It shows labels, annotations and addresses of all namespaces, so it is open only to those whom RBAC gives the path: the
 //! group `system:monitoring`, and the account of the Prometheus that `minik8s monitoring enable` runs.
@@ -15,6 +15,7 @@ use minik8s_feature::{Parts, ServerFeature};
 use serde_json::Value;
 
 use crate::discovery::{Kind, Objects as Found, Role, Selection};
+use crate::log_search::{self, LogSearch};
 use crate::metrics_api::{self, LateClient, MetricsApi};
 use crate::{monitors, prometheus_rule};
 
@@ -49,7 +50,16 @@ impl ServerFeature for Monitoring {
             access: Access::Authorized,
             handler: Arc::new(MetricsApi(self.client.clone())),
         });
-        Extension { routes: metrics.into_iter().chain([route]).collect(), kinds, ..Extension::default() }
+        let logs = Route {
+            path: log_search::PATH,
+            access: Access::Authorized,
+            handler: Arc::new(LogSearch(self.client.clone())),
+        };
+        Extension {
+            routes: metrics.into_iter().chain([route, logs]).collect(),
+            kinds,
+            ..Extension::default()
+        }
     }
 
     fn start(&self, parts: &mut Parts) {

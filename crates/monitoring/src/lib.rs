@@ -5,12 +5,15 @@
 
 pub mod dashboards;
 pub mod discovery;
+mod event_export;
 mod feature;
 pub mod install;
+mod log_search;
 mod metrics_api;
 pub mod monitors;
 mod prometheus_rule;
 pub mod promql;
 pub mod rules;
 
+pub use event_export::export_events;
 pub use feature::{DISCOVERY, Monitoring};

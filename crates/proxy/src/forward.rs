@@ -61,7 +61,7 @@ impl<F: Front> Worker<F> {
         let body = RequestBody::new(body);
         headers::for_backend(&mut parts, client, host, route.prefix(), !body.is_empty(), F::SAYS_FORWARDED);
         if F::TRACES && !parts.headers.contains_key(trace::TRACEPARENT) {
-            let made = HeaderValue::try_from(trace::new());
+            let made = HeaderValue::try_from(trace::TraceContext::new(true).to_string());
             made.map(|value| parts.headers.insert(trace::TRACEPARENT, value)).ok();
         }
         let request = Request::from_parts(parts, body);

@@ -27,10 +27,11 @@ pub mod upgrade;
 mod worker;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use minik8s_limits::{ClientLimit, Place};
+use minik8s_telemetry::Tracer;
 use tokio::sync::watch;
 
 pub use answer::Refusal;
@@ -81,6 +82,8 @@ pub struct Shared<F: Front> {
     pub metrics: Metrics,
     pub timeouts: Timeouts,
     pub requests: RequestLimit,
+    /// Who tells of requests. Not set: nobody.
+    pub tracer: OnceLock<Tracer>,
     /// What the front has beside its table.
     pub front: F,
 }
@@ -93,6 +96,7 @@ impl<F: Front> Default for Shared<F> {
             metrics: Metrics::new(prefix, label),
             timeouts: Timeouts::default(),
             requests: RequestLimit::default(),
+            tracer: OnceLock::new(),
             front: F::default(),
         }
     }

@@ -1,36 +1,40 @@
-//! W3C trace context: a request that belongs to no trace yet begins one, so that what it causes can be put together.
-//! A trace that a client has begun is passed on as it is.
+//! Requests as spans of their traces (W3C trace context), where somebody collects them. Where nobody does, a trace that a
+//! client has begun is passed on as it is, and fronts that want to may begin one for requests without.
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-pub const TRACEPARENT: &str = "traceparent";
+use minik8s_telemetry::{Described, RequestSpan, Tracer};
+pub use minik8s_telemetry::{TRACEPARENT, TraceContext};
 
-/// A trace and a span of its own, sampled. Names are drawn from a keyed hash of a counter: nobody can tell the next.
-pub fn new() -> String {
-    static KEYS: OnceLock<[RandomState; 3]> = OnceLock::new();
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let keys = KEYS.get_or_init(Default::default);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let [high, low, span] = [0, 1, 2].map(|at: usize| keys[at].hash_one(count));
-    // All zeros would be no name.
-    format!("00-{high:016x}{:016x}-{:016x}-01", low | 1, span | 1)
+/// A request that is told of.
+pub(crate) struct Traced {
+    span: RequestSpan,
+    method: String,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Traced {
+    /// Also of requests whose trace is not told to anybody: what they cause belongs to it all the same.
+    pub fn begin(tracer: &Tracer, traceparent: Option<&[u8]>, method: &str) -> Self {
+        let parent = traceparent.and_then(|value| std::str::from_utf8(value).ok());
+        let span = tracer.begin(parent);
+        Traced { method: if span.context.sampled { method.to_owned() } else { String::new() }, span }
+    }
 
-    #[test]
-    fn traces_are_of_the_form_and_differ() {
-        let made = [new(), new()];
-        for trace in &made {
-            let parts: Vec<&str> = trace.split('-').collect();
-            let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-            assert_eq!(lengths, [2, 32, 16, 2], "{trace}");
-            assert!(parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit())), "{trace}");
-        }
-        assert_ne!(made[0][3..35], made[1][3..35]);
+    /// What the backend gets as `traceparent`: it is a child of this span.
+    pub fn header(&self) -> String {
+        self.span.context.to_string()
+    }
+
+    /// `label`: of the route, never what the client made up.
+    pub fn end(self, tracer: &Tracer, service: &'static str, label: &str, code: u16, took: Duration) {
+        let Traced { span, method } = self;
+        tracer.end(span, took, || {
+            let attributes = vec![
+                ("http.request.method", method.clone()),
+                ("http.response.status_code", code.to_string()),
+                ("http.route", label.to_owned()),
+            ];
+            Described { service, name: format!("{method} {label}"), attributes, failed: code >= 500 }
+        });
     }
 }

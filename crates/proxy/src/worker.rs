@@ -29,6 +29,7 @@ use crate::patient::Patient;
 use crate::pool::Pool;
 use crate::resilience::Copies;
 use crate::stream::Secured;
+use crate::trace::{TRACEPARENT, Traced};
 use crate::{Body, Front, Refusal, Shared, plain};
 
 /// How often waiting connections to backends are looked through, while there are any.
@@ -163,8 +164,16 @@ impl<F: Front> Worker<F> {
         }
     }
 
-    async fn answer(&self, client: &Client, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, client: &Client, mut request: Request<Incoming>) -> Response<Body> {
         let started = Instant::now();
+        let traced = self.shared.tracer.get().map(|tracer| {
+            let parent = request.headers().get(TRACEPARENT).map(HeaderValue::as_bytes);
+            let traced = Traced::begin(tracer, parent, request.method().as_str());
+            if let Ok(value) = HeaderValue::try_from(traced.header()) {
+                request.headers_mut().insert(TRACEPARENT, value);
+            }
+            (tracer, traced)
+        });
         let log = tracing::enabled!(target: "access", tracing::Level::DEBUG).then(|| {
             (
                 request.method().clone(),
@@ -177,6 +186,9 @@ impl<F: Front> Worker<F> {
         let response = answer.unwrap_or_else(Refusal::into_response);
         let (code, took) = (response.status().as_u16(), started.elapsed());
         self.shared.metrics.count(&label, code, took);
+        if let Some((tracer, traced)) = traced {
+            traced.end(tracer, F::METRICS.0, &label, code, took);
+        }
         if let Some((method, uri, host)) = log {
             debug!(target: "access", client = %client.ip, %method, ?host, %uri, code, ?took);
         }

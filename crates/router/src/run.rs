@@ -15,6 +15,7 @@ use minik8s_meta::dns::Dns;
 use minik8s_meta::function::FunctionEndpoints;
 use minik8s_meta::gateway::GatewayConfig;
 use minik8s_meta::routing::{claims_of_dns, claims_of_ingress, default_backend, service_of};
+use minik8s_telemetry::Tracer;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
@@ -64,6 +65,11 @@ impl Router {
             }
             !is_same
         });
+    }
+
+    /// Tells of requests from now on. Only the first call counts.
+    pub fn trace(&self, tracer: Tracer) {
+        let _ = self.shared.tracer.set(tracer);
     }
 
     /// Figures in Prometheus' text format.

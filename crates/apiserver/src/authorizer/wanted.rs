@@ -1,7 +1,7 @@
 //! What a request wants, in the terms that RBAC rules are written in. Read from its head alone: what authorization
 //! allows must be all that the body can ask for.
 
-use minik8s_api::FieldSelector;
+use minik8s_api::{FieldSelector, LOGS_GROUP, LOGS_RESOURCE};
 use minik8s_auth::Attributes;
 
 use crate::request::{Query, RequestInfo, percent_decode};
@@ -11,6 +11,10 @@ pub fn attributes<'a>(info: &'a RequestInfo, selected: &'a [(&'a str, &'a str)])
     if !info.is_resource {
         return Attributes::path(&info.verb, &info.path);
     }
+    // Who may read logs one by one may search them.
+    if is_log_search(info) {
+        return Attributes::resource("get", "", "pods").in_namespace(&info.namespace).subresource("log");
+    }
     // A list or watch of one name is a request for that object.
     let one = selected.iter().find(|(field, _)| *field == "metadata.name").map(|(_, name)| *name);
     let name = if info.name.is_empty() { one.unwrap_or_default() } else { &info.name };
@@ -19,6 +23,11 @@ pub fn attributes<'a>(info: &'a RequestInfo, selected: &'a [(&'a str, &'a str)])
         .named(name)
         .subresource(&info.subresource)
         .selecting(selected)
+}
+
+fn is_log_search(info: &RequestInfo) -> bool {
+    let is_list = info.verb == "list" && info.name.is_empty() && info.subresource.is_empty();
+    is_list && info.group == LOGS_GROUP && info.resource == LOGS_RESOURCE
 }
 
 /// Who runs something in a pod, or talks to what runs there, must be allowed to `create`, whatever the method:
@@ -63,6 +72,32 @@ mod tests {
         let selected: Vec<(&str, &str)> = selected.iter().map(|(f, v)| (f.as_str(), v.as_str())).collect();
         let wanted = attributes(&info, &selected);
         assert_eq!((wanted.verb, wanted.name), expected, "{method} {url}");
+    }
+
+    #[test]
+    fn logs_are_searched_by_those_who_may_read_them() {
+        let check = |method: Method, path: &str, expected: &str| {
+            let info = RequestInfo::parse(&method, path, &Query::parse(None));
+            let wanted = attributes(&info, &[]);
+            let found = format!(
+                "{} {}/{}/{} {}",
+                wanted.verb, wanted.api_group, wanted.resource, wanted.subresource, wanted.namespace
+            );
+            assert_eq!(found.trim(), expected, "{method} {path}");
+        };
+        check(Method::GET, "/apis/logs.minik8s.io/v1/namespaces/shop/logs", "get /pods/log shop");
+        check(Method::GET, "/apis/logs.minik8s.io/v1/logs", "get /pods/log");
+        check(Method::DELETE, "/apis/logs.minik8s.io/v1/logs", "deletecollection logs.minik8s.io/logs/");
+        check(
+            Method::GET,
+            "/apis/logs.minik8s.io/v1/namespaces/shop/logs/x",
+            "get logs.minik8s.io/logs/ shop",
+        );
+        check(
+            Method::GET,
+            "/apis/logs.minik8s.io/v1/namespaces/shop/others",
+            "list logs.minik8s.io/others/ shop",
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! alerts written for it work. Made from the store when somebody asks.
 
 mod cluster;
+mod features;
 mod page;
 mod pods;
 mod storage;
@@ -38,11 +39,23 @@ const KINDS: &[(&str, &str, &str, Write)] = &[
     ("apps", "v1", "statefulsets", workloads::stateful_sets),
 ];
 
+/// Likewise, of features that a server may be without.
+const OF_FEATURES: &[(&str, &str, &str, Write)] = &[
+    ("minik8s.io", "v1", "functions", features::functions),
+    ("minik8s.io", "v1", "workflowruns", features::workflow_runs),
+];
+
 pub async fn text(api: &Api) -> Result<String> {
     let mut page = Page::default();
     for (group, version, plural, write) in KINDS {
         let served = api.registry.built_in(group, version, plural)?;
         write(&api.registry.all(&served, "").await?, &mut page);
+    }
+    let snapshot = api.registry.catalog.snapshot();
+    for (group, version, plural, write) in OF_FEATURES {
+        if let Some(served) = snapshot.find(group, version, plural) {
+            write(&api.registry.all(served, "").await?, &mut page);
+        }
     }
     Ok(page.finish())
 }

@@ -36,5 +36,6 @@ mod samples;
 mod services;
 mod subresources;
 mod tokens;
+mod traces;
 mod watching;
 mod webhooks;

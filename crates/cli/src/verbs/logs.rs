@@ -2,6 +2,7 @@
 
 mod ended;
 mod filter;
+mod remote;
 mod search;
 
 use std::io::IsTerminal;
@@ -85,7 +86,7 @@ pub struct Logs {
     /// Only lines that are JSON with this field, as level=error or http.code!=200; merged likewise
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     fields: Vec<String>,
-    /// Also of pods that are gone, where nodes keep them (--log-retention); needs the right to nodes/proxy
+    /// Also of pods that are gone, where nodes keep them (--log-retention); needs nodes/proxy without --grep or --where
     #[arg(long)]
     ended: bool,
     /// Of pods of all namespaces; merged likewise

@@ -8,7 +8,7 @@ mod page;
 mod retention;
 
 pub use keep::keep;
-pub use page::{list, read};
+pub use page::{files, list, read};
 pub use retention::{LogRetention, prune};
 
 use serde::{Deserialize, Serialize};

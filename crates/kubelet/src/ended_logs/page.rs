@@ -57,7 +57,7 @@ pub fn read(
 }
 
 /// A container's files by attempt; those that were rotated away before the one that was written last.
-fn files(folder: &Path, container: &str) -> io::Result<Vec<(u32, String, PathBuf)>> {
+pub fn files(folder: &Path, container: &str) -> io::Result<Vec<(u32, String, PathBuf)>> {
     let mut files = Vec::new();
     for file in fs::read_dir(folder)?.flatten() {
         let Ok(name) = file.file_name().into_string() else { continue };

@@ -95,6 +95,7 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
             let pod = find(context, namespace, pod)?;
             logs::answer(context, &pod, container, &query, request).await
         }
+        ["logSearch"] => logs::search(context, &query).await,
         ["endedLogs"] => {
             let folder = context.config.ended_logs_dir();
             let pods = tokio::task::spawn_blocking(move || ended_logs::list(&folder)).await;

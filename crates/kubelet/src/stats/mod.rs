@@ -11,10 +11,14 @@ mod network;
 mod own;
 mod resource;
 mod sampler;
+#[cfg(test)]
+mod scrape_bench;
 mod subjects;
 mod summary;
 
 pub use cadvisor::cadvisor;
+#[cfg(test)]
+use collect::PodSample;
 pub use collect::{Collector, Disk, NodeSample, disk};
 pub use host::Host;
 pub use own::{Operations, Process, own};

@@ -3,12 +3,26 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use crate::cluster::on_a_cluster_with;
+use crate::cluster::{NODE, on_a_cluster_with};
+use crate::collector::{Collector, has};
 use crate::site::Site;
 
 #[test]
 fn logs_are_found_across_pods_and_after_their_end() {
-    on_a_cluster_with(&["--log-retention", "1h,64MiB"], |cluster| {
+    let collector = Collector::start();
+    let url = collector.url.clone();
+    let to_collector = format!("otlp={url}");
+    let flags = [
+        "--log-retention",
+        "1h,64MiB",
+        "--export-logs",
+        &to_collector,
+        "--export-traces",
+        &url,
+        "--trace-sampling-per-million",
+        "1000000",
+    ];
+    on_a_cluster_with(&flags, move |cluster| {
         let site = Site::new(&cluster);
         site.run(&["create", "namespace", "other"]);
         for (name, text) in [("one", "first"), ("two", "second")] {
@@ -29,6 +43,8 @@ fn logs_are_found_across_pods_and_after_their_end() {
         merged(&site);
         followed(&site);
         ended(&site);
+        by_own_rights(&site);
+        exported(&site, &collector);
     });
 }
 
@@ -107,4 +123,64 @@ fn ended(site: &Site) {
     // Who may not reach nodes through the API server is told so, and sees nothing.
     let refused = site.output(&["logs", "one", "--ended", "--as", "jane"]);
     assert!(refused.contains("forbidden") && !refused.contains("first"), "{refused}");
+}
+
+/// Who may read the logs of a namespace one by one may search them, of pods that are gone as well, and nobody else's.
+fn by_own_rights(site: &Site) {
+    let search = |namespace: &str, words: &[&str]| {
+        let path = format!("/apis/logs.minik8s.io/v1/namespaces/{namespace}/logs?grep=begins&ended=true");
+        site.output(&[&["get", "--raw", &path], words].concat())
+    };
+    let before = search("default", &["--as", "jane"]);
+    assert!(before.contains("pods/log") && !before.contains("first"), "{before}");
+    site.run(&["create", "rolebinding", "jane", "--clusterrole=view", "--user=jane"]);
+    site.eventually("jane may", || search("default", &["--as", "jane"]).contains("first begins"));
+    let own: serde_json::Value = serde_json::from_str(&search("default", &["--as", "jane"])).unwrap();
+    assert!(own["lines"].as_array().unwrap().iter().all(|line| line["namespace"] == "default"), "{own}");
+    assert!(
+        own["searchedBytes"].as_u64().unwrap() > 0 && own["unanswered"] == serde_json::json!([]),
+        "{own}"
+    );
+    for path in ["/apis/logs.minik8s.io/v1/namespaces/other/logs", "/apis/logs.minik8s.io/v1/logs"] {
+        let refused = site.output(&["get", "--raw", path, "--as", "jane"]);
+        assert!(refused.contains("pods/log") && !refused.contains("third"), "{refused}");
+    }
+    let found = site.run(&["logs", "-l", "app=talker", "--ended", "--grep", "begins", "--as", "jane"]);
+    assert!(found.contains("[ended/one/main] first begins"), "{found}");
+    let said = site.output(&["get", "--raw", "/apis/logs.minik8s.io/v1/logs?namespace=other"]);
+    assert!(said.contains("use since, until"), "{said}");
+    let said = site.output(&["get", "--raw", "/apis/logs.minik8s.io/v1/logs?grep=("]);
+    assert!(said.contains("regular expression"), "{said}");
+    // Logs of another namespace that had the same name before are not those of this one.
+    site.run(&["delete", "namespace", "other", "--wait=true"]);
+    site.eventually("the logs of other are kept", || search("other", &[]).contains("third begins"));
+    site.run(&["create", "namespace", "other"]);
+    assert!(!search("other", &[]).contains("third"), "a new namespace of an old name");
+}
+
+fn exported(site: &Site, collector: &Collector) {
+    site.eventually("lines of pods, and events, arrive at the collector", || {
+        let records = collector.records();
+        let is_line = |record: &serde_json::Value| {
+            record["body"]["stringValue"] == "third begins"
+                && has(record, "k8s.pod.name", "three")
+                && has(record, "k8s.namespace.name", "other")
+        };
+        let is_event = |record: &serde_json::Value| {
+            has(record, "k8s.event.reason", "Started") && has(record, "k8s.object.name", "three")
+        };
+        records.iter().any(is_line) && records.iter().any(is_event)
+    });
+    let begins = collector.records();
+    let twice = begins.iter().filter(|record| record["body"]["stringValue"] == "first begins").count();
+    assert_eq!(twice, 1, "each line is told once");
+    site.eventually("spans of the API server arrive", || {
+        collector
+            .spans()
+            .iter()
+            .any(|span| span["name"] == "LIST pods" && has(span, "service.name", "minik8s-apiserver"))
+    });
+    let page = site.run(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/metrics")]);
+    let sent = page.lines().find_map(|line| line.strip_prefix("minik8s_export_logs_sent_total "));
+    assert!(sent.is_some_and(|sent| sent != "0"), "{sent:?}");
 }

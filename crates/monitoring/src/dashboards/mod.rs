@@ -3,12 +3,17 @@
 //! Metrics have the names of cAdvisor, the node exporter and kube-state-metrics, so public dashboards work beside these.
 //! A test runs every query below on a real cluster: none is empty.
 
+mod autoscaling;
 mod cluster;
 mod control_plane;
+mod functions;
+mod mesh;
 mod model;
 mod network;
 mod nodes;
 mod pods;
+mod storage;
+mod workflows;
 mod workloads;
 
 pub use model::{Dashboard, Panel, Unit, Variable};
@@ -21,6 +26,11 @@ pub const DASHBOARDS: &[&Dashboard] = &[
     &pods::PODS,
     &control_plane::CONTROL_PLANE,
     &network::NETWORK,
+    &autoscaling::AUTOSCALING,
+    &storage::STORAGE,
+    &functions::FUNCTIONS,
+    &workflows::WORKFLOWS,
+    &mesh::MESH,
 ];
 
 /// Relative path and content of every file that Grafana wants: mount the folder at `/etc/grafana/minik8s`, and

@@ -93,7 +93,9 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
                 return Ok(Next::End);
             }
             let table = worker.shared.table.borrow().clone();
-            let asked = match request::read::<F>(&self.input, &table, self.client, &mut self.to_backend) {
+            let tracer = worker.shared.tracer.get();
+            let read = request::read::<F>(&self.input, &table, self.client, tracer, &mut self.to_backend);
+            let asked = match read {
                 Came::Request(asked) => asked,
                 Came::NotPlain => return Ok(Next::NotPlain),
                 Came::Part if self.input.len() >= LONGEST_REQUEST => return Ok(Next::NotPlain),
@@ -148,6 +150,9 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
             Err(refusal) => (refusal.status.as_u16(), started.elapsed()),
         };
         self.count(label, code, took);
+        if let (Some(tracer), Some(traced)) = (worker.shared.tracer.get(), asked.traced) {
+            traced.end(tracer, F::METRICS.0, label, code, took);
+        }
         if let Some([method, host, target]) = asked.log {
             debug!(target: "access", client = %self.client.ip, method, host, uri = target, code, ?took);
         }

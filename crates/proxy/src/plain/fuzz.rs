@@ -35,7 +35,7 @@ fn fuzz_http1_request_heads() {
     ];
     let client = Client::new("192.0.2.9:1234".parse().unwrap(), "http");
     fuzz("HTTP/1 request heads", 1, Corpus { inputs: &inputs, words: &WORDS }, |input| {
-        if let Came::Request(asked) = request::read::<Nowhere>(input, &(), &client, &mut Vec::new()) {
+        if let Came::Request(asked) = request::read::<Nowhere>(input, &(), &client, None, &mut Vec::new()) {
             assert!((1..=input.len()).contains(&asked.length), "a request is made of bytes that came");
         }
     });

@@ -3,11 +3,13 @@
 use std::mem::MaybeUninit;
 
 use http::{Method, StatusCode};
+use minik8s_telemetry::Tracer;
 
 use super::head::{MOST_HEADERS, Meaning, length, line, meaning, words};
 use crate::answer::Refusal;
 use crate::forward::{is_idempotent, leaves_nothing};
-use crate::{Client, Front, RequestHead, Route, trace};
+use crate::trace::{TRACEPARENT, TraceContext, Traced};
+use crate::{Client, Front, RequestHead, Route};
 
 /// What the bytes that came so far are.
 pub(super) enum Came<'t, R> {
@@ -34,6 +36,8 @@ pub(super) struct Asked<'t, R> {
     pub route: Result<&'t R, Refusal>,
     /// Method, host and target, if somebody wants to know.
     pub log: Option<[String; 3]>,
+    /// The span of it, if somebody collects them.
+    pub traced: Option<Box<Traced>>,
 }
 
 /// Reads the first request of the bytes; if there is one and it leads somewhere, `out` is what the backend gets.
@@ -41,6 +45,7 @@ pub(super) fn read<'t, F: Front>(
     bytes: &[u8],
     table: &'t F::Table,
     client: &Client,
+    tracer: Option<&Tracer>,
     out: &mut Vec<u8>,
 ) -> Came<'t, F::Route> {
     let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
@@ -67,15 +72,24 @@ pub(super) fn read<'t, F: Front>(
         Ok(host) => F::find(table, client, &RequestHead { method, host, target, headers: &headers }),
         Err(_) => Err(Refusal::new(StatusCode::BAD_REQUEST, "the host is not a name")),
     };
+    if route.as_ref().is_ok_and(|route| route.answers_itself()) {
+        return Came::NotPlain;
+    }
+    let traced = tracer.map(|tracer| Box::new(Traced::begin(tracer, traceparent(headers), method)));
     if let Ok(route) = route {
-        if route.answers_itself() {
-            return Came::NotPlain;
-        }
         out.clear();
         for part in [method, " ", &*route.rewrite(target), " HTTP/1.1\r\n"] {
             out.extend_from_slice(part.as_bytes());
         }
-        write_headers::<F>(out, headers, &seen, route, client);
+        write_headers::<F>(out, headers, &seen, route, client, traced.is_some());
+        match &traced {
+            Some(traced) => line(out, TRACEPARENT, traced.header().as_bytes()),
+            None if F::TRACES && traceparent(headers).is_none() => {
+                line(out, TRACEPARENT, TraceContext::new(true).to_string().as_bytes());
+            }
+            None => {}
+        }
+        out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&bytes[head_length..length]);
     }
     let log = tracing::enabled!(target: "access", tracing::Level::DEBUG)
@@ -90,6 +104,7 @@ pub(super) fn read<'t, F: Front>(
         closes: seen.closes,
         route,
         log,
+        traced,
     })
 }
 
@@ -133,10 +148,13 @@ fn write_headers<F: Front>(
     seen: &Seen<'_>,
     route: &F::Route,
     client: &Client,
+    is_traced: bool,
 ) {
     for header in headers {
         let is_kept = match meaning(header.name) {
-            Meaning::Host | Meaning::Length | Meaning::Date | Meaning::Other => true,
+            // The backend's parent is the span of this proxy.
+            Meaning::Other => !(is_traced && header.name.eq_ignore_ascii_case(TRACEPARENT)),
+            Meaning::Host | Meaning::Length | Meaning::Date => true,
             Meaning::Forwarded => !F::SAYS_FORWARDED,
             _ => false,
         };
@@ -152,10 +170,10 @@ fn write_headers<F: Front>(
         }
         line(out, "x-forwarded-host", seen.host);
     }
-    if F::TRACES && !headers.iter().any(|header| header.name.eq_ignore_ascii_case(trace::TRACEPARENT)) {
-        line(out, trace::TRACEPARENT, trace::new().as_bytes());
-    }
-    out.extend_from_slice(b"\r\n");
+}
+
+fn traceparent<'a>(headers: &[httparse::Header<'a>]) -> Option<&'a [u8]> {
+    headers.iter().find(|header| header.name.eq_ignore_ascii_case(TRACEPARENT)).map(|header| header.value)
 }
 
 #[cfg(test)]
@@ -171,7 +189,7 @@ mod tests {
     fn what_is_plain() {
         let check = |head: &str, expected: &str| {
             let text = format!("{}\r\n\r\n", head.replace('\n', "\r\n"));
-            let found = match read::<Nowhere>(text.as_bytes(), &(), &client(), &mut Vec::new()) {
+            let found = match read::<Nowhere>(text.as_bytes(), &(), &client(), None, &mut Vec::new()) {
                 Came::Part => "part",
                 Came::NotPlain => "not plain",
                 Came::Request(asked) if asked.length == text.len() => "plain",
@@ -209,6 +227,6 @@ mod tests {
         ] {
             check(odd, "not plain");
         }
-        assert!(matches!(read::<Nowhere>(b"GET / HT", &(), &client(), &mut Vec::new()), Came::Part));
+        assert!(matches!(read::<Nowhere>(b"GET / HT", &(), &client(), None, &mut Vec::new()), Came::Part));
     }
 }

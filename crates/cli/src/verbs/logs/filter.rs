@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use minik8s_meta::FieldCondition;
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -32,17 +33,7 @@ impl Line {
 pub struct Filter {
     pub until: Option<Timestamp>,
     grep: Option<Regex>,
-    fields: Vec<Field>,
-}
-
-/// A condition on a field of a JSON line.
-#[derive(Debug, PartialEq, Eq)]
-struct Field {
-    /// Names from the outside to the inside.
-    path: Vec<String>,
-    value: String,
-    /// False for `!=`.
-    equal: bool,
+    fields: Vec<FieldCondition>,
 }
 
 impl Filter {
@@ -52,7 +43,7 @@ impl Filter {
         Ok(Filter {
             until: until.map(|text| moment(text, now)).transpose()?,
             grep,
-            fields: fields.iter().map(|text| field(text)).collect::<Result<_>>()?,
+            fields: fields.iter().map(|text| condition(text)).collect::<Result<_>>()?,
         })
     }
 
@@ -67,24 +58,7 @@ impl Filter {
             return true;
         }
         let Ok(object) = serde_json::from_slice::<Value>(text) else { return false };
-        object.is_object() && self.fields.iter().all(|field| field.fits(&object))
-    }
-}
-
-impl Field {
-    /// What is not there is not equal to anything.
-    fn fits(&self, object: &Value) -> bool {
-        let found = self.path.iter().try_fold(object, |value, name| value.get(name));
-        let equals = match found {
-            Some(Value::String(text)) => *text == self.value,
-            Some(Value::Null) | None => false,
-            // A number or truth value is as it is written.
-            Some(other) => {
-                let written = other.to_string();
-                written == self.value
-            }
-        };
-        equals == self.equal
+        self.fields.iter().all(|field| field.fits(&object))
     }
 }
 
@@ -100,15 +74,8 @@ fn moment(text: &str, now: Timestamp) -> Result<Timestamp> {
     now.checked_sub(ago).map_err(|_| wrong())
 }
 
-fn field(text: &str) -> Result<Field> {
-    let split = text.split_once("!=").map(|(name, value)| (name, value, false));
-    let split = split.or_else(|| text.split_once('=').map(|(name, value)| (name, value, true)));
-    let Some((name, value, equal)) = split.filter(|(name, _, _)| !name.is_empty()) else {
-        return Err(Error::plain(format!(
-            "--where {text}: give FIELD=VALUE or FIELD!=VALUE, as level=error"
-        )));
-    };
-    Ok(Field { path: name.split('.').map(str::to_owned).collect(), value: value.to_owned(), equal })
+fn condition(text: &str) -> Result<FieldCondition> {
+    text.parse().map_err(|problem| Error::plain(format!("--where {problem}")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 
 use super::filter::{Filter, Line};
-use super::{Logs, coloured, container, ended, forgiven};
+use super::{Logs, coloured, container, ended, forgiven, remote};
 use crate::client::Call;
 use crate::error::{Error, Result};
 use crate::output;
@@ -45,6 +45,9 @@ pub async fn run(session: &Session, verb: &Logs, pods: &[Value], filter: &Filter
 impl Search<'_> {
     /// What has been printed so far, in order.
     async fn merge(&self, pods: &[Value]) -> Result<()> {
+        if self.found_by_server(pods).await? {
+            return Ok(());
+        }
         let mut sources = Vec::new();
         for pod in pods {
             for name in self.containers(pod)? {
@@ -79,6 +82,40 @@ impl Search<'_> {
             heads[at] = self.next(&mut open[at].0).await?;
         }
         Ok(())
+    }
+
+    /// Lets the server search, if it can. False if nothing was printed.
+    async fn found_by_server(&self, pods: &[Value]) -> Result<bool> {
+        if !remote::can_answer(self.verb) {
+            return Ok(false);
+        }
+        let mut wanted: HashSet<(String, String, String)> = HashSet::new();
+        for pod in pods {
+            let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+            wanted.extend(
+                self.containers(pod)?.into_iter().map(|name| (text("namespace"), text("name"), name)),
+            );
+        }
+        let asked = self.verb.container.as_ref().or(self.verb.words.get(1));
+        let found = remote::search(self.session, self.verb, self.filter.until).await?;
+        let Some(found) = found else { return Ok(false) };
+        let mut prefixes = remote::Prefixes::default();
+        for (place, is_ended, line) in found {
+            let is_wanted = match is_ended {
+                true => asked.is_none_or(|asked| *asked == place.2),
+                false => wanted.contains(&place),
+            };
+            if is_wanted {
+                let (namespace, pod, container) = place;
+                let shown = match (is_ended, self.verb.all_namespaces) {
+                    (true, _) => format!("[ended/{pod}/{container}]"),
+                    (false, true) => format!("[{namespace}/{pod}/{container}]"),
+                    (false, false) => format!("[pod/{pod}/{container}]"),
+                };
+                self.print(&line, prefixes.of(shown, is_ended, coloured));
+            }
+        }
+        Ok(true)
     }
 
     /// As they come, of these pods and of those that come later.

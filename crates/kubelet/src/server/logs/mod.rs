@@ -2,6 +2,7 @@
 
 mod follow;
 mod log;
+mod search;
 mod websocket;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::cri::ContainerRecord;
 use crate::ended_logs;
 use crate::pod::DesiredPod;
 use follow::Reader;
+pub use search::search;
 
 /// What of a log is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

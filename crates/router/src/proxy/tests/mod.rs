@@ -3,6 +3,7 @@
 mod gateway;
 mod guards;
 mod plain;
+mod traces;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
