@@ -15,6 +15,7 @@ mod handler;
 mod label_selector;
 pub mod metadata;
 pub mod openapi;
+mod protocol;
 mod records;
 mod resource;
 mod session;
@@ -36,6 +37,7 @@ pub use minik8s_meta::{
     scaling_decision, time_zone,
 };
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
+pub use protocol::{Protocol, RequestBody, ResourceRequest};
 pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Records, RecordsError};
 pub use resource::{Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use http::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderValue};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
-use minik8s_api::{Access, Route};
+use minik8s_api::{Access, Protocol, Route};
 use minik8s_auth::User;
 
 use crate::aggregator::Aggregator;
@@ -24,6 +24,7 @@ use crate::flow::{Arrival, Connection, Flow, InFlight};
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
+use crate::protocol;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
 use crate::session_limits;
@@ -46,6 +47,8 @@ pub struct Api {
     pub client_ca: String,
     /// Paths that features answer.
     pub routes: Vec<Route>,
+    /// Protocols that features speak.
+    pub protocols: Vec<Arc<dyn Protocol>>,
     /// Tells who did what, where somebody wants to know.
     pub auditor: Option<Auditor>,
 }
@@ -109,6 +112,9 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if let Some(protocol) = self.protocol(&info.path) {
+            return Ok(protocol::answer(self, &*protocol, request).await);
+        }
         if is_long_running(request.method(), &info)
             || self.handler(&info).is_some_and(|h| h.is_long_running())
         {
@@ -163,7 +169,7 @@ impl Api {
         self.dispatch(incoming).await
     }
 
-    async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {
+    pub(crate) async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {
         if let (Some(auditor), Some(trail)) = (&self.auditor, trail) {
             auditor.identify(trail, user, impersonated).await;
         }
@@ -225,7 +231,7 @@ impl Api {
 }
 
 /// HTTP/2 names the host in the address; here it is looked for among the headers, as in HTTP/1.1.
-fn name_host<B>(request: &mut Request<B>) {
+pub fn name_host<B>(request: &mut Request<B>) {
     let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
     if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
         request.headers_mut().insert(HOST, host);
