@@ -68,7 +68,7 @@ impl Api {
         let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
         let is_foreign_page = self.is_foreign_page(&request, &info);
         let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
-        let is_stream = is_long_running(request.method(), &info);
+        let is_stream = is_long_running(request.method(), &info) || self.protocol(&info.path).is_some();
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
