@@ -161,6 +161,7 @@ mod tests {
         check(json!({"runtime": "nodejs", "code": {"zip": "???"}}), "is not base64");
         check(json!({"runtime": "nodejs", "code": {"zip": "eHh4"}}), "not an archive");
         check(json!({"image": "a:1", "runtime": "nodejs"}), "has no runtime");
+        check(json!({"image": "a:1", "dependencies": "b:1"}), "has no runtime");
         check(
             json!({"runtime": "nodejs", "code": {"source": "x".repeat(LARGEST_SOURCE + 1)}}),
             "use an image",
