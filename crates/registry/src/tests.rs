@@ -324,3 +324,44 @@ fn who_is_not_known_is_told_how_to_be() {
     let denied = protocol.refuse(StatusCode::FORBIDDEN, "no");
     assert!(!denied.headers().contains_key("www-authenticate"));
 }
+
+/// A program of others', with uploads, manifests and deletion as it makes them.
+#[tokio::test]
+async fn skopeo_copies_there_and_back() {
+    let site = Site::new(Limits { grace: Duration::ZERO, ..limits() }).await;
+    let layout = site.dir.path().join("layout");
+    let blobs = layout.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs).unwrap();
+    let keep = |content: &[u8]| {
+        let digest = Digest::of(content);
+        std::fs::write(blobs.join(digest.hex()), content).unwrap();
+        (digest, content.len())
+    };
+    // An empty tar file.
+    let layer = keep(&[0; 1024]);
+    let config = json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [layer.0.to_string()]}});
+    let config = keep(config.to_string().as_bytes());
+    let descriptor = |(digest, size): &(Digest, usize), kind: &str| json!({"mediaType": kind, "digest": digest.to_string(), "size": size});
+    let image = json!({"schemaVersion": 2, "mediaType": MANIFEST,
+        "config": descriptor(&config, "application/vnd.oci.image.config.v1+json"),
+        "layers": [descriptor(&layer, "application/vnd.oci.image.layer.v1.tar")]});
+    let image = keep(image.to_string().as_bytes());
+    let index = json!({"schemaVersion": 2, "manifests": [descriptor(&image, MANIFEST)]});
+    std::fs::write(layout.join("index.json"), index.to_string()).unwrap();
+    std::fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+    let there = format!("docker://{}/a/app:1", site.address);
+    let skopeo = async |words: &[&str]| {
+        let mut command = tokio::process::Command::new("skopeo");
+        let output = command.arg("--insecure-policy").args(words).output().await.unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    };
+    let from = format!("oci:{}", layout.display());
+    skopeo(&["copy", "--dest-tls-verify=false", &from, &there]).await;
+    let back = site.dir.path().join("back");
+    skopeo(&["copy", "--src-tls-verify=false", &there, &format!("dir:{}", back.display())]).await;
+    let pulled: Value = serde_json::from_slice(&std::fs::read(back.join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(pulled["config"]["digest"], config.0.to_string());
+    skopeo(&["delete", "--tls-verify=false", &there]).await;
+    assert!(site.collect(&["a"]) > 0);
+    assert_eq!(site.files("blobs"), 0);
+}
