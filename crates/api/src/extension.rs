@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use minik8s_telemetry::Tracer;
 
-use crate::{AuditSettings, BrowserSessions, Resource, Route};
+use crate::{AuditSettings, BrowserSessions, Protocol, Resource, Route};
 
 /// What a feature adds to the API server: a value, so that the server knows no feature by name.
 #[derive(Clone, Default)]
@@ -14,6 +14,8 @@ pub struct Extension {
     pub kinds: Vec<Resource>,
     /// Paths that are no objects.
     pub routes: Vec<Route>,
+    /// Protocols of others' with paths of their own.
+    pub protocols: Vec<Arc<dyn Protocol>>,
     /// Sessions of browsers, if there are any.
     pub sessions: Option<Arc<dyn BrowserSessions>>,
     /// Who did what is told, where this says so.
@@ -28,6 +30,7 @@ impl Extension {
         parts.into_iter().fold(Extension::default(), |mut all, part| {
             all.kinds.extend(part.kinds);
             all.routes.extend(part.routes);
+            all.protocols.extend(part.protocols);
             all.sessions = part.sessions.or(all.sessions);
             all.audit = part.audit.or(all.audit);
             all.tracer = part.tracer.or(all.tracer);

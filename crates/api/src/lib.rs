@@ -16,6 +16,7 @@ mod label_selector;
 mod log_search;
 pub mod metadata;
 pub mod openapi;
+mod protocol;
 mod records;
 mod resource;
 mod session;
@@ -38,6 +39,7 @@ pub use minik8s_meta::{
     scaling_decision, time_zone,
 };
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
+pub use protocol::{Protocol, RequestBody, ResourceRequest};
 pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Records, RecordsError};
 pub use resource::{Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};

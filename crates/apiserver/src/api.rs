@@ -9,7 +9,7 @@ use futures::FutureExt;
 use http::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderValue};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
-use minik8s_api::{Access, Route};
+use minik8s_api::{Access, Protocol, Route};
 use minik8s_auth::User;
 use minik8s_telemetry::Tracer;
 
@@ -25,6 +25,7 @@ use crate::flow::{Arrival, Connection, Flow, InFlight};
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
+use crate::protocol;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
 use crate::{session_limits, span};
@@ -47,6 +48,8 @@ pub struct Api {
     pub client_ca: String,
     /// Paths that features answer.
     pub routes: Vec<Route>,
+    /// Protocols that features speak.
+    pub protocols: Vec<Arc<dyn Protocol>>,
     /// Tells who did what, where somebody wants to know.
     pub auditor: Option<Auditor>,
     /// Tells of requests as spans, where somebody wants to know.
@@ -69,7 +72,7 @@ impl Api {
         let is_foreign_page = self.is_foreign_page(&request, &info);
         let span = self.tracer.as_ref().map(|tracer| span::begin(tracer, &mut request));
         let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
-        let is_stream = is_long_running(request.method(), &info);
+        let is_stream = is_long_running(request.method(), &info) || self.protocol(&info.path).is_some();
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
@@ -117,6 +120,9 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if let Some(protocol) = self.protocol(&info.path) {
+            return Ok(protocol::answer(self, &*protocol, request).await);
+        }
         if is_long_running(request.method(), &info)
             || self.handler(&info).is_some_and(|h| h.is_long_running())
         {
@@ -171,7 +177,7 @@ impl Api {
         self.dispatch(incoming).await
     }
 
-    async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {
+    pub(crate) async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {
         if let (Some(auditor), Some(trail)) = (&self.auditor, trail) {
             auditor.identify(trail, user, impersonated).await;
         }
@@ -233,7 +239,7 @@ impl Api {
 }
 
 /// HTTP/2 names the host in the address; here it is looked for among the headers, as in HTTP/1.1.
-fn name_host<B>(request: &mut Request<B>) {
+pub fn name_host<B>(request: &mut Request<B>) {
     let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
     if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
         request.headers_mut().insert(HOST, host);

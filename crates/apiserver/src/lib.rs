@@ -45,6 +45,7 @@ mod nonresource;
 mod object;
 mod peers;
 mod policy_status;
+mod protocol;
 mod records;
 mod registry;
 mod request;

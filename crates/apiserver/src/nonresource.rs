@@ -101,6 +101,7 @@ fn paths(api: &Api) -> Vec<String> {
     ];
     paths.extend(fixed.map(str::to_owned));
     paths.extend(api.routes.iter().map(|route| route.path.to_owned()));
+    paths.extend(api.protocols.iter().map(|protocol| protocol.root().to_owned()));
     paths.sort();
     paths
 }

@@ -249,6 +249,7 @@ fn assemble(
         aggregator: Aggregator::new(FrontProxy::load_or_create(pki.directory(), Timestamp::now())?),
         client_ca: pki.ca_pem(),
         routes: config.extension.routes.clone(),
+        protocols: config.extension.protocols.clone(),
         auditor,
         tracer: config.extension.tracer.clone(),
     })

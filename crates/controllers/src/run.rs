@@ -1,5 +1,6 @@
 //! All controllers together: those that every cluster needs, and those of its features.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
@@ -40,6 +41,8 @@ pub struct Config {
     pub store_trouble: Trouble,
     /// What features keep beside objects.
     pub records: Option<Arc<dyn Records>>,
+    /// Where features may keep files.
+    pub data_dir: Option<PathBuf>,
     /// What the cluster can do beyond that.
     pub features: Vec<Arc<dyn ServerFeature>>,
 }
@@ -58,6 +61,7 @@ impl Default for Config {
             node_grace: DEFAULT_GRACE,
             store_trouble: Arc::new(|| None),
             records: None,
+            data_dir: None,
             features: Vec::new(),
         }
     }
@@ -69,6 +73,7 @@ pub async fn run(client: Client, config: Config) {
     let settings = Settings { stop: config.stop, leads: config.leads };
     let mut parts = Parts::new(client, caches, settings);
     parts.records = config.records;
+    parts.data_dir = config.data_dir;
     parts.controller(DefaultAccounts);
     if let Some((signer, root_ca)) = config.token_signer.zip(config.root_ca.clone()) {
         parts.controller(TokenSecrets { signer, root_ca });

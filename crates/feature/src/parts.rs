@@ -1,5 +1,6 @@
 //! What a feature starts with, and what it starts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::Client;
@@ -18,6 +19,8 @@ pub struct Parts {
     pub catalog: Arc<Catalog>,
     /// What features keep beside objects, where the API server is in this process.
     pub records: Option<Arc<dyn Records>>,
+    /// Where this server keeps its files, if it has a place for them.
+    pub data_dir: Option<PathBuf>,
     /// Controllers work only while this says true; tasks see to it themselves.
     pub leads: watch::Receiver<bool>,
     /// Ends every task.
@@ -35,6 +38,7 @@ impl Parts {
             caches,
             catalog: Arc::default(),
             records: None,
+            data_dir: None,
             leads,
             stop,
             manager,

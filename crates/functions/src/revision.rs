@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 /// The container of every instance.
 pub const CONTAINER: &str = "function";
 const ARCHIVE: &str = "code.zip";
+const DEPENDENCIES: &str = "dependencies";
 /// No user of the host, and none that pods have by default.
 const USER: i64 = 65_532;
 /// For the runtime to end by itself after its last request.
@@ -155,16 +156,28 @@ fn container(function: &Function, name: &str, hash: &str) -> Value {
             {"name": "scratch", "mountPath": "/tmp"},
         ]);
     }
+    if let (Some(_), Some(mounts)) = (&spec.dependencies, container["volumeMounts"].as_array_mut()) {
+        mounts.push(json!({"name": DEPENDENCIES, "mountPath": dependencies_path(spec), "readOnly": true}));
+    }
     container
+}
+
+/// Where the runtime looks for packages: Node from any folder upwards.
+fn dependencies_path(spec: &FunctionSpec) -> &'static str {
+    if file(spec) == "main.js" { "/node_modules" } else { "/fn/dependencies" }
 }
 
 fn volumes(function: &Function, name: &str, hash: &str) -> Value {
     let Some(code) = &function.spec.code else { return json!([]) };
     let key = if code.zip.is_some() { ARCHIVE } else { file(&function.spec) };
-    json!([
-        {"name": "code", "configMap": {"name": config_map_name(name, hash), "items": [{"key": key, "path": key}]}},
-        {"name": "scratch", "emptyDir": {}},
-    ])
+    let mut volumes = vec![
+        json!({"name": "code", "configMap": {"name": config_map_name(name, hash), "items": [{"key": key, "path": key}]}}),
+        json!({"name": "scratch", "emptyDir": {}}),
+    ];
+    if let Some(image) = &function.spec.dependencies {
+        volumes.push(json!({"name": DEPENDENCIES, "image": {"reference": image}}));
+    }
+    volumes.into()
 }
 
 /// The file that inline source becomes.

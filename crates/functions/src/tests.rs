@@ -220,3 +220,22 @@ fn traffic_is_split_between_revisions() {
     assert!(live(&simulation).iter().all(|pod| crate::revision::hash_of(&pod.metadata) != first));
     assert_eq!(simulation.world.get::<FunctionEndpoints>(&key()).unwrap().spec.traffic, []);
 }
+
+/// What the code imports is mounted where its runtime looks for it, and nowhere else.
+#[test]
+fn dependencies_are_a_volume_of_every_instance() {
+    for (runtime, path) in [("python3.11", "/fn/dependencies"), ("nodejs", "/node_modules")] {
+        let mut function = function("x");
+        function.spec.runtime = Some(runtime.to_owned());
+        let mounted = |function: &Function| {
+            let pod = serde_json::to_value(crate::revision::pod(function, "hash")).unwrap();
+            let mount = pod["spec"]["containers"][0]["volumeMounts"][2]["mountPath"].clone();
+            (mount, pod["spec"]["volumes"][2]["image"]["reference"].clone())
+        };
+        assert_eq!(mounted(&function), (json!(null), json!(null)));
+        let before = crate::revision::hash(&function);
+        function.spec.dependencies = Some("registry.minik8s.local/ns/f:1".to_owned());
+        assert_eq!(mounted(&function), (json!(path), json!("registry.minik8s.local/ns/f:1")));
+        assert_ne!(crate::revision::hash(&function), before, "others make a new revision");
+    }
+}

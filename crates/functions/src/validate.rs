@@ -46,9 +46,12 @@ pub fn function(object: &Value, errors: &mut FieldErrors) {
 fn what_runs(spec: &At<'_>, errors: &mut FieldErrors) {
     let (image, language, code) = (spec.field("image"), spec.field("runtime"), spec.field("code"));
     if image.is_set() {
-        for other in [&language, &code, &spec.field("handler")] {
+        for other in [&language, &code, &spec.field("handler"), &spec.field("dependencies")] {
             if other.is_set() {
-                other.forbidden(errors, "a function with an image has no runtime, handler and code");
+                other.forbidden(
+                    errors,
+                    "a function with an image has no runtime, handler, code and dependencies",
+                );
             }
         }
         return;
@@ -158,6 +161,7 @@ mod tests {
         check(json!({"runtime": "nodejs", "code": {"zip": "???"}}), "is not base64");
         check(json!({"runtime": "nodejs", "code": {"zip": "eHh4"}}), "not an archive");
         check(json!({"image": "a:1", "runtime": "nodejs"}), "has no runtime");
+        check(json!({"image": "a:1", "dependencies": "b:1"}), "has no runtime");
         check(
             json!({"runtime": "nodejs", "code": {"source": "x".repeat(LARGEST_SOURCE + 1)}}),
             "use an image",

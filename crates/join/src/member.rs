@@ -166,6 +166,11 @@ impl Member {
         Ok(())
     }
 
+    /// Those it was told when it joined, and those it learned of since.
+    pub fn all_servers(&self) -> Vec<ServerAddress> {
+        united(&self.servers, &self.credentials.learned_servers())
+    }
+
     /// Renews certificates in time, for ever.
     pub async fn keep_fresh(&self) {
         loop {

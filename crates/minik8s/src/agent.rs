@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster_settings::ClusterSettings;
 use crate::features::AgentFeatures;
 use crate::node::{self, MachineFlags, Node};
+use crate::registry_hosts::RegistryHosts;
 use crate::server::lives;
 use crate::{host, output, server, server_list};
 
@@ -72,6 +73,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
         let member = renewing.clone();
         async move { lives(member.keep_fresh()).await }
     });
+    let hosts = RegistryHosts::of_member(&data_dir, &credentials(&data_dir));
     let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
     node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
     let node = Node {
@@ -94,7 +96,7 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
     let access = node.access(member.client(), &features, &stop);
     let (following, caches) = (member.clone(), access.caches.clone());
     parts.restart("the list of servers", move || {
-        lives(server_list::follow(following.clone(), caches.clone()))
+        lives(server_list::follow(following.clone(), caches.clone(), hosts.clone()))
     });
     tokio::select! {
         ended = parts.ended() => Err(ended.into()),

@@ -18,6 +18,7 @@ use minik8s_mesh::agent::MeshAgent;
 use minik8s_metrics::History;
 use minik8s_monitoring::Monitoring;
 use minik8s_network::pod_network::Backend;
+use minik8s_registry::ImageRegistry;
 use minik8s_slurm::GpuJobs;
 use minik8s_storage::Storage;
 use minik8s_ui::Dashboard;
@@ -64,6 +65,7 @@ impl ServerFeatures {
             Arc::new(Monitoring::default()),
             Arc::new(Functions::default()),
             Arc::new(GatewayApi),
+            Arc::new(ImageRegistry::default()),
         ];
         let of_node = AgentFeatures::to_teardown();
         check_names(disabled, list.iter().map(|feature| feature.name()).chain(of_node.names()))?;

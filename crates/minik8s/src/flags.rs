@@ -152,7 +152,7 @@ pub enum ImageCommand {
     },
     /// Put files on top of an image of this node, without a builder
     #[command(after_help = "Examples:
-  minik8s image build ./app --base minik8s.io/function-python:3.11-3 --tag app:1 --entrypoint python3.11,/app/main.py
+  minik8s image build ./app --base minik8s.io/function-python:3.11-4 --tag app:1 --entrypoint python3.11,/app/main.py
   minik8s image build site.html --base minik8s.io/web:1 --tag site:1 --to /srv
   minik8s image build ./app --tag app:1")]
     Build {
@@ -194,6 +194,19 @@ pub enum ImageCommand {
     Pull {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Push an image of this node to the registry in the server
+    #[command(after_help = "Examples:
+  minik8s image push app:1
+  minik8s image push app:1 --to shop/web:2")]
+    Push {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Where to; the namespace in use and the image's own name by default
+        #[arg(long, value_name = "NAMESPACE/NAME[:TAG]")]
+        to: Option<String>,
         #[command(flatten)]
         node: NodeFlags,
     },

@@ -30,6 +30,7 @@ mod node_certificate;
 mod node_config;
 mod output;
 mod reference;
+mod registry_hosts;
 mod router;
 mod server;
 mod server_list;
@@ -134,7 +135,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
         }
         Command::Doctor(flags) => doctor::run(&flags),
         Command::Token(command) => runtime()?.block_on(token::run(command, &global)),
-        Command::Image(command) => runtime()?.block_on(image::run(command)),
+        Command::Image(command) => runtime()?.block_on(image::run(command, &global)),
         Command::Function(command) => runtime()?.block_on(function::run(command, &global)),
         Command::Trigger(command) => runtime()?.block_on(trigger::run(command, &global)),
         Command::Cluster(command) => runtime()?.block_on(cluster::run(command, &global)),

@@ -32,7 +32,7 @@ use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
 use crate::store_trouble::StoreTrouble;
-use crate::{etcd_flags, host, identity, join_token, server_list};
+use crate::{etcd_flags, host, identity, join_token, registry_hosts, server_list};
 
 /// Below this are all keys of a cluster in etcd.
 pub const ETCD_PREFIX: &str = "/minik8s";
@@ -221,6 +221,7 @@ fn run_controllers(
         node_grace: SignedDuration::from_secs(flags.node_grace.into()),
         store_trouble: Arc::new(move || trouble.last()),
         records: Some(server.records()),
+        data_dir: Some(flags.data_dir.clone()),
         features: features.list,
     };
     parts.require("the controllers' loop", lives(minik8s_controllers::run(controllers, config)));
@@ -266,6 +267,11 @@ fn run_node(
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let node = node_here(parts, flags, of_cluster, pki)?;
+    let (dir, name, pki, live) = (flags.data_dir.clone(), node.name.clone(), pki.clone(), server.live());
+    parts.restart("the way to the registry", move || {
+        let kept = registry_hosts::keep_beside_server(dir.clone(), name.clone(), pki.clone(), live.clone());
+        async move { Ok(kept.await?) }
+    });
     let client = client(server, &format!("system:node:{}", node.name));
     let features = node.features(&flags.disable_feature);
     let access = node.access(client, &features, stop);

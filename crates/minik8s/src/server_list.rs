@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::cluster_settings::{NAME, NAMESPACE};
+use crate::registry_hosts::RegistryHosts;
 
 const FIELD: &str = "servers";
 const RETRY: Backoff = Backoff::millis(500, 10_000);
@@ -74,8 +75,15 @@ impl AdminKubeconfig {
     }
 }
 
-/// Keeps a node's list of servers current, for ever.
-pub async fn follow(member: Arc<Member>, caches: Arc<Caches>) {
+/// Keeps a node's list of servers current, for ever: that of its agent, and that of its containerd.
+pub async fn follow(member: Arc<Member>, caches: Arc<Caches>, hosts: RegistryHosts) {
+    let tell = |member: &Member| {
+        let servers: Vec<String> = member.all_servers().iter().map(ToString::to_string).collect();
+        if let Err(error) = hosts.write(&servers) {
+            tracing::warn!("containerd does not know where the registry is: {error:#}");
+        }
+    };
+    tell(&member);
     let only = ListOptions::fields(format!("metadata.name={NAME}")).within(NAMESPACE);
     let informer = caches.informer::<ConfigMap>(only);
     let mut changes = informer.subscribe();
@@ -85,6 +93,7 @@ pub async fn follow(member: Arc<Member>, caches: Arc<Caches>) {
         if let Err(error) = member.learn_servers(&listed) {
             tracing::warn!(%error, "cannot keep where the servers are");
         }
+        tell(&member);
     }
 }
 

@@ -147,6 +147,7 @@ impl Authorizer {
             (wanted.api_group, wanted.resource),
             ("", "pods" | "secrets" | "configmaps" | "serviceaccounts" | "persistentvolumeclaims")
                 | ("resource.k8s.io", "resourceclaims")
+                | ("minik8s.io", "imagerepositories")
         );
         let node = user.node_name().unwrap_or_default();
         if !by_pods || node.is_empty() || wanted.namespace.is_empty() || wanted.name.is_empty() {

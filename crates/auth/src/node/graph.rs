@@ -29,6 +29,8 @@ pub enum Kind {
     Claim,
     ServiceAccount,
     ResourceClaim,
+    /// Of the cluster's own registry.
+    Repository,
     Volume,
     Attachment,
     Slice,

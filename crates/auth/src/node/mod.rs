@@ -12,6 +12,7 @@ mod references;
 mod tests;
 
 pub use graph::{NodeGraph, WatchedKind};
+pub use references::REGISTRY_HOST;
 
 use self::graph::Kind;
 use crate::rbac::{Rule, bootstrap};
@@ -57,6 +58,7 @@ impl NodeAuthorizer {
                 ("coordination.k8s.io", "leases") => own_lease(node, wanted),
                 ("minik8s.io", "invocations") => invocation(node, wanted),
                 ("minik8s.io", "triggers") => event(wanted),
+                ("minik8s.io", "imagerepositories") => self.get(node, Kind::Repository, wanted),
                 ("internal.minik8s.io", "functiondemands" | "meshacks") => own_demand(node, wanted),
                 ("resource.k8s.io", "resourceclaims") => self.get(node, Kind::ResourceClaim, wanted),
                 ("resource.k8s.io", "resourceslices") => self.slice(node, wanted),

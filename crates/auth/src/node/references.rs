@@ -9,15 +9,38 @@ use super::graph::{Kind, text};
 /// The driver of volumes that a node keeps as images.
 const LOCAL_DRIVER: &str = "local.minik8s.io";
 
+/// What names of images in the cluster's own registry begin with.
+pub const REGISTRY_HOST: &str = "registry.minik8s.local";
+
 /// Every object in the pod's namespace that its node needs in order to run it.
 ///
 /// A mirror pod refers to nothing: nodes create those, and could otherwise grant themselves any secret.
 pub fn of_pod(pod: &Value) -> Vec<(Kind, String)> {
     match pod["metadata"]["annotations"].get("kubernetes.io/config.mirror") {
         Some(_) => Vec::new(),
-        None => named_by_pod(pod),
+        None => named_by_pod(pod).into_iter().chain(repositories(pod)).collect(),
     }
 }
+
+/// The repositories of the cluster's own registry, in the pod's namespace, that its images are in.
+fn repositories(pod: &Value) -> impl Iterator<Item = (Kind, String)> {
+    let (spec, namespace) = (&pod["spec"], text(&pod["metadata"]["namespace"]));
+    let containers = CONTAINERS.iter().flat_map(|field| list(&spec[*field]));
+    let images = containers.map(|container| &container["image"]);
+    let volumes = list(&spec["volumes"]).map(|volume| &volume["image"]["reference"]);
+    let all = images.chain(volumes).filter_map(Value::as_str);
+    all.filter_map(move |image| repository(image, namespace)).map(|name| (Kind::Repository, name.to_owned()))
+}
+
+/// `NAME` of `HOST/NAMESPACE/NAME:TAG@DIGEST`.
+fn repository<'a>(image: &'a str, namespace: &str) -> Option<&'a str> {
+    let path = image.strip_prefix(REGISTRY_HOST)?.strip_prefix('/')?;
+    let (of, name) = path.split_once('/')?;
+    let name = name.split(['@', ':']).next().unwrap_or_default();
+    (of == namespace && !name.is_empty() && !name.contains('/')).then_some(name)
+}
+
+const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Every object in its namespace that the pod names, whoever made the pod.
 pub fn named_by_pod(pod: &Value) -> Vec<(Kind, String)> {
@@ -32,9 +55,7 @@ pub fn named_by_pod(pod: &Value) -> Vec<(Kind, String)> {
     for secret in list(&spec["imagePullSecrets"]) {
         add(Kind::Secret, &secret["name"]);
     }
-    for container in
-        ["initContainers", "containers", "ephemeralContainers"].iter().flat_map(|f| list(&spec[*f]))
-    {
+    for container in CONTAINERS.iter().flat_map(|field| list(&spec[*field])) {
         for variable in list(&container["env"]) {
             add(Kind::Secret, &variable["valueFrom"]["secretKeyRef"]["name"]);
             add(Kind::ConfigMap, &variable["valueFrom"]["configMapKeyRef"]["name"]);

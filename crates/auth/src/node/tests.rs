@@ -419,3 +419,38 @@ proptest! {
         prop_assert!(graph.is_empty());
     }
 }
+
+/// What a node pulls from the cluster's own registry is what its own pods name, of their own namespace.
+#[test]
+fn node_pulls_from_repositories_of_its_pods_only() {
+    let mut authorizer = NodeAuthorizer::default();
+    let image = |image: &str| json!({"image": format!("{REGISTRY_HOST}/{image}")});
+    let mut pod = json!({
+        "metadata": {"namespace": "ns", "name": "web"},
+        "spec": {
+            "nodeName": "a",
+            "initContainers": [image("ns/init@sha256:00")],
+            "containers": [image("ns/app:1"), image("other/app2"), image("ns/deep/er"), {"image": "quay.io/ns/app3"}],
+            "volumes": [{"name": "v", "image": {"reference": format!("{REGISTRY_HOST}/ns/files")}}],
+        },
+    });
+    authorizer.graph.upsert(WatchedKind::Pod, &pod);
+    let check = |authorizer: &NodeAuthorizer, who: &str, text: &str, expected: bool| {
+        let decision = authorizer.allows(&node(who), &wanted(text));
+        assert_eq!(decision.is_allowed(), expected, "{who} {text}: {decision:?}");
+    };
+    for name in ["ns/app", "ns/init", "ns/files"] {
+        check(&authorizer, "a", &format!("get minik8s.io/imagerepositories {name}"), true);
+        check(&authorizer, "b", &format!("get minik8s.io/imagerepositories {name}"), false);
+        for verb in ["update", "delete", "list"] {
+            check(&authorizer, "a", &format!("{verb} minik8s.io/imagerepositories {name}"), false);
+        }
+    }
+    for name in ["other/app2", "ns/app2", "ns/app3", "ns/deep", "ns/deep/er", "other/app", "ns/"] {
+        check(&authorizer, "a", &format!("get minik8s.io/imagerepositories {name}"), false);
+    }
+    // Nodes make mirror pods themselves.
+    pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    authorizer.graph.upsert(WatchedKind::Pod, &pod);
+    check(&authorizer, "a", "get minik8s.io/imagerepositories ns/app", false);
+}

@@ -40,18 +40,23 @@ impl ImageStore {
         Ok(normalize(tag))
     }
 
-    /// Of this machine's architecture, where the image has several.
     async fn manifest_of(&self, name: &str) -> Result<Value, StoreError> {
+        let digest = self.manifest_digest(name).await?;
+        self.read_json(&digest).await
+    }
+
+    /// The digest of an image's manifest: of this machine's architecture, where the image has several.
+    pub async fn manifest_digest(&self, name: &str) -> Result<String, StoreError> {
         let digest = self.digest_of(name).await?;
         let found = self.read_json(&digest).await?;
-        let Some(all) = found["manifests"].as_array() else { return Ok(found) };
+        let Some(all) = found["manifests"].as_array() else { return Ok(digest) };
         let fits = |one: &&Value| {
             let platform = &one["platform"];
             platform.is_null()
                 || platform["architecture"] == super::recipe::architecture() && platform["os"] == "linux"
         };
         let fitting = all.iter().find(fits).and_then(|one| one["digest"].as_str());
-        self.read_json(fitting.ok_or_else(|| StoreError::NotFound(name.to_owned()))?).await
+        Ok(fitting.ok_or_else(|| StoreError::NotFound(name.to_owned()))?.to_owned())
     }
 
     async fn read_json(&self, digest: &str) -> Result<Value, StoreError> {

@@ -108,8 +108,13 @@ impl ImageStore {
     }
 
     /// A small blob as a whole.
-    pub(super) async fn read_blob(&self, digest: &str) -> Result<Vec<u8>, StoreError> {
-        let read = in_namespace(api::ReadContentRequest { digest: digest.to_owned(), offset: 0, size: 0 });
+    pub async fn read_blob(&self, digest: &str) -> Result<Vec<u8>, StoreError> {
+        self.read_part(digest, 0, 0).await
+    }
+
+    /// A part of a blob; all that follows the offset where the size is 0.
+    pub async fn read_part(&self, digest: &str, offset: i64, size: i64) -> Result<Vec<u8>, StoreError> {
+        let read = in_namespace(api::ReadContentRequest { digest: digest.to_owned(), offset, size });
         let mut client = api::content_client::ContentClient::new(self.channel.clone());
         let mut pieces = client.read(read).await?.into_inner();
         let mut whole = Vec::new();

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1 as core;
 use kube::Api;
 use minik8s_informer::Lenient;
 use minik8s_meta::function::Runtime;
+use minik8s_meta::image_repository::REGISTRY_HOST;
 use minik8s_meta::mesh::SIDECAR_IMAGE;
 use minik8s_meta::packaged_image::{PackagedImage, packaged_image};
 
@@ -62,7 +63,11 @@ pub async fn ensure(
         event(Severity::Warning, "InspectFailed", &message);
         return Err(OperationError::new("InvalidImageName", message));
     }
-    let policy = policy(wanted.policy, name);
+    let policy = match is_foreign(name, &desired_pod.namespace) {
+        // That it is on this node says nothing of whether this pod may have it.
+        true => PullPolicy::Always,
+        false => policy(wanted.policy, name),
+    };
     let inspect = |error| OperationError::new("ImageInspectError", error);
     let present = context.runtime.image(name).await.map_err(inspect)?;
     match (policy, present) {
@@ -177,6 +182,12 @@ fn policy(wanted: Option<&str>, image: &str) -> PullPolicy {
     }
 }
 
+/// Whether it is of the cluster's own registry, and of another namespace there.
+fn is_foreign(image: &str, namespace: &str) -> bool {
+    let path = image.strip_prefix(REGISTRY_HOST).and_then(|rest| rest.strip_prefix('/'));
+    path.is_some_and(|path| path.split('/').next() != Some(namespace))
+}
+
 /// Repository paths are lower case; tags and digests follow.
 fn is_valid_name(name: &str) -> bool {
     let (path, digest) = name.split_once('@').map_or((name, None), |(path, digest)| (path, Some(digest)));
@@ -213,6 +224,16 @@ mod tests {
         check(None, "a@sha256:0", IfNotPresent);
         check(Some("Never"), "a", Never);
         check(Some("IfNotPresent"), "a", IfNotPresent);
+    }
+
+    #[test]
+    fn foreign_images_are_those_of_other_namespaces() {
+        let check = |image: &str, want: bool| assert_eq!(is_foreign(image, "shop"), want, "{image}");
+        check("registry.minik8s.local/shop/app:1", false);
+        check("registry.minik8s.local/other/app:1", true);
+        check("registry.minik8s.local/shopping/app:1", true);
+        check("registry.minik8s.localhost/other/app:1", false);
+        check("other/app:1", false);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Runtime {
 pub const RUNTIMES: &[Runtime] = &[
     Runtime {
         name: "python3.11",
-        image: "minik8s.io/function-python:3.11-3",
+        image: "minik8s.io/function-python:3.11-4",
         file: "main.py",
         packages: &["python3.11", "ca-certificates"],
     },
@@ -104,6 +104,10 @@ pub struct FunctionSpec {
     /// code is what the runtime runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<FunctionCode>,
+    /// dependencies is an image with the packages that the code imports, e.g. what `minik8s function create` made of its
+    /// requirements.txt or package.json.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependencies: Option<String>,
     /// env are variables of the instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

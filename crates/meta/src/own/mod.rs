@@ -4,6 +4,7 @@
 pub mod dns;
 pub mod function;
 pub mod gateway;
+pub mod image_repository;
 pub mod invocation;
 pub mod mesh;
 pub mod pod_address;

@@ -26,6 +26,8 @@ const WARM: usize = 2000;
 const CONNECTIONS: usize = 64;
 const CALLS_EACH: usize = 20;
 const FUNCTIONS: usize = 1000;
+/// Called at once while nothing of them has started.
+const FRESH: usize = 50;
 const IDLE: Duration = Duration::from_secs(20);
 const TIMEOUT: Duration = Duration::from_secs(300);
 const CODE: &str = "def main(params):\n    return params\n";
@@ -60,6 +62,7 @@ async fn measure(cluster: &mut Cluster, starts: usize) -> Result<String> {
     );
     told += &bench.warm().await?;
     told += &bench.step().await?;
+    told += &bench.fresh().await?;
     told += &bench.at_zero().await?;
     Ok(told)
 }
@@ -74,13 +77,18 @@ impl Bench<'_> {
         Api::default_namespaced(self.client.clone())
     }
 
-    async fn create(&self, name: &str, env: &[Value]) -> Result<()> {
+    async fn post(&self, name: &str, env: &[Value]) -> Result<()> {
         let spec = json!({
             "runtime": "python3.11", "code": {"source": CODE}, "env": env,
             "scale": {"idleSeconds": 1, "scaleDownSeconds": 1, "max": 8}, "concurrency": 8,
         });
         let function = json!({"metadata": {"name": name}, "spec": spec});
         self.functions().create(&PostParams::default(), &serde_json::from_value(function)?).await?;
+        Ok(())
+    }
+
+    async fn create(&self, name: &str, env: &[Value]) -> Result<()> {
+        self.post(name, env).await?;
         until("its first instance answers", async || {
             let status = self.functions().get_status(name).await?.status.unwrap_or_default();
             Ok(status.serving_revision > 0)
@@ -183,6 +191,40 @@ impl Bench<'_> {
             at(&answered, 1.0).as_secs_f64(),
             CONNECTIONS * CALLS_EACH,
             begun.elapsed().as_secs_f64(),
+        ))
+    }
+
+    /// Each called once as soon as it has been made. A router that has not heard of one yet says so (404) and is asked
+    /// again; the time counts from when the function was there.
+    async fn fresh(&self) -> Result<String> {
+        let port = self.cluster.http_port();
+        let mut tasks = Vec::new();
+        for n in 0..FRESH {
+            let name = format!("fresh-{n}");
+            self.post(&name, &[]).await?;
+            let begun = Instant::now();
+            tasks.push(std::thread::spawn(move || -> Result<(Duration, bool)> {
+                let path = format!("/fn/default/{name}");
+                loop {
+                    match Connection::open("127.0.0.1", port)?.call(&path, "{}")? {
+                        404 if begun.elapsed() < TIMEOUT => std::thread::sleep(Duration::from_millis(5)),
+                        status => return Ok((begun.elapsed(), status == 200)),
+                    }
+                }
+            }));
+        }
+        let (mut answered, mut failed) = (Vec::new(), 0);
+        for task in tasks {
+            let (time, is_good) = task.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
+            answered.push(time);
+            failed += usize::from(!is_good);
+        }
+        for n in 0..FRESH {
+            self.functions().delete(&format!("fresh-{n}"), &DeleteParams::default()).await?;
+        }
+        Ok(format!(
+            "{FRESH} new functions called at once: p50 / p99 {}, {failed} failed; target p99 2000 ms, 0\n",
+            spread(answered)
         ))
     }
 

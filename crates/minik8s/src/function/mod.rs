@@ -4,6 +4,7 @@
 //! everybody else's does.
 
 mod code;
+mod dependencies;
 mod dev;
 mod invoke;
 mod logs;

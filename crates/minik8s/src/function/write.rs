@@ -11,7 +11,7 @@ use minik8s_meta::function::{
     FUNCTION_LABEL, Function, FunctionSpec, FunctionTraffic, REVISION_READY, RUNTIMES,
 };
 
-use super::{Changes, code, get};
+use super::{Changes, code, dependencies, get};
 use crate::output;
 
 /// The first instance on a node may have to wait until the runtime's image is made.
@@ -26,6 +26,7 @@ pub async fn create(functions: &Api<Function>, name: &str, changes: &Changes) ->
     let mut function = Function::default();
     function.metadata.name = Some(name.to_owned());
     changes.apply(&mut function.spec)?;
+    function.spec.dependencies = dependencies::push(functions, name, changes.from.as_deref()).await?;
     let created = functions.create(&PostParams::default(), &function).await;
     let created = created.map_err(|error| match &error {
         kube::Error::Api(status) if status.code == 409 => {
@@ -39,7 +40,15 @@ pub async fn create(functions: &Api<Function>, name: &str, changes: &Changes) ->
 
 pub async fn update(functions: &Api<Function>, name: &str, changes: &Changes) -> anyhow::Result<()> {
     let namespace = functions.namespace().unwrap_or_default().to_owned();
-    let updated = replace(functions, &namespace, name, |spec| changes.apply(spec)).await?;
+    let pushed = dependencies::push(functions, name, changes.from.as_deref()).await?;
+    let change = |spec: &mut FunctionSpec| {
+        changes.apply(spec)?;
+        if changes.from.is_some() || changes.image.is_some() {
+            spec.dependencies = pushed.clone();
+        }
+        Ok(())
+    };
+    let updated = replace(functions, &namespace, name, change).await?;
     output::line(format_args!("function {name} updated"))?;
     wait(functions, &updated, changes.no_wait).await
 }

@@ -1,6 +1,7 @@
 //! `minik8s image`: the images of this machine's node.
 
 mod dockerfile;
+pub mod push;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -8,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use minik8s_cli::{Progress, bar};
+use minik8s_cli::{GlobalFlags, Progress, bar};
 use minik8s_kubelet::Config;
 use minik8s_kubelet::cri::{Cri, ImageRecord, Runtime};
 use minik8s_kubelet::image::{
@@ -18,9 +19,9 @@ use minik8s_kubelet::image::{
 use minik8s_meta::packaged_image::{PACKAGED_IMAGES, packaged_image};
 
 use crate::flags::ImageCommand;
-use crate::output;
+use crate::{kubeconfig, output};
 
-pub async fn run(command: ImageCommand) -> anyhow::Result<()> {
+pub async fn run(command: ImageCommand, global: &GlobalFlags) -> anyhow::Result<()> {
     match command {
         ImageCommand::Load { files, node } => {
             let store = store(&node.data_dir)?;
@@ -50,6 +51,12 @@ pub async fn run(command: ImageCommand) -> anyhow::Result<()> {
             build(&store, &files, &base, &tag, &overlay).await
         }
         ImageCommand::Pull { names, node } => pull(&node.data_dir, &names).await,
+        ImageCommand::Push { name, to, node } => {
+            let store = store(&node.data_dir)?;
+            let (client, namespace) = kubeconfig::client(global).await?;
+            let pushed = push::push(&store, &client, &namespace, &name, to.as_deref()).await;
+            pushed.with_context(|| format!("cannot push {name}"))
+        }
         ImageCommand::Prune { node } => prune(&node.data_dir).await,
         ImageCommand::List { node } => {
             let images = store(&node.data_dir)?.list().await?;
@@ -219,7 +226,7 @@ async fn prune(data_dir: &Path) -> anyhow::Result<()> {
 }
 
 /// A file, or all below a folder. Links stay links: what they name is in the image or not.
-fn add_files(recipe: Recipe, from: &Path, to: &str) -> std::io::Result<Recipe> {
+pub fn add_files(recipe: Recipe, from: &Path, to: &str) -> std::io::Result<Recipe> {
     use std::os::unix::fs::PermissionsExt;
     let below = |name: &str| if to.is_empty() { name.to_owned() } else { format!("{to}/{name}") };
     if std::fs::metadata(from)?.is_file() {

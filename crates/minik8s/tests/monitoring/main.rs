@@ -172,7 +172,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
     - name: hears
-      image: minik8s.io/function-python:3.11-3
+      image: minik8s.io/function-python:3.11-4
       command: [/usr/bin/python3.11, -u, -c]
       args:
         - |

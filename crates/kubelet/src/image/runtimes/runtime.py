@@ -39,6 +39,7 @@ if os.environ.get("FN_SLOT"):
     wait_in_slot(os.environ["FN_SLOT"])
 
 CODE = "/fn/code"
+DEPENDENCIES = "/fn/dependencies"
 UNPACKED = "/tmp/fn"
 MOST_HEAD = 64 << 10
 MOST_BODY = 8 << 20
@@ -99,6 +100,8 @@ def load():
     for vendored in ("vendor", "site-packages", "python"):
         if os.path.isdir(os.path.join(folder, vendored)):
             sys.path.insert(1, os.path.join(folder, vendored))
+    if os.path.isdir(DEPENDENCIES):
+        sys.path.append(DEPENDENCIES)
     os.chdir(folder)
     import importlib
     wanted = os.environ.get("FN_HANDLER", "")
