@@ -136,7 +136,7 @@ impl Reader {
         for (here, choice) in self.objects(object, "Choices", location) {
             let Some(next) = self.required_text(&choice, "Next", &here) else { continue };
             self.target(&next, "Next", &here);
-            let assign = self.assign(&choice, language, &here);
+            let assign = self.assign(&choice, language, &here, &format!("Choices[{}]/Assign", rules.len()));
             let output = choice.get("Output").filter(|_| language == Language::Jsonata).map(|output| {
                 let field = format!("Choices[{}]/Output", rules.len());
                 self.template(output, language, &format!("{here}/Output"), &field)
@@ -235,7 +235,7 @@ impl Reader {
             None => {
                 let comparison = operator.strip_suffix("Path").and_then(Comparison::parse);
                 let Some(comparison) = comparison.filter(|comparison| comparison.takes_path()) else {
-                    self.schema(&here, "Field is not supported");
+                    self.schema(location, format!("Field '{operator}' is not supported"));
                     return None;
                 };
                 (comparison, Operand::Query(self.query(value, &here)?))
