@@ -77,6 +77,15 @@ impl Reader {
         self.diagnostics.push(Diagnostic::schema(location, message));
     }
 
+    pub(super) fn unknown_field(&mut self, location: &str, field: &str, allowed: &str) {
+        self.misplaced_field(location, field, format!("Field '{field}' is not supported"), allowed);
+    }
+
+    pub(super) fn misplaced_field(&mut self, location: &str, field: &str, message: String, allowed: &str) {
+        let location = if location.is_empty() { "/" } else { location };
+        self.diagnostics.push(Diagnostic::unknown_field(location, field, message, allowed));
+    }
+
     pub(super) fn refuse(&mut self, code: &str, location: &str, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::error(code, location, message));
     }
@@ -196,7 +205,7 @@ impl Reader {
 
     pub(super) fn allow(&mut self, object: &Object, known: &[&str], location: &str) {
         for field in object.keys().filter(|field| !known.contains(&field.as_str())) {
-            self.schema(location, format!("Field '{field}' is not supported"));
+            self.unknown_field(location, field, &known.join(", "));
         }
     }
 

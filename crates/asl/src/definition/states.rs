@@ -128,16 +128,14 @@ impl Reader {
                 Language::JsonPath => ("JSONPath", "JSONata"),
                 Language::Jsonata => ("JSONata", "JSONPath"),
             };
-            self.schema(
-                location,
-                format!(
-                    "The QueryLanguage is set to '{here}', but field '{field}' is only supported for the '{there}' \
-                     QueryLanguage"
-                ),
+            let message = format!(
+                "The QueryLanguage is set to '{here}', but field '{field}' is only supported for the '{there}' \
+                 QueryLanguage"
             );
+            self.misplaced_field(location, field, message, &known.join(", "));
         }
         for field in elsewhere {
-            self.schema(location, format!("Field '{field}' is not supported"));
+            self.unknown_field(location, field, &known.join(", "));
         }
 
         let transition = self.transition(kind, object, location)?;
