@@ -74,6 +74,30 @@ fn fields_of_the_other_language_and_unknown_ones_are_refused_at_their_state() {
     check_refused("JSONPath", pass("QueryLanguage", json!("jq")), (schema, words, "/States/s/QueryLanguage"));
 }
 
+#[test]
+fn intrinsic_strings_escape_quotes_braces_and_backslashes_only() {
+    let value = |call: &str| {
+        let state = json!({"Type": "Pass", "Parameters": {"v.$": call}, "End": true});
+        let machine = json!({"StartAt": "s", "States": {"s": state}});
+        let definition = Definition::from_value(&machine, MachineType::Standard).ok()?;
+        let start = Start {
+            identity: Identity::default(),
+            input: json!({"a": "x"}),
+            time: 1_700_000_000_000,
+            seed: 1,
+        };
+        match Execution::start(Arc::new(definition), start).0.state.status {
+            Status::Succeeded { output } => Some(output["v"].clone()),
+            other => panic!("{call}: {other:?}"),
+        }
+    };
+    assert_eq!(value(r"States.Format('it\'s \{{}\} \\', $.a)"), Some(json!(r"it's {x} \")));
+    assert_eq!(value(r#"States.StringToJson('\{"a":1\}')"#), Some(json!({"a": 1})));
+    assert_eq!(value(r"States.Array('\\', '\'')"), Some(json!([r"\", "'"])));
+    assert_eq!(value(r"States.Array('\n')"), None);
+    assert_eq!(value(r#"States.StringToJson('{"text":"An \"escaped\" quote"}')"#), None);
+}
+
 fn failed(state: Value, input: Value) -> (String, String) {
     let machine = json!({"StartAt": "s", "States": {"s": state, "e": {"Type": "Succeed"}}});
     let definition = Definition::from_value(&machine, MachineType::Standard).unwrap();
