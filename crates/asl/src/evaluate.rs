@@ -92,6 +92,11 @@ impl<'a> Scope<'a> {
         match template {
             Template::Constant(value) => Ok(value.clone()),
             Template::Query { field, query } => self.query(query, data).map_err(|failure| match failure {
+                intrinsic::Failure::Path { path, .. } if query.is_call() => Failure::runtime(format!(
+                    "The function '{}' had the following error: The JsonPath argument for the field '{path}' could \
+                     not be found in the input '{data}'",
+                    query.text()
+                )),
                 intrinsic::Failure::Path { path, .. } => Failure::runtime(format!(
                     "The JSONPath '{path}' specified for the field '{field}' could not be found in the input '{data}'"
                 )),
@@ -163,6 +168,11 @@ impl<'a> Scope<'a> {
     /// A JSONata expression that must give a `wanted` type.
     pub fn typed(&mut self, jsonata: &Jsonata, wanted: &str) -> Result<Value, Failure> {
         let value = self.jsonata(jsonata)?;
+        Self::of_type(jsonata, value, wanted)
+    }
+
+    /// A value that an expression gave, if it is of the `wanted` type.
+    pub fn of_type(jsonata: &Jsonata, value: Value, wanted: &str) -> Result<Value, Failure> {
         let found = type_name(&value);
         if found == wanted || (wanted == "integer" && crate::values::integer(&value).is_some()) {
             return Ok(value);

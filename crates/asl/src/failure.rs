@@ -8,7 +8,6 @@ pub const TIMEOUT: &str = "States.Timeout";
 pub const HEARTBEAT_TIMEOUT: &str = "States.HeartbeatTimeout";
 pub const DATA_LIMIT_EXCEEDED: &str = "States.DataLimitExceeded";
 pub const QUERY_EVALUATION: &str = "States.QueryEvaluationError";
-pub const NO_CHOICE_MATCHED: &str = "States.NoChoiceMatched";
 pub const RESULT_PATH_MATCH: &str = "States.ResultPathMatchFailure";
 pub const EXCEED_TOLERATED: &str = "States.ExceedToleratedFailureThreshold";
 pub const ITEM_READER_FAILED: &str = "States.ItemReaderFailed";

@@ -2,6 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+/// `new java.util.Random(seed).nextDouble()`, which is what AWS' `$random(seed)` gives.
+pub fn java_double(seed: i64) -> f64 {
+    const MULTIPLIER: u64 = 0x5_DEEC_E66D;
+    const MASK: u64 = (1 << 48) - 1;
+    let mut state = (seed as u64 ^ MULTIPLIER) & MASK;
+    let mut bits = |count: u32| {
+        state = state.wrapping_mul(MULTIPLIER).wrapping_add(0xB) & MASK;
+        state >> (48 - count)
+    };
+    let high = bits(26) << 27;
+    (high + bits(27)) as f64 / (1u64 << 53) as f64
+}
+
 /// SplitMix64. Good enough for jitter and identifiers that need not be secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Random(u64);

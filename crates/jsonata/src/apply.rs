@@ -63,14 +63,12 @@ impl Evaluator {
                 Ok(Value::Function(Rc::new(Function::Partial { function, arguments: given })))
             }
             Value::Undefined
-                if matches!(&procedure.kind, Kind::Path(steps) if matches!(&steps[0].kind, Kind::Name(name)
-                    if frame.lookup(name).is_some() || !crate::builtins::lookup(name).is_undefined())) =>
+                if let Kind::Path(steps) = &procedure.kind
+                    && let Kind::Name(name) = &steps[0].kind
+                    && (frame.lookup(name).is_some() || !crate::builtins::lookup(name).is_undefined()) =>
             {
-                Err(Error::at(
-                    "T1007",
-                    node.position,
-                    "Attempted to partially apply a non-function. Did you mean a $name?",
-                ))
+                let message = format!("Attempted to partially apply a non-function. Did you mean ${name}?");
+                Err(Error::at("T1007", node.position, message))
             }
             _ => Err(Error::at("T1008", node.position, "Attempted to partially apply a non-function")),
         }
@@ -143,7 +141,7 @@ impl Evaluator {
                 };
                 (builtin.function)(self, &arguments, input)
             }
-            Function::Host { name, function, seed } => {
+            Function::Host { function, seed } => {
                 let arguments: Vec<Option<serde_json::Value>> = arguments
                     .iter()
                     .map(|argument| crate::json::to_json(argument, 0))
@@ -155,7 +153,7 @@ impl Evaluator {
                         Ok(Value::from(&value))
                     }
                     Ok(None) => Ok(Value::Undefined),
-                    Err(reason) => Err(Error::new("D3141", format!("${name}: {reason}"))),
+                    Err(error) => Err(error),
                 }
             }
             Function::Lambda { parameters, body, signature, input: context, frame } => {

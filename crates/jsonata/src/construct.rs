@@ -124,14 +124,13 @@ impl Evaluator {
             keyed.push((keys, item));
         }
         for (at, (term, _)) in terms.iter().enumerate() {
-            let mut kinds = keyed
-                .iter()
-                .filter(|(keys, _)| !keys[at].is_undefined())
-                .map(|(keys, _)| matches!(keys[at], Value::Number(_)));
-            if let Some(first) = kinds.next()
-                && kinds.any(|kind| kind != first)
-            {
-                let message = "Type mismatch within order-by clause. All values must be of the same type";
+            let mut values = keyed.iter().map(|(keys, _)| &keys[at]).filter(|value| !value.is_undefined());
+            let Some(first) = values.next() else { continue };
+            let is_number = |value: &Value| matches!(value, Value::Number(_));
+            if let Some(other) = values.find(|value| is_number(value) != is_number(first)) {
+                let (first, other) = (self.show(first), self.show(other));
+                let message =
+                    format!("Type mismatch when comparing values {first} and {other} in order-by clause");
                 return Err(Error::at("T2007", term.position, message));
             }
         }

@@ -269,13 +269,9 @@ fn timezone_text(marker: &Marker, hours: i64, minutes: i64) -> Result<String, Er
                 text
             }
             3 | 4 => format.format(offset as f64)?,
-            digits => {
-                return Err(Error::new(
-                    "D3134",
-                    format!(
-                        "The timezone integer format specifier cannot have more than four digits: {digits}"
-                    ),
-                ));
+            _ => {
+                let message = "The timezone integer format specifier cannot have more than four digits";
+                return Err(Error::new("D3134", message));
             }
         }
     };
@@ -394,16 +390,12 @@ fn assemble(mut given: Vec<(char, i64)>, now: i64) -> Result<i64, Error> {
     if given.iter().any(absurd) {
         return Err(Error::new("D3136", "The timestamp is out of range"));
     }
-    let has = |given: &[(char, i64)], components: &str| {
-        components.chars().all(|component| given.iter().any(|(other, _)| *other == component))
-    };
-    let any = |given: &[(char, i64)], components: &str| {
-        components.chars().any(|component| given.iter().any(|(other, _)| *other == component))
-    };
-    // A set fits when nothing outside of it is given.
+    let has = |given: &[(char, i64)], component: char| given.iter().any(|(other, _)| *other == component);
+    // A set fits when nothing outside of it is given. A zero decides nothing, as in the reference.
     let within = |given: &[(char, i64)], set: &str, all: &str| {
-        any(given, set)
-            && !all.chars().any(|component| !set.contains(component) && has(given, &component.to_string()))
+        let mut telling =
+            given.iter().filter(|(other, value)| *value != 0 && all.contains(*other)).peekable();
+        telling.peek().is_some() && telling.all(|(component, _)| set.contains(*component))
     };
     let dates = "YXMxWwdD";
     let by_date = within(&given, "YMD", dates);
@@ -411,8 +403,9 @@ fn assemble(mut given: Vec<(char, i64)>, now: i64) -> Result<i64, Error> {
     let by_month_week = within(&given, "Xxw", dates);
     let by_week = !by_month_week && within(&given, "XW", dates);
     let by_clock = !within(&given, "Hmsf", "PHhmsf") && within(&given, "Phmsf", "PHhmsf");
+    // With the day of the year, the reference looks at the day of the month that is not given: so no time may follow.
     let date = if by_day {
-        "Yd"
+        "YD"
     } else if by_month_week {
         "XxwF"
     } else if by_week {
@@ -430,7 +423,7 @@ fn assemble(mut given: Vec<(char, i64)>, now: i64) -> Result<i64, Error> {
         )
     };
     for component in date.chars().chain(time.chars()) {
-        if has(&given, &component.to_string()) {
+        if has(&given, component) {
             started = true;
             if ended {
                 return Err(underspecified());

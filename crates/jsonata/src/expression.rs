@@ -47,8 +47,8 @@ impl From<&serde_json::Value> for Bound {
     }
 }
 
-/// A function of the host: arguments (none where undefined) and a seed in, a value (or undefined) or a reason out.
-pub type HostFunction = fn(&[Option<serde_json::Value>], u64) -> Result<Option<serde_json::Value>, String>;
+/// A function of the host: arguments (none where undefined) and a seed in, a value (or undefined) or an error out.
+pub type HostFunction = fn(&[Option<serde_json::Value>], u64) -> Result<Option<serde_json::Value>, Error>;
 
 /// Everything an expression sees besides its input.
 #[derive(Default)]
@@ -77,6 +77,11 @@ impl Expression {
         Ok(Self { tree: Arc::new(tree), labels, variables: names(source) })
     }
 
+    /// What it reads of its input, where it is evaluated without one: `name`, `$` or `$$`.
+    pub fn input_reference(&self) -> Option<&str> {
+        crate::references::of_input(&self.tree)
+    }
+
     /// The names after `$` in the text: which variables it may look at.
     pub fn variables(&self) -> &[String] {
         &self.variables
@@ -90,8 +95,8 @@ impl Expression {
         let mut evaluator =
             Evaluator::new(around.limits.clone(), around.now, around.random, self.labels.clone());
         for (at, (name, function)) in around.functions.iter().enumerate() {
-            let function =
-                Function::Host { name, function: *function, seed: around.random.wrapping_add(at as u64) };
+            let seed = around.random.wrapping_add(at as u64);
+            let function = Function::Host { function: *function, seed };
             evaluator.root().bind((*name).into(), Value::Function(Rc::new(function)));
         }
         for (name, value) in &around.bindings {

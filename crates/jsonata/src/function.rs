@@ -15,7 +15,6 @@ use crate::value::Value;
 pub enum Function {
     Builtin(&'static Builtin),
     Host {
-        name: &'static str,
         function: HostFunction,
         seed: u64,
     },

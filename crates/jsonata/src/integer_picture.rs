@@ -221,13 +221,13 @@ impl IntegerFormat {
                 }
             }
             None => {
+                // From the right: those that stand already are no digits.
+                let mut standing = 0;
                 for (position, separator) in &self.separators {
-                    // Separators on the right stand already: they count from the end of the digits.
-                    let digits =
-                        text.len() - self.separators.iter().take_while(|(other, _)| other < position).count();
+                    let digits = text.len() - standing;
                     if *position <= digits {
-                        let place = digits - position;
-                        text.insert(place, *separator);
+                        text.insert(digits - position, *separator);
+                        standing += 1;
                     }
                 }
             }

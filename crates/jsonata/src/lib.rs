@@ -22,6 +22,7 @@ mod parse;
 mod path;
 mod pattern;
 mod process;
+mod references;
 mod signature;
 mod token;
 mod transform;

@@ -33,7 +33,7 @@ pub fn match_object(
     };
     let Some(whole) = found.get(0) else { return Ok(Value::Undefined) };
     if whole.is_empty() {
-        return Err(Error::new("D1004", format!("Regular expression matches zero length string: {regex}")));
+        return Err(Error::new("D1004", "Regular expression matches zero length string"));
     }
     evaluator.spend(whole.len() + 256)?;
     // Counted on from the match before: from the beginning each time would take the square of the length.
@@ -61,12 +61,13 @@ pub fn matches(
     matcher: &Value,
     text: &Rc<str>,
     most: usize,
+    name: &str,
 ) -> Result<Vec<Match>, Error> {
     let refused = || {
-        Error::new(
-            "T1010",
-            "The matcher function argument passed to function \"match\" does not return the correct object structure",
-        )
+        let message = format!(
+            "The matcher function argument passed to function {name:?} does not return the correct object structure"
+        );
+        Error::new("T1010", message)
     };
     if !matcher.is_function() {
         return Err(refused());

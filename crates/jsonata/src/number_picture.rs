@@ -96,13 +96,39 @@ pub fn format(number: f64, picture: &str, options: &Value) -> Result<String, Err
 
 fn refused(code: &str) -> Error {
     let what = match code {
-        "D3080" => {
-            "The second argument of the formatNumber function must not contain more than two subpictures"
+        "D3080" => "The picture string must only contain a maximum of two sub-pictures",
+        "D3081" => {
+            "The sub-picture must not contain more than one instance of the 'decimal-separator' character"
         }
+        "D3082" => "The sub-picture must not contain more than one instance of the 'percent' character",
+        "D3083" => "The sub-picture must not contain more than one instance of the 'per-mille' character",
+        "D3084" => "The sub-picture must not contain both a 'percent' and a 'per-mille' character",
         "D3085" => {
-            "The mantissa part of a sub-picture of the formatNumber function must contain at least one digit"
+            "The mantissa part of a sub-picture must contain at least one character that is either an 'optional digit character' or a member of the 'decimal digit family'"
         }
-        _ => "The second argument of the formatNumber function is not a valid picture",
+        "D3086" => {
+            "The sub-picture must not contain a passive character that is preceded by an active character and that is followed by another active character"
+        }
+        "D3087" => {
+            "The sub-picture must not contain a 'grouping-separator' character that appears adjacent to a 'decimal-separator' character"
+        }
+        "D3088" => "The sub-picture must not contain a 'grouping-separator' at the end of the integer part",
+        "D3089" => {
+            "The sub-picture must not contain two adjacent instances of the 'grouping-separator' character"
+        }
+        "D3090" => {
+            "The integer part of the sub-picture must not contain a member of the 'decimal digit family' that is followed by an instance of the 'optional digit character'"
+        }
+        "D3091" => {
+            "The fractional part of the sub-picture must not contain an instance of the 'optional digit character' that is followed by a member of the 'decimal digit family'"
+        }
+        "D3092" => {
+            "A sub-picture that contains a 'percent' or 'per-mille' character must not contain a character treated as an 'exponent-separator'"
+        }
+        "D3093" => {
+            "The exponent part of the sub-picture must comprise only of one or more characters that are members of the 'decimal digit family'"
+        }
+        _ => "The picture string cannot be read",
     };
     Error::new(code, what)
 }
@@ -110,27 +136,20 @@ fn refused(code: &str) -> Error {
 fn split(picture: &str, symbols: &Symbols) -> Result<Parts, Error> {
     let whole: Vec<char> = picture.chars().collect();
     let bound = |character: &char| symbols.is_active(*character) && *character != symbols.exponent;
-    let (Some(first), Some(last)) = (whole.iter().position(bound), whole.iter().rposition(bound)) else {
-        // Nothing but passive characters: validation says what is wrong.
-        return Ok(Parts {
-            prefix: String::new(),
-            suffix: String::new(),
-            active: whole.clone(),
-            mantissa: whole.clone(),
-            exponent: None,
-            integer: whole.clone(),
-            fraction: Vec::new(),
-            whole,
-        });
+    // Nothing but passive characters: validation says what is wrong.
+    let (first, end) = match (whole.iter().position(bound), whole.iter().rposition(bound)) {
+        (Some(first), Some(last)) => (first, last + 1),
+        _ => (0, whole.len()),
     };
-    let active: Vec<char> = whole[first..=last].to_vec();
-    let exponent_at =
-        whole.iter().skip(first).position(|character| *character == symbols.exponent).map(|at| at + first);
+    let active: Vec<char> = whole[first..end].to_vec();
+    let exponent_at = whole[first..].iter().position(|character| *character == symbols.exponent);
     let (mantissa, exponent) = match exponent_at {
-        Some(at) if at <= last => (active[..at - first].to_vec(), Some(active[at - first + 1..].to_vec())),
+        Some(at) if at <= active.len() => {
+            (active[..at].to_vec(), Some(active.get(at + 1..).unwrap_or_default().to_vec()))
+        }
         _ => (active.clone(), None),
     };
-    let suffix: String = whole[last + 1..].iter().collect();
+    let suffix: String = whole[end..].iter().collect();
     let (integer, fraction) = match mantissa.iter().position(|character| *character == symbols.decimal) {
         Some(at) => (mantissa[..at].to_vec(), mantissa[at + 1..].to_vec()),
         None => (mantissa.clone(), suffix.chars().collect()),

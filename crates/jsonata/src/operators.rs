@@ -11,7 +11,7 @@ const LONGEST_RANGE: f64 = 1e7;
 pub fn binary(evaluator: &mut Evaluator, operator: Operator, a: &Value, b: &Value) -> Result<Value, Error> {
     match operator {
         Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide | Operator::Modulo => {
-            arithmetic(evaluator, operator, a, b)
+            arithmetic(operator, a, b)
         }
         Operator::Equal => Ok(Value::Boolean(!a.is_undefined() && !b.is_undefined() && a.equals(b))),
         Operator::NotEqual => Ok(Value::Boolean(!a.is_undefined() && !b.is_undefined() && !a.equals(b))),
@@ -38,14 +38,11 @@ pub fn binary(evaluator: &mut Evaluator, operator: Operator, a: &Value, b: &Valu
     }
 }
 
-fn arithmetic(evaluator: &Evaluator, operator: Operator, a: &Value, b: &Value) -> Result<Value, Error> {
+fn arithmetic(operator: Operator, a: &Value, b: &Value) -> Result<Value, Error> {
     for (value, code, side) in [(a, "T2001", "left"), (b, "T2002", "right")] {
         if !matches!(value, Value::Undefined | Value::Number(_)) {
-            let message = format!(
-                "The {side} side of the {} operator must evaluate to a number, not {}",
-                operator.text(),
-                evaluator.show(value)
-            );
+            let message =
+                format!("The {side} side of the {:?} operator must evaluate to a number", operator.text());
             return Err(Error::new(code, message));
         }
     }
@@ -66,11 +63,9 @@ fn arithmetic(evaluator: &Evaluator, operator: Operator, a: &Value, b: &Value) -
 fn comparison(evaluator: &Evaluator, operator: Operator, a: &Value, b: &Value) -> Result<Value, Error> {
     let comparable = |value: &Value| matches!(value, Value::Undefined | Value::Number(_) | Value::String(_));
     if !comparable(a) || !comparable(b) {
-        let wrong = if comparable(a) { b } else { a };
         let message = format!(
-            "The expressions either side of operator {} must evaluate to numeric or string values, not {}",
-            operator.text(),
-            evaluator.show(wrong)
+            "The expressions either side of operator {:?} must evaluate to numeric or string values",
+            operator.text()
         );
         return Err(Error::new("T2010", message));
     }
@@ -81,7 +76,9 @@ fn comparison(evaluator: &Evaluator, operator: Operator, a: &Value, b: &Value) -
         (Value::String(a), Value::String(b)) => a.encode_utf16().cmp(b.encode_utf16()),
         _ => {
             let message = format!(
-                "The values either side of operator {} must be of the same data type",
+                "The values {} and {} either side of operator {:?} must be of the same data type",
+                evaluator.show(a),
+                evaluator.show(b),
                 operator.text()
             );
             return Err(Error::new("T2009", message));
@@ -110,7 +107,7 @@ fn range(evaluator: &mut Evaluator, a: &Value, b: &Value) -> Result<Value, Error
     let count = b - a + 1.0;
     if count > LONGEST_RANGE {
         let message = format!(
-            "The size of the sequence allocated by the range operator (..) must not exceed 1e7. Attempted to allocate {count}"
+            "The size of the sequence allocated by the range operator (..) must not exceed 1e7.  Attempted to allocate {count}."
         );
         return Err(Error::new("D2014", message));
     }

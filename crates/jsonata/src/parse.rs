@@ -17,7 +17,7 @@ const HIGHEST: usize = 1000;
 pub fn parse(text: &str) -> Result<(Node, Vec<usize>), Error> {
     let mut lexer = Lexer::new(text);
     let (token, position) = lexer.next(false)?;
-    let mut parser = Parser { lexer, token, position, depth: 0, height: 0 };
+    let mut parser = Parser { lexer, token, position, depth: 0, open: Vec::new(), height: 0 };
     let raw = parser.expression(0)?;
     if parser.token != Token::End {
         return Err(Error::at("S0201", parser.position, format!("Syntax error: {}", show(&parser.token))));
@@ -39,6 +39,8 @@ struct Parser<'a> {
     token: Token,
     position: usize,
     depth: usize,
+    /// What ends the brackets that are open.
+    open: Vec<&'static str>,
     /// Of the highest tree that was read below the one being read.
     height: usize,
 }
@@ -60,15 +62,29 @@ fn binding_power(token: &Token) -> u32 {
     }
 }
 
+fn missing(operator: &str, position: usize) -> Error {
+    Error::at("S0203", position, format!("Expected \"{operator}\" before end of expression"))
+}
+
+/// A token as it is written.
+fn plain(token: &Token) -> String {
+    match token {
+        Token::Name(text) | Token::Variable(text) | Token::String(text) => text.to_string(),
+        Token::Operator(operator) => (*operator).to_owned(),
+        token => show(token),
+    }
+}
+
+/// A token as messages of the reference have it.
 fn show(token: &Token) -> String {
     match token {
-        Token::End => "(end)".into(),
-        Token::Name(text) | Token::Variable(text) | Token::String(text) => text.to_string(),
+        Token::End => "\"(end)\"".into(),
+        Token::Name(text) | Token::Variable(text) | Token::String(text) => format!("{text:?}"),
         Token::Number(number) => number.to_string(),
         Token::Boolean(value) => value.to_string(),
         Token::Null => "null".into(),
         Token::Regex(..) => "(regex)".into(),
-        Token::Operator(operator) => (*operator).into(),
+        Token::Operator(operator) => format!("{operator:?}"),
     }
 }
 
@@ -78,21 +94,31 @@ impl Parser<'_> {
     }
 
     fn next(&mut self, infix: bool) -> Result<(Token, usize), Error> {
+        match self.token {
+            Token::Operator("(") => self.open.push(")"),
+            Token::Operator("[") => self.open.push("]"),
+            Token::Operator("{") => self.open.push("}"),
+            Token::Operator(")" | "]" | "}") => {
+                self.open.pop();
+            }
+            _ => {}
+        }
         let (token, position) = self.lexer.next(infix)?;
         if let Token::Operator(operator @ ("!" | "~")) = token {
-            return Err(Error::at("S0204", position, format!("Unknown operator: {operator}")));
+            return Err(Error::at("S0204", position, format!("Unknown operator: {operator:?}")));
         }
         Ok((std::mem::replace(&mut self.token, token), std::mem::replace(&mut self.position, position)))
     }
 
     fn advance(&mut self, operator: &str, infix: bool) -> Result<(), Error> {
         if !self.is(operator) {
-            let (code, what) = match &self.token {
-                Token::End => ("S0203", "Expected before end of expression"),
-                _ => ("S0202", "Unexpected token"),
-            };
-            let found = show(&self.token);
-            return Err(Error::at(code, self.position, format!("{what}: expected {operator}, got {found}")));
+            return Err(match &self.token {
+                Token::End => missing(operator, self.position),
+                token => {
+                    let message = format!("Expected \"{operator}\", got {}", show(token));
+                    Error::at("S0202", self.position, message)
+                }
+            });
         }
         self.next(infix).map(|_| ())
     }
@@ -139,6 +165,10 @@ impl Parser<'_> {
             Token::Regex(pattern, flags) => {
                 Kind::Regex(Arc::new(crate::pattern::compile(&pattern, &flags, position)?))
             }
+            // What is open is missed first.
+            Token::End if !self.open.is_empty() => {
+                return Err(missing(self.open.last().copied().unwrap_or(")"), position));
+            }
             Token::End => return Err(Error::at("S0207", position, "Unexpected end of expression")),
             Token::Operator(operator) => return self.prefix_operator(operator, position),
         };
@@ -168,6 +198,7 @@ impl Parser<'_> {
             "[" => Kind::Array(self.items()?),
             "{" => Kind::Object(self.pairs()?),
             "|" => {
+                self.open.push("|");
                 let pattern = self.expression(0)?;
                 self.advance("|", false)?;
                 let update = self.expression(0)?;
@@ -178,10 +209,11 @@ impl Parser<'_> {
                     None
                 };
                 self.advance("|", true)?;
+                self.open.pop();
                 Kind::Transform(Arc::new(Transform { pattern, update, delete }))
             }
             operator => {
-                let message = format!("The symbol {operator} cannot be used as a unary operator");
+                let message = format!("The symbol {operator:?} cannot be used as a unary operator");
                 return Err(Error::at("S0211", position, message));
             }
         };
@@ -300,7 +332,7 @@ impl Parser<'_> {
                 let right = Box::new(self.expression(0)?);
                 Kind::Default { left: Box::new(left), right, coalesce: operator == "??" }
             }
-            operator => return Err(Error::at("S0201", position, format!("Syntax error: {operator}"))),
+            operator => return Err(Error::at("S0201", position, format!("Syntax error: {operator:?}"))),
         };
         Ok(Node::new(kind, position))
     }
@@ -317,7 +349,7 @@ impl Parser<'_> {
     fn binding(&mut self, operator: &str, power: u32, position: usize, left: Node) -> Result<Node, Error> {
         let right = self.expression(power)?;
         if !matches!(right.kind, Kind::Variable(_)) {
-            let message = format!("The right side of {operator} must be a variable name (start with $)");
+            let message = format!("The right side of {operator:?} must be a variable name (start with $)");
             return Err(Error::at("S0214", right.position, message));
         }
         let keep = right.keep_array;
@@ -381,9 +413,11 @@ impl Parser<'_> {
 
     fn lambda(&mut self, position: usize, arguments: Vec<Node>) -> Result<Node, Error> {
         let mut parameters = Vec::new();
-        for argument in arguments {
+        for (at, argument) in arguments.into_iter().enumerate() {
             let Kind::Variable(name) = argument.kind else {
-                let message = "Parameters of function definition must be a variable name (start with $)";
+                let at = at + 1;
+                let message =
+                    format!("Parameter {at} of function definition must be a variable name (start with $)");
                 return Err(Error::at("S0208", argument.position, message));
             };
             parameters.push(name);
@@ -399,7 +433,7 @@ impl Parser<'_> {
                     Token::Operator("<") => depth += 1,
                     _ => {}
                 }
-                text.push_str(&show(&self.token));
+                text.push_str(&plain(&self.token));
             }
             self.advance(">", false)?;
             signature = Some(Arc::new(Signature::parse(&text, begin)?));

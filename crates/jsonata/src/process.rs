@@ -228,8 +228,15 @@ impl Processor {
         if !sorts {
             for step in steps.iter_mut() {
                 match &step.kind {
-                    Kind::Number(_) | Kind::Boolean(_) | Kind::Null => {
-                        let message = "The literal value cannot be used as a step within a path expression";
+                    literal @ (Kind::Number(_) | Kind::Boolean(_) | Kind::Null) => {
+                        let value = match literal {
+                            Kind::Number(number) => number.to_string(),
+                            Kind::Boolean(value) => value.to_string(),
+                            _ => "null".to_owned(),
+                        };
+                        let message = format!(
+                            "The literal value {value} cannot be used as a step within a path expression"
+                        );
                         return Err(Error::at("S0213", step.position, message));
                     }
                     Kind::String(text) => step.kind = Kind::Name(text.clone()),

@@ -136,9 +136,10 @@ impl Signature {
                 if let Some(subtype) = parameter.subtype
                     && !array_of(&argument, single, subtype, matched)
                 {
+                    let wanted = plural(subtype);
                     return Err(Error::new(
                         "T0412",
-                        format!("Argument {at} of function \"{name}\" must be an array of \"{subtype}\""),
+                        format!("Argument {at} of function \"{name}\" must be an array of \"{wanted}\""),
                     ));
                 }
                 validated.push(if single == 'a' { argument } else { Value::array(vec![argument]) });
@@ -164,6 +165,19 @@ fn array_of(argument: &Value, single: char, subtype: char, matched: &str) -> boo
     match argument {
         Value::Array(array) if single == 'a' => array.items.iter().all(|item| symbol(item) == subtype),
         _ => matched.len() == 1 && matched.starts_with(subtype),
+    }
+}
+
+/// What a list of a type is called.
+fn plural(subtype: char) -> &'static str {
+    match subtype {
+        'a' => "arrays",
+        'b' => "booleans",
+        'f' => "functions",
+        'n' => "numbers",
+        'o' => "objects",
+        's' => "strings",
+        _ => "values",
     }
 }
 

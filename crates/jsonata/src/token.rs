@@ -155,7 +155,7 @@ impl<'a> Lexer<'a> {
                     return Err(Error::at(
                         "S0103",
                         self.at,
-                        format!("Unsupported escape sequence: \\{other}"),
+                        format!("Unsupported escape sequence: \\\"{other}\""),
                     ));
                 }
             }

@@ -103,7 +103,8 @@ fn time_and_chance_come_from_the_caller() {
 #[test]
 fn bindings_and_host_functions_are_seen() {
     let twice: minik8s_jsonata::HostFunction = |arguments, _| {
-        let number = arguments[0].as_ref().and_then(Value::as_f64).ok_or("a number is needed")?;
+        let number = arguments[0].as_ref().and_then(Value::as_f64);
+        let number = number.ok_or_else(|| Error::new("D3137", "a number is needed"))?;
         Ok(Some(json!(number * 2.0)))
     };
     let around = Surroundings {

@@ -62,6 +62,11 @@ pub enum Order {
     GreaterThanEquals,
 }
 
+/// For those who wrote another.
+const OPERATORS: &str = "And, Or, Not; String, Numeric or Timestamp before Equals, LessThan, GreaterThan, \
+     LessThanEquals, GreaterThanEquals; BooleanEquals; each of these with Path; StringMatches; IsNull, IsPresent, \
+     IsNumeric, IsString, IsBoolean, IsTimestamp";
+
 impl Order {
     pub fn holds(self, ordering: std::cmp::Ordering) -> bool {
         match self {
@@ -136,7 +141,7 @@ impl Reader {
         for (here, choice) in self.objects(object, "Choices", location) {
             let Some(next) = self.required_text(&choice, "Next", &here) else { continue };
             self.target(&next, "Next", &here);
-            let assign = self.assign(&choice, language, &here);
+            let assign = self.assign(&choice, language, &here, &format!("Choices[{}]/Assign", rules.len()));
             let output = choice.get("Output").filter(|_| language == Language::Jsonata).map(|output| {
                 let field = format!("Choices[{}]/Output", rules.len());
                 self.template(output, language, &format!("{here}/Output"), &field)
@@ -235,7 +240,7 @@ impl Reader {
             None => {
                 let comparison = operator.strip_suffix("Path").and_then(Comparison::parse);
                 let Some(comparison) = comparison.filter(|comparison| comparison.takes_path()) else {
-                    self.schema(&here, "Field is not supported");
+                    self.unknown_field(location, operator, OPERATORS);
                     return None;
                 };
                 (comparison, Operand::Query(self.query(value, &here)?))

@@ -16,6 +16,16 @@ pub struct Diagnostic {
     pub code: String,
     pub message: String,
     pub location: String,
+    /// More than AWS tells.
+    #[serde(skip)]
+    pub hint: Option<Box<Hint>>,
+}
+
+/// Which field of the object at a location is meant, and which would be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    pub field: String,
+    pub allowed: String,
 }
 
 impl Diagnostic {
@@ -25,7 +35,14 @@ impl Diagnostic {
             code: code.into(),
             message: message.into(),
             location: location.into(),
+            hint: None,
         }
+    }
+
+    /// About a field that its object has not.
+    pub fn unknown_field(location: &str, field: &str, message: impl Into<String>, allowed: &str) -> Self {
+        let hint = Hint { field: field.to_owned(), allowed: allowed.to_owned() };
+        Self { hint: Some(Box::new(hint)), ..Self::schema(location, message) }
     }
 
     /// Against the schema of definitions.

@@ -138,6 +138,7 @@ impl Reader {
         object: &Object,
         language: Language,
         location: &str,
+        field: &str,
     ) -> Vec<(String, Template)> {
         let here = format!("{location}/Assign");
         let assigned = match object.get("Assign") {
@@ -162,7 +163,7 @@ impl Reader {
                 self.schema(&format!("{here}/{key}"), "The variable name 'states' is reserved");
             }
         }
-        match self.template(&Value::Object(assigned.clone()), language, &here, "Assign") {
+        match self.template(&Value::Object(assigned.clone()), language, &here, field) {
             Template::Object(fields) => fields,
             Template::Constant(Value::Object(fields)) => {
                 fields.into_iter().map(|(name, value)| (name, Template::Constant(value))).collect()
@@ -245,7 +246,7 @@ impl Reader {
                 )
             });
             let result_path = self.placement(&catcher, &here);
-            let assign = self.assign(&catcher, language, &here);
+            let assign = self.assign(&catcher, language, &here, &format!("Catch[{}]/Assign", catchers.len()));
             self.target(&next, "Next", &here);
             catchers.push(Catcher { errors, next, result_path, assign, output });
         }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use choice::{Comparison, Condition, Operand, Order, Rule};
-pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Hint, Severity};
 pub use map::{Batcher, Items, MapState};
 pub use processor::processor_at;
 pub use resource::{Integration, Pattern, Resource};

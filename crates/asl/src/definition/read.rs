@@ -77,6 +77,19 @@ impl Reader {
         self.diagnostics.push(Diagnostic::schema(location, message));
     }
 
+    pub(super) fn unknown_field(&mut self, location: &str, field: &str, allowed: &str) {
+        self.misplaced_field(location, field, format!("Field '{field}' is not supported"), allowed);
+    }
+
+    pub(super) fn misplaced_field(&mut self, location: &str, field: &str, message: String, allowed: &str) {
+        let location = if location.is_empty() { "/" } else { location };
+        self.diagnostics.push(Diagnostic::unknown_field(location, field, message, allowed));
+    }
+
+    pub(super) fn refuse(&mut self, code: &str, location: &str, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::error(code, location, message));
+    }
+
     fn missing_target(&mut self, location: &str, message: String) {
         self.diagnostics.push(Diagnostic::error("MISSING_TRANSITION_TARGET", location, message));
     }
@@ -179,11 +192,12 @@ impl Reader {
         match object.get("QueryLanguage")?.as_str() {
             Some("JSONPath") => Some(Language::JsonPath),
             Some("JSONata") => Some(Language::Jsonata),
-            _ => {
-                self.schema(
-                    &format!("{location}/QueryLanguage"),
-                    "The field 'QueryLanguage' should have one of these values: [JSONPath, JSONata]",
-                );
+            other => {
+                let message = match other {
+                    Some(_) => "Value should be one of the following: [JSONPath, JSONata]",
+                    None => "Expected value of type [STRING]",
+                };
+                self.schema(&format!("{location}/QueryLanguage"), message);
                 None
             }
         }
@@ -191,7 +205,7 @@ impl Reader {
 
     pub(super) fn allow(&mut self, object: &Object, known: &[&str], location: &str) {
         for field in object.keys().filter(|field| !known.contains(&field.as_str())) {
-            self.schema(&format!("{location}/{field}"), "Field is not supported");
+            self.unknown_field(location, field, &known.join(", "));
         }
     }
 

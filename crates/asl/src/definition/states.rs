@@ -113,8 +113,30 @@ impl Reader {
         let (both, path, jsonata) = known_fields(kind);
         let mut known = vec!["Type", "Comment", "QueryLanguage"];
         known.extend(both);
-        known.extend(if language == Language::JsonPath { path } else { jsonata });
-        self.allow(object, &known, location);
+        let (own_fields, other_fields) = match language {
+            Language::JsonPath => (path, jsonata),
+            Language::Jsonata => (jsonata, path),
+        };
+        known.extend(own_fields);
+        let (other, elsewhere): (Vec<&str>, Vec<&str>) = object
+            .keys()
+            .map(String::as_str)
+            .filter(|field| !known.contains(field))
+            .partition(|field| other_fields.contains(field));
+        for field in other {
+            let (here, there) = match language {
+                Language::JsonPath => ("JSONPath", "JSONata"),
+                Language::Jsonata => ("JSONata", "JSONPath"),
+            };
+            let message = format!(
+                "The QueryLanguage is set to '{here}', but field '{field}' is only supported for the '{there}' \
+                 QueryLanguage"
+            );
+            self.misplaced_field(location, field, message, &known.join(", "));
+        }
+        for field in elsewhere {
+            self.unknown_field(location, field, &known.join(", "));
+        }
 
         let transition = self.transition(kind, object, location)?;
         let computed = |reader: &mut Self, field: &str| {
@@ -138,7 +160,7 @@ impl Reader {
             ),
             Language::Jsonata => (Selection::All, Selection::All, Placement::Replace),
         };
-        let assign = self.assign(object, language, location);
+        let assign = self.assign(object, language, location, "Assign");
         let retry = self.retry(object, location);
         let catch = self.catch(object, language, location);
         let kind = self.kind(kind, object, language, location)?;

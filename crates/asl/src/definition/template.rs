@@ -24,6 +24,10 @@ impl Query {
         Path::parse(text).map(Self::Path).map_err(|invalid| invalid.0)
     }
 
+    pub fn is_call(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
     pub fn text(&self) -> &str {
         match self {
             Self::Path(path) => &path.text,
@@ -171,14 +175,34 @@ impl Reader {
         let inner = text[2..text.len() - 2].trim();
         match minik8s_jsonata::Expression::parse(inner) {
             Ok(expression) => {
+                self.references(&expression, inner, location, field);
                 let expression = Arc::new(expression);
                 Some(Jsonata { text: inner.to_owned(), field: field.to_owned(), expression })
             }
             Err(error) => {
-                self.schema(location, format!("The JSONata expression '{inner}' cannot be parsed: {error}"));
+                self.refuse("INVALID_JSONATA_EXPRESSION", location, error.message);
                 None
             }
         }
+    }
+
+    /// An expression has no input of its own, and the error only where it is caught.
+    fn references(
+        &mut self,
+        expression: &minik8s_jsonata::Expression,
+        text: &str,
+        location: &str,
+        field: &str,
+    ) {
+        let message = match expression.input_reference() {
+            Some("$$") => "Reference to '$$' is not supported.".to_owned(),
+            Some(name) => format!("Reference to '{name}' at the top level is not supported."),
+            None if text.contains("$states.errorOutput") && !field.starts_with("Catch") => {
+                "Field '$states.errorOutput' does not exist.".to_owned()
+            }
+            None => return,
+        };
+        self.refuse("UNSUPPORTED_JSONATA_EXPRESSION", location, message);
     }
 }
 

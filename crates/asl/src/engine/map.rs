@@ -337,7 +337,11 @@ fn items(
                 text.strip_prefix("$$").map_or(text.to_owned(), |rest| format!("${rest}")),
             )
         }
-        Items::Jsonata(jsonata) => (scope.typed(jsonata, "array")?, String::new()),
+        // A distributed Map takes objects as well.
+        Items::Jsonata(jsonata) => match scope.jsonata(jsonata)? {
+            value @ Value::Object(_) if map.distributed => (value, String::new()),
+            value => (Scope::of_type(jsonata, value, "array")?, String::new()),
+        },
         Items::Template(template) => (scope.template(template, effective)?, String::new()),
     };
     if matches!(map.items, Items::Path(_)) && value.is_array() {

@@ -247,8 +247,7 @@ fn choose(scope: &mut Scope<'_>, state: &State, input: &Value, effective: Value)
         (Some(rule), _) => (&rule.next, &rule.assign, rule.output.as_ref().or(state.output.as_ref())),
         (None, Some(default)) => (default, &state.assign, state.output.as_ref()),
         (None, None) => {
-            return Err(Failure::in_state(
-                failure::NO_CHOICE_MATCHED,
+            return Err(Failure::runtime(
                 "Failed to transition out of the state. The state does not point to a next state.",
             ));
         }

@@ -72,7 +72,7 @@ fn format(arguments: &[Value]) -> Result<Value, String> {
     while let Some(character) = characters.next() {
         match character {
             '\\' => match characters.next() {
-                Some(escaped @ ('{' | '}' | '\\' | '\'')) => out.push(escaped),
+                Some(escaped @ ('{' | '}' | '\\')) => out.push(escaped),
                 Some(other) => {
                     out.push('\\');
                     out.push(other);

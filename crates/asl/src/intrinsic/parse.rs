@@ -54,7 +54,9 @@ impl Parser<'_> {
                 self.at += 1;
                 self.space();
             }
-            arguments.push(self.argument(depth)?);
+            let argument = self.argument(depth)?;
+            let is_template = function == Function::Format && arguments.is_empty();
+            arguments.push(if is_template { argument } else { argument.unescaped() });
             self.space();
         }
         self.at += 1;
@@ -93,8 +95,8 @@ impl Parser<'_> {
         }
     }
 
-    /// A string in single quotes. `\'`, `\{`, `\}` and `\\` stand for the second character; Format looks for
-    /// braces itself, so escaped ones stay escaped for it.
+    /// A string in single quotes. `\'`, `\{`, `\}` and `\\` stand for the second character, and no other may follow a
+    /// backslash. All but quotes stay escaped here: Format looks for braces itself.
     fn string(&mut self) -> Result<String, String> {
         let mut text = String::new();
         let mut characters = self.text[self.at + 1..].char_indices();
@@ -106,19 +108,26 @@ impl Parser<'_> {
                 }
                 '\\' => match characters.next() {
                     Some((_, '\'')) => text.push('\''),
-                    Some((_, 'n')) => text.push('\n'),
-                    Some((_, 't')) => text.push('\t'),
-                    Some((_, 'r')) => text.push('\r'),
-                    Some((_, other)) => {
-                        text.push('\\');
-                        text.push(other);
-                    }
+                    Some((_, escaped @ ('{' | '}' | '\\'))) => text.extend(['\\', escaped]),
+                    Some((_, other)) => return Err(format!("'\\{other}' escapes nothing")),
                     None => break,
                 },
                 character => text.push(character),
             }
         }
         Err("a string does not end".into())
+    }
+}
+
+impl Argument {
+    fn unescaped(self) -> Self {
+        let Self::Literal(Value::String(text)) = &self else { return self };
+        let mut plain = String::new();
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            plain.push(if character == '\\' { characters.next().unwrap_or(character) } else { character });
+        }
+        Self::Literal(plain.into())
     }
 }
 

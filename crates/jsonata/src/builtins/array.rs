@@ -91,7 +91,7 @@ pub fn sort(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer
         let numbers = array.items.iter().all(|item| matches!(item, Value::Number(_)));
         let texts = array.items.iter().all(|item| matches!(item, Value::String(_)));
         if !numbers && !texts {
-            let message = "The single argument form of the sort function can only be applied to an array of strings or an array of numbers. Use the second argument to specify a comparison function";
+            let message = "The single argument form of the sort function can only be applied to an array of strings or an array of numbers.  Use the second argument to specify a comparison function";
             return Err(Error::new("D3070", message));
         }
     }

@@ -133,14 +133,18 @@ pub fn sqrt(_: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer {
     }
 }
 
-pub fn power(_: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer {
+pub fn power(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer {
     let (Value::Number(base), exponent) = (argument(arguments, 0), argument(arguments, 1).as_number()) else {
         return Ok(Value::Undefined);
     };
     let result = base.powf(exponent.unwrap_or(f64::NAN));
     if !result.is_finite() {
-        let message =
-            "The power function has resulted in a value that cannot be represented as a JSON number";
+        let message = format!(
+            "The power function has resulted in a value that cannot be represented as a JSON number: base={}, \
+             exponent={}",
+            evaluator.show(argument(arguments, 0)),
+            evaluator.show(argument(arguments, 1))
+        );
         return Err(Error::new("D3061", message));
     }
     Ok(Value::Number(result))
@@ -159,7 +163,7 @@ pub fn format_base(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) ->
     if !(2.0..=36.0).contains(&radix) {
         return Err(Error::new(
             "D3100",
-            format!("The radix of the formatBase function must be between 2 and 36. It was given {radix}"),
+            format!("The radix of the formatBase function must be between 2 and 36.  It was given {radix}"),
         ));
     }
     let number = round_to(*number, 0);

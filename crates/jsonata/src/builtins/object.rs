@@ -54,7 +54,9 @@ pub fn spread(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answ
             for item in &array.items {
                 all.extend(spread(evaluator, std::slice::from_ref(item), &Value::Undefined)?.items());
             }
-            evaluator.sequence(all)
+            evaluator.spend_items(all.len())?;
+            // A list of one stays a list.
+            Ok(if array.items.is_empty() { Value::Undefined } else { Value::array(all) })
         }
         Value::Object(object) => {
             evaluator.spend(object.0.len() * 96)?;

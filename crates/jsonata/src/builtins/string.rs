@@ -115,9 +115,9 @@ pub fn pad(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer 
 
 pub fn matches(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer {
     let Value::String(text) = argument(arguments, 0) else { return Ok(Value::Undefined) };
-    let most = limit(argument(arguments, 2), "D3040", "match")?;
+    let most = limit(argument(arguments, 2), "D3040", "Third argument of match")?;
     let mut found = Vec::new();
-    for one in matching::matches(evaluator, argument(arguments, 1), text, most)? {
+    for one in matching::matches(evaluator, argument(arguments, 1), text, most, "match")? {
         found.push(Value::object(IndexMap::from([
             (Rc::from("match"), Value::String(one.text)),
             (Rc::from("index"), Value::Number(one.start as f64)),
@@ -127,10 +127,10 @@ pub fn matches(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Ans
     evaluator.sequence(found)
 }
 
-fn limit(value: &Value, code: &str, name: &str) -> Result<usize, Error> {
+fn limit(value: &Value, code: &str, which: &str) -> Result<usize, Error> {
     match value {
         Value::Number(limit) if *limit < 0.0 => {
-            Err(Error::new(code, format!("The limit argument of {name} must evaluate to a positive number")))
+            Err(Error::new(code, format!("{which} function must evaluate to a positive number")))
         }
         Value::Number(limit) => Ok(limit.ceil() as usize),
         _ => Ok(usize::MAX),
@@ -156,7 +156,7 @@ pub fn replace(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Ans
     if matches!(pattern, Value::String(pattern) if pattern.is_empty()) {
         return Err(Error::new("D3010", "Second argument of replace function cannot be an empty string"));
     }
-    let most = limit(argument(arguments, 3), "D3011", "replace")?;
+    let most = limit(argument(arguments, 3), "D3011", "Fourth argument of replace")?;
     let mut out = String::new();
     let mut from = 0;
     if let Value::String(pattern) = pattern {
@@ -175,7 +175,7 @@ pub fn replace(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Ans
         return evaluator.text(out);
     }
     let mut cursor = Cursor::new(text);
-    for one in matching::matches(evaluator, pattern, text, most)? {
+    for one in matching::matches(evaluator, pattern, text, most, "replace")? {
         let (start, end) = (cursor.byte_at(one.start), cursor.byte_at(one.end));
         if start < from {
             continue;
@@ -250,7 +250,7 @@ fn expand(template: &str, found: &matching::Match) -> String {
 
 pub fn split(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answer {
     let Value::String(text) = argument(arguments, 0) else { return Ok(Value::Undefined) };
-    let most = limit(argument(arguments, 2), "D3020", "split")?;
+    let most = limit(argument(arguments, 2), "D3020", "Third argument of split")?;
     let mut parts: Vec<Value> = Vec::new();
     match argument(arguments, 1) {
         Value::String(separator) if separator.is_empty() => {
@@ -265,7 +265,7 @@ pub fn split(evaluator: &mut Evaluator, arguments: &[Value], _: &Value) -> Answe
         matcher => {
             let mut from = 0;
             let mut cursor = Cursor::new(text);
-            for one in matching::matches(evaluator, matcher, text, usize::MAX)? {
+            for one in matching::matches(evaluator, matcher, text, usize::MAX, "split")? {
                 if parts.len() >= most {
                     break;
                 }

@@ -45,10 +45,14 @@ pub fn parse_definition(definition: &Value, machine: MachineType) -> Result<Defi
 }
 
 fn locate(diagnostic: Diagnostic, text: Option<&str>) -> Located {
-    let Diagnostic { code, message, location, .. } = diagnostic;
+    let Diagnostic { code, message, mut location, hint, .. } = diagnostic;
     let is_pointer = location.starts_with('/');
+    let mut message = message.lines().next().unwrap_or_default().to_owned();
+    if let Some(hint) = hint {
+        location = format!("{}/{}", location.trim_end_matches('/'), hint.field);
+        message = format!("{message}; allowed are {}", hint.allowed);
+    }
     let position = text.filter(|_| is_pointer).and_then(|text| position_of(text, &location));
-    let message = message.lines().next().unwrap_or_default().to_owned();
     match is_pointer {
         true => Located { pointer: location, position, message: format!("{code}: {message}") },
         // The reader of JSON tells lines by itself.

@@ -135,6 +135,12 @@ mod tests {
         let file = DefinitionFile::parse("x.json".to_owned(), text.to_owned()).unwrap();
         let told = file.check(WorkflowType::Standard, |_, _| None).unwrap_err().to_string();
         assert!(told.contains("x.json:4:33: /States/a/Next: MISSING_TRANSITION_TARGET"), "{told}");
+        let text = text.replace("Next", "Nxt");
+        let file = DefinitionFile::parse("x.json".to_owned(), text).unwrap();
+        let told = file.check(WorkflowType::Standard, |_, _| None).unwrap_err().to_string();
+        let expected =
+            "x.json:4:32: /States/a/Nxt: SCHEMA_VALIDATION_FAILED: Field 'Nxt' is not supported; allowed are";
+        assert!(told.contains(expected), "{told}");
         let yaml = "StartAt: a\nStates:\n  a:\n    Type: Pass\n    Next: b\n";
         let file = DefinitionFile::parse("x.yaml".to_owned(), yaml.to_owned()).unwrap();
         let asked: Locate = |_, path| (path == "States.a.Next").then_some((5, 5));

@@ -36,6 +36,8 @@ pub enum WorkflowCommand {
     /// Say what is wrong with a definition, with path and line
     #[command(after_help = "Example: minik8s workflow validate -f order.asl.json")]
     Validate {
+        /// What it will be called; it is not looked for
+        name: Option<String>,
         #[command(flatten)]
         file: FileFlag,
         /// As which type of workflow
@@ -45,6 +47,8 @@ pub enum WorkflowCommand {
     /// Print a definition in the simple form (startAt, nodes) in the Amazon States Language
     #[command(after_help = "Example: minik8s workflow convert -f simple.yaml")]
     Convert {
+        /// What it will be called; it is not looked for
+        name: Option<String>,
         #[command(flatten)]
         file: FileFlag,
     },
@@ -115,7 +119,7 @@ pub struct GraphFlags {
     /// The workflow
     name: Option<String>,
     /// A definition that is no workflow yet
-    #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["name", "run"])]
+    #[arg(short, long = "file", value_name = "FILE", conflicts_with = "run")]
     file: Option<PathBuf>,
     /// Show the path that this run has taken
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
@@ -163,12 +167,12 @@ where
 {
     // These need no cluster.
     match &command {
-        WorkflowCommand::Validate { file, workflow_type } => {
+        WorkflowCommand::Validate { file, workflow_type, .. } => {
             let definition = DefinitionFile::read(&file.file)?;
             definition.check(type_of(workflow_type), locate)?;
             return Ok(format!("{} is a {workflow_type} workflow\n", file.file.display()));
         }
-        WorkflowCommand::Convert { file } => return DefinitionFile::read(&file.file)?.converted(locate),
+        WorkflowCommand::Convert { file, .. } => return DefinitionFile::read(&file.file)?.converted(locate),
         WorkflowCommand::Graph(GraphFlags { file: Some(file), svg, .. }) => {
             let definition = DefinitionFile::read(file)?;
             return Ok(drawn(&definition.value, &[], *svg));
