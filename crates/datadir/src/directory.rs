@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::purge::{MANIFESTS, is_own};
+use crate::purge::is_known;
 
 const CLOSED: u32 = 0o700;
 
@@ -55,7 +55,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
 fn is_only_ours(dir: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
-        if !is_own(&name) && name != MANIFESTS && name != "lost+found" {
+        if !is_known(&name) && name != "lost+found" {
             return Ok(false);
         }
     }

@@ -9,11 +9,13 @@ mod lock;
 mod mount_table;
 mod purge;
 mod removal;
+mod room;
 mod unmount;
 
 pub use directory::{close, prepare, resolve};
 pub use lock::{LockError, Occupant, lock, vacant};
 pub use mount_table::is_mount_point;
-pub use purge::{Purged, purge};
+pub use purge::{Purged, is_known, purge};
 pub use removal::{RemovalError, remove_tree, unmount_and_remove};
+pub use room::has_room;
 pub use unmount::{UnmountError, unmount_below, unmount_inside};

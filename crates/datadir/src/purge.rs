@@ -20,21 +20,27 @@ const OWN: &[&str] = &[
     "containerd",
     "credentials",
     "device-plugins",
+    "dra_manager_state",
+    "ended-logs",
     "hosts-file",
     "hosts-kept",
     "join-token",
     "known-policies.json",
     "known-routes.json",
     "known-services.json",
+    "log-export.json",
     "logs",
     "nfs",
     "pki",
     "plugins_registry",
     "pod-resources",
     "pods",
+    "registry",
     "server.lock",
     "server.log",
     "server.pid",
+    "sidecar",
+    "slots",
     "store.redb",
 ];
 
@@ -44,8 +50,8 @@ const SUFFIXES: &[&str] = &[".before-restore", ".filling", ".new", ".tmp"];
 /// What agents know, while it is being written.
 const KEPT: &[&str] = &["known-policies", "known-routes", "known-services"];
 
-/// People put files there: it goes only when it is empty.
-pub const MANIFESTS: &str = "manifests";
+/// People put files there: static pods, profiles of seccomp. Each goes only when it is empty.
+const PEOPLES: &[&str] = &["manifests", "seccomp"];
 
 /// Users' data: images of volumes and their snapshots, what is shared between nodes. It is removed with its objects, while
 /// the cluster lives, and never by a purge.
@@ -53,6 +59,9 @@ const DATA: &[&str] = &["shared", "volume-snapshots", "volumes"];
 
 /// Drivers of volumes put their sockets and files there.
 const PLUGINS: &str = "plugins";
+
+/// Drivers of devices describe them there.
+const CDI: &str = "cdi";
 
 /// What is left of a data dir.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +89,7 @@ pub fn purge(data_dir: &Path) -> Result<Purged, RemovalError> {
             // What is left there is the drivers'.
             remove_tree(&resolved.join(PLUGINS), "kubernetes.io")?;
             let _ = fs::remove_dir(resolved.join(PLUGINS));
-        } else if name == MANIFESTS || DATA.iter().any(|data| name == *data) {
+        } else if is_known(&name) {
             let _ = fs::remove_dir(resolved.join(&name));
         }
     }
@@ -94,8 +103,14 @@ pub fn purge(data_dir: &Path) -> Result<Purged, RemovalError> {
     Ok(if stays { Purged::Empty } else { Purged::Nothing })
 }
 
+/// Whether the name means something in a data dir, whoever makes files of it.
+pub fn is_known(name: &OsStr) -> bool {
+    let others = PEOPLES.iter().chain(DATA).chain(&[PLUGINS, CDI]);
+    is_own(name) || others.into_iter().any(|known| name == *known)
+}
+
 /// Whether minik8s makes files of that name.
-pub fn is_own(name: &OsStr) -> bool {
+fn is_own(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let plain = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     let hidden = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));

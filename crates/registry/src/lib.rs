@@ -28,8 +28,6 @@ use tokio_util::sync::CancellationToken;
 
 use store::{Limits, Store};
 
-/// In the data dir.
-const FOLDER: &str = "registry";
 /// How often what nobody needs is removed.
 const COLLECTION: Duration = Duration::from_secs(600);
 
@@ -55,7 +53,7 @@ impl ServerFeature for ImageRegistry {
 
     fn start(&self, parts: &mut Parts) {
         let Some(data_dir) = &parts.data_dir else { return };
-        let store = match Store::open(&data_dir.join(FOLDER), Limits::default()) {
+        let store = match Store::open(&data_dir.join("registry"), Limits::default()) {
             Ok(store) => self.0.get_or_init(|| Arc::new(store)).clone(),
             Err(error) => return tracing::error!(%error, "the registry of images has no place to keep them"),
         };

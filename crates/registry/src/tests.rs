@@ -133,13 +133,9 @@ fn manifest(config: &Digest, layers: &[(&Digest, usize)]) -> Value {
     json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": layers, "config": {"digest": config.to_string(), "size": 2}})
 }
 
-fn limits() -> Limits {
-    Limits { reserve: 0, ..Limits::default() }
-}
-
 #[tokio::test]
 async fn image_that_is_pushed_in_chunks_is_pulled() {
-    let site = Site::new(limits()).await;
+    let site = Site::new(Limits::default()).await;
     let base = site.ask("GET", "/v2/", &[], b"").await;
     assert_eq!((base.status, &*base.headers["docker-distribution-api-version"]), (200, "registry/2.0"));
     let begun = site.ask("POST", "/v2/a/app/blobs/uploads/?mount=sha256:00&from=b/x", &[], b"").await;
@@ -182,7 +178,7 @@ async fn image_that_is_pushed_in_chunks_is_pulled() {
 
 #[tokio::test]
 async fn deleted_manifest_takes_its_tags_and_then_its_blobs() {
-    let site = Site::new(Limits { grace: Duration::ZERO, ..limits() }).await;
+    let site = Site::new(Limits { grace: Duration::ZERO, ..Limits::default() }).await;
     let pushed = site.push_image("a/app", "1", b"one").await;
     site.push_image("a/app", "same", b"one").await;
     site.push_image("a/app", "2", b"two").await;
@@ -201,7 +197,7 @@ async fn deleted_manifest_takes_its_tags_and_then_its_blobs() {
 
 #[tokio::test]
 async fn blob_that_is_not_what_it_says_leaves_nothing() {
-    let site = Site::new(limits()).await;
+    let site = Site::new(Limits::default()).await;
     let path = format!("/v2/a/app/blobs/uploads/?digest={}", Digest::of(b"other"));
     let answer = site.ask("POST", &path, &[], b"content").await;
     assert_eq!(answer.status, 400);
@@ -214,7 +210,7 @@ async fn blob_that_is_not_what_it_says_leaves_nothing() {
 /// Whoever knows the digest of a blob of others has nothing of it.
 #[tokio::test]
 async fn repository_gives_out_only_what_was_pushed_to_it() {
-    let site = Site::new(limits()).await;
+    let site = Site::new(Limits::default()).await;
     let secret = site.push_blob("a/app", b"secret").await;
     for repository in ["b/app", "a/other"] {
         for method in ["HEAD", "GET"] {
@@ -232,7 +228,7 @@ async fn repository_gives_out_only_what_was_pushed_to_it() {
 
 #[tokio::test]
 async fn limits_hold() {
-    let few = Limits { largest_blob: 10, uploads: 3, uploads_per_namespace: 2, ..limits() };
+    let few = Limits { largest_blob: 10, uploads: 3, uploads_per_namespace: 2, ..Limits::default() };
     let site = Site::new(few).await;
     let large =
         site.ask("POST", &format!("/v2/a/x/blobs/uploads/?digest={}", Digest::of(b"")), &[], &[0; 11]).await;
@@ -256,7 +252,7 @@ async fn limits_hold() {
 /// The client goes on where the server says that it is.
 #[tokio::test]
 async fn upload_that_was_cut_off_goes_on() {
-    let site = Site::new(limits()).await;
+    let site = Site::new(Limits::default()).await;
     let place = site.ask("POST", "/v2/a/app/blobs/uploads/", &[], b"").await.headers["location"].clone();
     {
         let mut stream = TcpStream::connect(site.address).unwrap();
@@ -279,10 +275,10 @@ async fn upload_that_was_cut_off_goes_on() {
 
 #[tokio::test]
 async fn collection_spares_what_a_push_needs() {
-    let site = Site::new(Limits { grace: Duration::from_secs(3600), ..limits() }).await;
+    let site = Site::new(Limits { grace: Duration::from_secs(3600), ..Limits::default() }).await;
     site.push_blob("a/app", b"fresh").await;
     assert_eq!(site.collect(&["a", "b"]), 0, "its manifest may come");
-    let site = Site::new(Limits { grace: Duration::ZERO, ..limits() }).await;
+    let site = Site::new(Limits { grace: Duration::ZERO, ..Limits::default() }).await;
     let blob = site.push_blob("a/app", b"waits").await;
     let place = site.ask("POST", "/v2/a/app/blobs/uploads/", &[], b"").await.headers["location"].clone();
     assert_eq!(site.collect(&["a", "b"]), 0, "an upload goes on beside it");
@@ -294,7 +290,7 @@ async fn collection_spares_what_a_push_needs() {
 
 #[tokio::test]
 async fn images_go_with_their_namespace() {
-    let site = Site::new(limits()).await;
+    let site = Site::new(Limits::default()).await;
     site.push_image("a/app", "1", b"shared").await;
     site.push_image("b/app", "1", b"shared").await;
     site.push_image("b/app", "2", b"own").await;
@@ -305,13 +301,13 @@ async fn images_go_with_their_namespace() {
 
 #[tokio::test]
 async fn idle_uploads_end_and_a_restart_forgets_them() {
-    let site = Site::new(Limits { idle: Duration::ZERO, uploads: 1, ..limits() }).await;
+    let site = Site::new(Limits { idle: Duration::ZERO, uploads: 1, ..Limits::default() }).await;
     let begin = async || site.ask("POST", "/v2/a/app/blobs/uploads/", &[], b"").await;
     let first = begin().await.headers["location"].clone();
     assert_eq!(begin().await.status, 202, "the first one is given up");
     assert_eq!(site.ask("GET", &first, &[], b"").await.status, 404);
     assert_eq!(site.files("uploads"), 1);
-    Store::open(site.dir.path(), limits()).unwrap();
+    Store::open(site.dir.path(), Limits::default()).unwrap();
     assert_eq!(site.files("uploads"), 0);
 }
 
@@ -328,7 +324,7 @@ fn who_is_not_known_is_told_how_to_be() {
 /// A program of others', with uploads, manifests and deletion as it makes them.
 #[tokio::test]
 async fn skopeo_copies_there_and_back() {
-    let site = Site::new(Limits { grace: Duration::ZERO, ..limits() }).await;
+    let site = Site::new(Limits { grace: Duration::ZERO, ..Limits::default() }).await;
     let layout = site.dir.path().join("layout");
     let blobs = layout.join("blobs/sha256");
     std::fs::create_dir_all(&blobs).unwrap();

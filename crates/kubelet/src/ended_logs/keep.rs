@@ -6,19 +6,14 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use minik8s_datadir::remove_tree;
+use minik8s_datadir::{has_room, remove_tree};
 
 use super::{ABOUT, EndedPod, UNFINISHED};
-
-/// Nothing is kept where less than this is free, or less than a tenth of a disk that is small.
-const LEAST_FREE: u64 = 1 << 30;
 
 /// Puts the files of `logs` (a folder per container) into the folder of ended logs. Blocks. Says whether it did.
 pub fn keep(logs: &Path, folder: &Path, mut pod: EndedPod) -> io::Result<bool> {
     fs::create_dir_all(folder)?;
-    let disk = nix::sys::statvfs::statvfs(folder)?;
-    let unit = disk.fragment_size();
-    if !has_room(disk.blocks_available().saturating_mul(unit), disk.blocks().saturating_mul(unit)) {
+    if !has_room(folder)? {
         return Ok(false);
     }
     let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
@@ -65,9 +60,4 @@ fn compress(from: &Path, to: &Path) -> io::Result<()> {
     io::copy(&mut BufReader::new(File::open(from)?), &mut encoder)?;
     encoder.finish()?;
     Ok(())
-}
-
-/// What is kept is bounded by the retention already: the rest is for others to fill.
-pub(super) fn has_room(free: u64, size: u64) -> bool {
-    free >= LEAST_FREE.min(size / 10)
 }

@@ -42,8 +42,6 @@ pub struct Limits {
     pub idle: Duration,
     /// For as long a blob that no manifest names waits for one.
     pub grace: Duration,
-    /// One part of so many of the disk is left to others: the cluster's own store may be on it.
-    pub reserve: u64,
 }
 
 impl Default for Limits {
@@ -54,7 +52,6 @@ impl Default for Limits {
             uploads_per_namespace: 16,
             idle: Duration::from_secs(600),
             grace: Duration::from_secs(3600),
-            reserve: 20,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sys::statvfs::statvfs;
+use minik8s_datadir::has_room;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt;
@@ -120,8 +120,7 @@ impl Store {
     }
 
     fn check_room(&self) -> Result<()> {
-        let disk = statvfs(&self.root).map_err(std::io::Error::from)?;
-        if self.limits.reserve > 0 && disk.blocks_available() < disk.blocks() / self.limits.reserve {
+        if !has_room(&self.root)? {
             let told = "the server's disk is nearly full: delete images that nobody needs";
             return Err(RegistryError::new(ErrorCode::Unavailable, told));
         }
