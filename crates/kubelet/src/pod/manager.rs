@@ -145,6 +145,7 @@ impl Manager {
                 for pod in arrived {
                     self.admit(pod).await;
                 }
+                self.context.pods.complete();
                 let gone: Vec<_> =
                     self.deferred.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
                 gone.iter().for_each(|uid| self.forget(uid));

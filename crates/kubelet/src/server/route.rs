@@ -92,7 +92,7 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
             csi_call(context, &driver, &method, request).await
         }
         ["containerLogs", namespace, pod, container] => {
-            let pod = find(context, namespace, pod)?;
+            let pod = find(context, namespace, pod).await?;
             logs::answer(context, &pod, container, &query, request).await
         }
         ["logSearch"] => logs::search(context, &query).await,
@@ -105,15 +105,15 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
             logs::ended(context, (namespace, pod, uid, container), &query)
         }
         ["exec", namespace, pod, container] => {
-            let pod = find(context, namespace, pod)?;
+            let pod = find(context, namespace, pod).await?;
             stream::exec(context, &pod, container, &query, request).await
         }
         ["attach", namespace, pod, container] => {
-            let pod = find(context, namespace, pod)?;
+            let pod = find(context, namespace, pod).await?;
             stream::attach(context, &pod, container, &query, request).await
         }
         ["portForward", namespace, pod] => {
-            let pod = find(context, namespace, pod)?;
+            let pod = find(context, namespace, pod).await?;
             stream::port_forward(context, &pod, &query, request).await
         }
         _ => Err(Refusal::not_found(format!("nothing at {path}"))),
@@ -149,8 +149,8 @@ async fn sample(context: &Context) -> Result<stats::NodeSample, Refusal> {
     context.stats.collect(context).await.map_err(Refusal::internal)
 }
 
-fn find(context: &Context, namespace: &str, name: &str) -> Result<DesiredPod, Refusal> {
-    let pod = context.pods.by_name(namespace, name);
+async fn find(context: &Context, namespace: &str, name: &str) -> Result<DesiredPod, Refusal> {
+    let pod = context.pods.awaited(namespace, name).await;
     let pod = pod.ok_or_else(|| Refusal::not_found(format!("pod \"{name}\" does not run on this node")))?;
     Ok(DesiredPod::new(pod))
 }
