@@ -13,7 +13,7 @@ use minik8s_auth::User;
 
 use crate::api::{Api, name_host};
 use crate::audit::Trail;
-use crate::authenticator::{Limits, Peer};
+use crate::authenticator::{Limits, LocalUser, Peer};
 use crate::error::{ApiError, Result};
 use crate::request::{Query, RequestInfo};
 use crate::session_limits;
@@ -51,6 +51,7 @@ async fn admit<B>(api: &Api, protocol: &dyn Protocol, request: &mut Request<B>) 
     if is_shown {
         // A node shows its certificate on every connection, and with it, where it has them, the credentials of a pod.
         request.extensions_mut().remove::<Peer>();
+        request.extensions_mut().remove::<LocalUser>();
     }
     let user = api.authenticator.authenticate(&api.registry, request).await?;
     let trail = request.extensions().get::<Trail>().cloned();
