@@ -101,6 +101,8 @@ fn deployments_roll_forward_and_back() {
         k.run("rollout status deployment/web --timeout=60s");
         k.run("get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").is("v2");
         k.run("expose deployment/web --port=80 --target-port=8080").says("exposed");
+        // What is not there cannot be waited for by every version.
+        k.until("get endpoints web");
         k.run("wait --for=jsonpath='{.subsets[0].ports[0].port}'=8080 endpoints/web --timeout=60s")
             .says("condition met");
         k.run("describe deployment web")
@@ -118,6 +120,8 @@ fn a_rollout_that_cannot_progress_says_so() {
         k.run("rollout status deployment/web --timeout=60s");
         k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":1,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}'"#);
         k.fail("rollout status deployment/web --timeout=60s").says("exceeded its progress deadline");
+        // The way back may take longer.
+        k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":600}}'"#);
         k.run("rollout undo deployment/web");
         k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
     });

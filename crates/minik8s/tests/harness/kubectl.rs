@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::Server;
 use super::words::words;
@@ -104,6 +105,20 @@ impl Kubectl {
         let output = self.output(command, input);
         assert_eq!(output.code, 0, "{output:#?}");
         output
+    }
+
+    /// Runs a command again and again until it succeeds.
+    #[track_caller]
+    pub fn until(&self, command: &str) -> Output {
+        let begun = Instant::now();
+        loop {
+            let output = self.output(command, "");
+            if output.code == 0 {
+                return output;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{output:#?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Runs a command that must fail.

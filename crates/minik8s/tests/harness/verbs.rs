@@ -282,6 +282,11 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("plugin list", "tests/kubectl/proxy.rs", "plugins"),
     ("doctor", "src/doctor/mod.rs", "findings_as_they_are_told"),
     ("image samples", "tests/tour.rs", "one_node"),
+    (
+        "image push",
+        "tests/functions/registry.rs",
+        "registry_serves_whom_rbac_allows_and_no_foreign_namespace",
+    ),
     ("gpu submit", "tests/slurm/main.rs", "gpu_jobs_on_a_real_slurm"),
     ("gpu list", "tests/slurm/main.rs", "gpu_jobs_on_a_real_slurm"),
     ("gpu logs", "tests/slurm/main.rs", "gpu_jobs_on_a_real_slurm"),
