@@ -24,10 +24,7 @@ impl FieldCondition {
             Some(Value::String(text)) => *text == self.value,
             Some(Value::Null) | None => false,
             // A number or truth value is as it is written.
-            Some(other) => {
-                let written = other.to_string();
-                written == self.value
-            }
+            Some(other) => serde_json::to_string(other).is_ok_and(|text| text == self.value),
         };
         equals == self.equal
     }

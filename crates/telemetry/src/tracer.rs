@@ -88,7 +88,9 @@ mod tests {
                 tracer.end(tracer.begin(parent), Duration::ZERO, described);
             }
             let told = queue.take().len();
-            assert!(told.abs_diff(want) <= 100 * usize::from(want % 1000 != 0), "{ratio} {parent:?}: {told}");
+            // By chance only where it is neither none nor all.
+            let tolerance = if (1..1000).contains(&want) { 100 } else { 0 };
+            assert!(told.abs_diff(want) <= tolerance, "{ratio} {parent:?}: {told}");
         };
         check(0.0, None, 0);
         check(1.0, None, 1000);

@@ -52,7 +52,7 @@ pub async fn search(session: &Session, verb: &Logs, until: Option<Timestamp>) ->
     match session.client().await?.send(call).await {
         Ok(answer) => Ok(lines(&answer)),
         // Another server, or rights for single pods only.
-        Err(Error::Server(error)) if matches!(error.code, 403 | 404 | 405) => Ok(None),
+        Err(Error::Server(error)) if matches!(error.code, 403..=405) => Ok(None),
         Err(error) => Err(error),
     }
 }
