@@ -1,4 +1,5 @@
-//! Containers that have ended as containerd's events tell, and still run as CRI tells.
+//! Containers that have ended as containerd's events tell, and still run as CRI tells; and those that ran out of memory,
+//! of which CRI knows only that they were killed.
 //!
 //! The CRI plugin works off the same events in its own time. Until it has, it is asked again in short
 //! but growing intervals.
@@ -10,16 +11,24 @@ use crate::cri::{ContainerRecord, ContainerState, PodRecord};
 
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(2);
+/// How often CRI is asked whether a container ran out of memory: it need not agree.
+const MOST_FOR_MEMORY: u32 = 8;
 
 #[derive(Debug, Default)]
 pub struct ExpectedExits {
     ids: BTreeSet<String>,
+    out_of_memory: BTreeSet<String>,
     asked: u32,
 }
 
 impl ExpectedExits {
     pub fn expect(&mut self, id: String) {
         self.ids.insert(id);
+        self.asked = 0;
+    }
+
+    pub fn expect_out_of_memory(&mut self, id: String) {
+        self.out_of_memory.insert(id);
         self.asked = 0;
     }
 
@@ -32,11 +41,18 @@ impl ExpectedExits {
                 || record.sandboxes.iter().any(|s| &s.id == id && s.ready)
         };
         self.ids.retain(expected);
+        // One that runs lost a child only, or ends after this: then CRI hears of both in that order.
+        let unexplained = |c: &ContainerRecord| matches!(&c.state, ContainerState::Exited { reason, .. } if reason != "OOMKilled");
+        let asked = self.asked;
+        let still = |id: &String| {
+            asked < MOST_FOR_MEMORY && record.containers.iter().any(|c| &c.id == id && unexplained(c))
+        };
+        self.out_of_memory.retain(still);
     }
 
     /// How long to wait before asking again; `None` if nothing is expected.
     pub fn look_again(&mut self) -> Option<Duration> {
-        if self.ids.is_empty() {
+        if self.ids.is_empty() && self.out_of_memory.is_empty() {
             return None;
         }
         self.asked += 1;
@@ -71,14 +87,12 @@ mod tests {
         assert_eq!(exits.look_again(), None);
     }
 
-    #[test]
-    fn exit_before_cri_knows_of_the_start_is_not_forgotten() {
-        let mut exits = ExpectedExits::default();
+    const AT: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
+
+    fn with_container(state: ContainerState) -> PodRecord {
         let mut record = PodRecord::default();
-        let at = jiff::Timestamp::UNIX_EPOCH;
-        let (id, state) = ("c".to_owned(), ContainerState::Created);
         record.containers.push(ContainerRecord {
-            id: id.clone(),
+            id: "c".into(),
             sandbox_id: "s".into(),
             name: "main".into(),
             attempt: 0,
@@ -91,16 +105,40 @@ mod tests {
             log_path: String::new(),
             termination_message: String::new(),
         });
-        exits.expect(id);
-        exits.observe(&record);
+        record
+    }
+
+    fn exited(code: i32, reason: &str) -> ContainerState {
+        let (reason, message) = (reason.to_owned(), String::new());
+        ContainerState::Exited { started: Some(AT), finished: AT, code, reason, message }
+    }
+
+    #[test]
+    fn exit_before_cri_knows_of_the_start_is_not_forgotten() {
+        let mut exits = ExpectedExits::default();
+        exits.expect("c".into());
+        exits.observe(&with_container(ContainerState::Created));
         assert!(exits.look_again().is_some(), "created");
-        record.containers[0].state = ContainerState::Running { started: at };
-        exits.observe(&record);
+        exits.observe(&with_container(ContainerState::Running { started: AT }));
         assert!(exits.look_again().is_some(), "running");
-        let (reason, message) = (String::new(), String::new());
-        record.containers[0].state =
-            ContainerState::Exited { started: Some(at), finished: at, code: 0, reason, message };
-        exits.observe(&record);
+        exits.observe(&with_container(exited(0, "")));
         assert_eq!(exits.look_again(), None);
+    }
+
+    #[test]
+    fn kill_for_memory_is_asked_for_until_cri_knows_the_reason_or_disagrees() {
+        let looks = |states: &[ContainerState]| {
+            let mut exits = ExpectedExits::default();
+            exits.expect_out_of_memory("c".into());
+            let look = |state: &ContainerState| {
+                exits.observe(&with_container(state.clone()));
+                exits.look_again().is_some()
+            };
+            states.iter().map(look).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(&[exited(137, "Error"), exited(137, "OOMKilled")]), [true, false]);
+        assert_eq!(looks(&[ContainerState::Running { started: AT }]), [false]);
+        let never = vec![exited(137, "Error"); 10];
+        assert_eq!(looks(&never).iter().filter(|asks| **asks).count(), MOST_FOR_MEMORY as usize);
     }
 }

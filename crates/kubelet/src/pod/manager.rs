@@ -341,7 +341,7 @@ impl Manager {
             // Starts are our own doing: their operation reports them.
             RuntimeEvent::Started { .. } | RuntimeEvent::ExecExited { .. } => return,
             RuntimeEvent::Exited { id } => Message::Exited(id.clone()),
-            RuntimeEvent::OutOfMemory { .. } => Message::RuntimeChanged,
+            RuntimeEvent::OutOfMemory { id } => Message::OutOfMemory(id.clone()),
         };
         match self.context.runtime.pod_uid_of(event.container_id()).await {
             Ok(Some(uid)) => self.tell(&uid, message).await,

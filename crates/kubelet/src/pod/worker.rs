@@ -48,6 +48,8 @@ pub enum Message {
     RuntimeChanged,
     /// A container's main process ended. CRI may take a moment longer to know.
     Exited(String),
+    /// The kernel killed a process of a container for want of memory. CRI may learn of its end first.
+    OutOfMemory(String),
 }
 
 /// Where a pod comes from.
@@ -203,6 +205,10 @@ impl Worker {
             Message::RuntimeChanged => *known = self.refresh().await,
             Message::Exited(id) => {
                 self.exits.expect(id);
+                *known = self.refresh().await;
+            }
+            Message::OutOfMemory(id) => {
+                self.exits.expect_out_of_memory(id);
                 *known = self.refresh().await;
             }
         }
