@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderValue};
+use http::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use minik8s_api::{Access, Protocol, Route};
@@ -17,7 +17,7 @@ use crate::aggregator::Aggregator;
 use crate::answer::{self, Body};
 use crate::audit::{Auditor, Trail};
 use crate::authenticator::{Authenticator, Limits, LocalUser, Peer};
-use crate::authorizer::Authorizer;
+use crate::authorizer::{Authorizer, attributes};
 use crate::body;
 use crate::dispatch::{Incoming, is_long_running};
 use crate::error::{ApiError, Result};
@@ -32,6 +32,9 @@ use crate::{session_limits, span};
 
 /// A request that is neither a watch nor a stream may take this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// What limited a request, by the uids of the objects.
+const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 /// For pages of pods in a browser: they run as pages of nobody, so that no session of ours is theirs.
 const SANDBOX: &str = "sandbox allow-scripts allow-forms allow-popups allow-downloads";
 
@@ -170,11 +173,15 @@ impl Api {
                 }
             }
         }
-        let _seat = match &flow {
-            Some(flow) => Some(self.in_flight.enter(incoming.request.method(), flow).await?),
-            None => None,
-        };
-        self.dispatch(incoming).await
+        if is_exempt {
+            return self.dispatch(incoming).await;
+        }
+        let place = self.in_flight.classify(&incoming.user, &attributes(&incoming.info, &[]))?;
+        let _seat = self.in_flight.enter(incoming.request.method(), &place).await?;
+        let mut response = self.dispatch(incoming).await?;
+        response.headers_mut().insert(FLOW_SCHEMA, place.schema_uid);
+        response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
+        Ok(response)
     }
 
     pub(crate) async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::error::Result;
+use crate::flow;
 use crate::object::Object;
 use crate::registry::{Call, Registry};
 use crate::server::Config;
@@ -36,6 +37,9 @@ async fn indispensable(registry: &Registry, config: &Config, port: u16) -> Resul
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         ensure(registry, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
             .await?;
+    }
+    for object in flow::defaults::mandatory() {
+        ensure(registry, object).await?;
     }
     kubernetes_service(registry, config, port).await?;
     dns_service(registry, config).await
@@ -60,6 +64,9 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
             "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority",
         });
         ensure(registry, class).await?;
+    }
+    for object in flow::defaults::levels().into_iter().chain(flow::defaults::schemas()) {
+        ensure(registry, object).await?;
     }
     for (kind, object) in rbac::objects() {
         ensure_rules(registry, kind, object).await?;

@@ -1,5 +1,6 @@
 //! What Prometheus reads at `/metrics`.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use minik8s_api::{Resource, Subresource};
@@ -17,6 +18,7 @@ use crate::admission::{PodSecurityMetrics, PolicyMetrics, WebhookMetrics};
 use crate::api::Api;
 use crate::catalog::Served;
 use crate::error::Result;
+use crate::flow::{LevelCounts, RequestKind};
 use crate::request::RequestInfo;
 
 /// What a request was about, without names: the number of combinations stays small.
@@ -267,17 +269,41 @@ fn without_example(line: &str) -> &str {
     line
 }
 
+/// The priority levels, but for those whose requests need no seat.
+fn flow_control(text: &mut Text, levels: &[(Arc<str>, LevelCounts)]) {
+    type Of = fn(&LevelCounts) -> f64;
+    let metrics: [(&str, &str, &str, Of); 5] = [
+        ("nominal_limit_seats", "gauge", "Seats of a priority level by its shares.", |of| of.seats as f64),
+        ("current_executing_seats", "gauge", "Seats that are taken.", |of| of.taken as f64),
+        ("current_inqueue_requests", "gauge", "Requests that wait until it is their flow's turn.", |of| {
+            of.waiting as f64
+        }),
+        ("dispatched_requests_total", "counter", "Requests that got a seat.", |of| of.dispatched as f64),
+        (
+            "rejected_requests_total",
+            "counter",
+            "Requests that got none: too many waited, or for too long.",
+            |of| of.rejected as f64,
+        ),
+    ];
+    for (name, kind, help, of) in metrics {
+        let name = format!("apiserver_flowcontrol_{name}");
+        text.metric(&name, kind, help);
+        for (level, counts) in levels {
+            text.sample(&name, &[("priority_level", level)], of(counts), None);
+        }
+    }
+}
+
 /// What is so at this moment.
 async fn now(api: &Api) -> Result<String> {
     let mut text = Text::default();
     let name = "apiserver_current_inflight_requests";
     text.metric(name, "gauge", "Requests that are worked on now, by whether they may change anything.");
-    for (kind, count) in [("mutating", api.in_flight.writing()), ("readOnly", api.in_flight.reading())] {
-        text.sample(name, &[("request_kind", kind)], count as f64, None);
+    for (name_of_kind, kind) in [("mutating", RequestKind::Mutating), ("readOnly", RequestKind::ReadOnly)] {
+        text.sample(name, &[("request_kind", name_of_kind)], api.in_flight.taken(kind) as f64, None);
     }
-    let name = "apiserver_flowcontrol_current_inqueue_requests";
-    text.metric(name, "gauge", "Requests that wait until it is their user's turn.");
-    text.sample(name, &[], api.in_flight.waiting() as f64, None);
+    flow_control(&mut text, &api.in_flight.levels());
     let name = "apiserver_storage_objects";
     text.metric(name, "gauge", "Number of stored objects at the time of last check, by kind.");
     let snapshot = api.registry.catalog.snapshot();

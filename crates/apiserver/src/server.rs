@@ -38,11 +38,10 @@ use crate::node_proxy::NodeProxy;
 use crate::peers::Live;
 use crate::records::StoredRecords;
 use crate::registry::Registry;
-use crate::{aggregation, aggregator, bootstrap, custom, expiry, listener, peers, policy_status};
+use crate::{aggregation, aggregator, bootstrap, custom, expiry, flow, listener, peers, policy_status};
 
 /// As many requests at once as upstream allows.
-const READING: usize = 400;
-const WRITING: usize = 200;
+const REQUESTS: usize = 600;
 const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
 
 /// What the API server must be told.
@@ -128,6 +127,7 @@ impl Server {
         let policies = api.registry.admission.policies();
         policies.load(&*api.registry.store).await?;
         api.aggregator.load(&*api.registry.store).await?;
+        flow::follow::load(&api).await?;
         api.health.bootstrapped.store(true, Ordering::Release);
         let authorizer = api.authorizer.clone();
         let stop = self.stop.clone();
@@ -135,6 +135,7 @@ impl Server {
         self.keep("admission webhooks", hooks.run(api.registry.store.clone(), stop.clone()));
         self.keep("admission policies", policies.run(api.registry.store.clone(), stop.clone()));
         self.keep("the type checking of policies", policy_status::run(api.clone(), stop.clone()));
+        self.keep("priority and fairness", flow::follow::run(api.clone(), stop.clone()));
         self.keep("custom resources", custom::run(api.clone(), stop.clone()));
         self.keep("extension API servers", aggregator::run(api.clone(), stop.clone()));
         self.keep("aggregation", aggregation::run(api.clone(), stop.clone()));
@@ -242,7 +243,7 @@ fn assemble(
         registry,
         authenticator,
         authorizer,
-        in_flight: InFlight::new(READING, WRITING),
+        in_flight: InFlight::new(REQUESTS),
         metrics,
         node_proxy: NodeProxy::new(kubelet_tls, config.advertise).map_err(pki::PkiError::from)?,
         health,

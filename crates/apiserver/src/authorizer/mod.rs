@@ -18,7 +18,8 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::wanted::{attributes, exact_fields};
+pub use self::wanted::attributes;
+use self::wanted::exact_fields;
 use crate::catalog::Snapshot;
 use crate::error::{ApiError, Result};
 use crate::managed_fields::WithoutManagedFields;

@@ -1,22 +1,30 @@
 //! Bounds on what clients may ask at once, shared fairly: bodies that arrive ([`arrivals`]), and requests that are
 //! worked on ([`seats`], decided by the pure [`fair_queue`]).
 //!
-//! A request takes a seat only when all of it is there, so that a slow client holds nothing that others need. Nodes
-//! and administrators have a share that nobody else can take, and whoever has least is served next. Nothing here
-//! looks at what is asked for, and requests from inside the process pass by.
+//! A request takes a seat only when all of it is there, so that a slow client holds nothing that others need. How many
+//! seats there are for whom is said by FlowSchemas and PriorityLevelConfigurations ([`configuration`]); within a level
+//! whoever has least is served next. Bodies have bounds that no object changes. Requests from inside the process pass by.
 
 mod arrivals;
+mod configuration;
+pub mod defaults;
 mod fair_queue;
+pub mod follow;
+mod priority_level;
+mod schema;
 mod seats;
 
 use std::sync::Arc;
 
-use http::Method;
-use minik8s_auth::User;
+use http::{HeaderValue, Method};
 use minik8s_auth::user::MASTERS;
+use minik8s_auth::{Attributes, User};
+use parking_lot::RwLock;
 
 pub use arrivals::{Arrival, Arrivals, Connection};
-pub use seats::{Seat, Seats};
+pub use configuration::{Configuration, Place};
+pub use fair_queue::LevelCounts;
+pub use seats::{RequestKind, Seat, Seats};
 
 use crate::error::{ApiError, Result};
 
@@ -50,40 +58,65 @@ impl Flow {
     }
 }
 
-/// Reads and writes have seats of their own, so that neither can starve the other.
+/// All of it together.
 pub struct InFlight {
-    reading: Arc<Seats>,
-    writing: Arc<Seats>,
+    configuration: RwLock<Arc<Configuration>>,
+    total: usize,
+    seats: Arc<Seats>,
     pub arrivals: Arc<Arrivals>,
 }
 
 impl InFlight {
-    pub fn new(reading: usize, writing: usize) -> Self {
-        let seats = |count: usize| Arc::new(Seats::new(fair_queue::Bounds::of(count)));
-        InFlight { reading: seats(reading), writing: seats(writing), arrivals: Arc::default() }
+    /// With so many seats, limited as in a cluster without objects.
+    pub fn new(total: usize) -> Self {
+        let configuration = Configuration::new(&[], &[]);
+        let seats = Arc::new(Seats::new(total));
+        seats.configure(&configuration.bounds(total));
+        InFlight {
+            configuration: RwLock::new(Arc::new(configuration)),
+            total,
+            seats,
+            arrivals: Arc::default(),
+        }
     }
 
-    /// How many requests that only read are worked on now.
-    pub fn reading(&self) -> usize {
-        self.reading.taken()
+    pub fn configure(&self, configuration: Configuration) {
+        self.seats.configure(&configuration.bounds(self.total));
+        *self.configuration.write() = Arc::new(configuration);
     }
 
-    /// Likewise those that may change something.
-    pub fn writing(&self) -> usize {
-        self.writing.taken()
+    /// How many such requests are worked on now.
+    pub fn taken(&self, kind: RequestKind) -> usize {
+        self.seats.taken(kind)
     }
 
-    /// How many requests wait for a seat.
-    pub fn waiting(&self) -> usize {
-        self.reading.waiting() + self.writing.waiting()
+    /// How the priority levels stand.
+    pub fn levels(&self) -> Vec<(Arc<str>, LevelCounts)> {
+        self.seats.counts()
     }
 
-    /// A seat, at once if one is free, else when it is this user's turn.
-    pub async fn enter(&self, method: &Method, flow: &Flow) -> Result<Seat> {
-        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let seats = if reads { &self.reading } else { &self.writing };
-        seats.enter(flow).await.ok_or_else(too_many)
+    pub fn classify(&self, user: &User, request: &Attributes<'_>) -> Result<Place> {
+        let configuration = self.configuration.read().clone();
+        configuration.classify(user, request).ok_or_else(too_many)
     }
+
+    /// A seat, at once if one is free, else when it is this flow's turn. None for those who need none.
+    pub async fn enter(&self, method: &Method, place: &Place) -> Result<Option<Seat>> {
+        if place.is_exempt {
+            return Ok(None);
+        }
+        let kind = match *method {
+            Method::GET | Method::HEAD | Method::OPTIONS => RequestKind::ReadOnly,
+            _ => RequestKind::Mutating,
+        };
+        let seat = self.seats.enter(&place.level, place.flow.clone(), kind).await;
+        seat.map(Some).ok_or_else(too_many)
+    }
+}
+
+/// As a header tells it.
+fn uid(uid: Option<String>) -> HeaderValue {
+    uid.and_then(|uid| HeaderValue::try_from(uid).ok()).unwrap_or(HeaderValue::from_static(""))
 }
 
 pub(super) fn too_many() -> ApiError {

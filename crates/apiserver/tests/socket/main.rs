@@ -4,6 +4,7 @@
 
 mod bodies;
 mod client;
+mod flow_control;
 mod port;
 
 use std::time::{Duration, Instant};
