@@ -136,22 +136,22 @@ fn validate_constraints(devices: &At<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// `REQUEST`, or `REQUEST/ALTERNATIVE`.
 fn validate_references(references: &At<'_>, devices: &At<'_>, errors: &mut FieldErrors) {
     for reference in references.items() {
-        let (main, alternative) = reference
-            .text()
-            .split_once('/')
-            .map_or((reference.text(), None), |(main, sub)| (main, Some(sub)));
-        let request = devices.field("requests").items().find(|request| request.field("name").text() == main);
-        let found = request.is_some_and(|request| {
-            let mut alternatives = request.field("firstAvailable").items();
-            alternative.is_none_or(|name| alternatives.any(|one| one.field("name").text() == name))
-        });
-        if !found {
+        if !is_request(reference.text(), devices) {
             reference.invalid(errors, "must be the name of a request in the claim");
         }
     }
+}
+
+/// Whether a claim with these devices has such a request: `REQUEST`, or `REQUEST/ALTERNATIVE`.
+pub(super) fn is_request(name: &str, devices: &At<'_>) -> bool {
+    let (main, alternative) = name.split_once('/').map_or((name, None), |(main, sub)| (main, Some(sub)));
+    let request = devices.field("requests").items().find(|request| request.field("name").text() == main);
+    request.is_some_and(|request| {
+        let mut alternatives = request.field("firstAvailable").items();
+        alternative.is_none_or(|name| alternatives.any(|one| one.field("name").text() == name))
+    })
 }
 
 /// Words for drivers, which alone understand them.

@@ -1,5 +1,6 @@
 //! resource.k8s.io: devices that pods claim.
 
+mod claim_status;
 pub(super) mod device_class;
 pub(super) mod device_taint_rule;
 mod devices;

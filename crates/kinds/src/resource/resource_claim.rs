@@ -1,11 +1,10 @@
 //! ResourceClaim: asks for devices.
 
-use std::collections::HashSet;
-
 use jiff::Timestamp;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use serde_json::{Value, json};
 
+use super::claim_status::validate_status;
 use super::devices::{default_claim, validate_claim};
 use crate::At;
 use crate::{Cell, Column, FieldErrors, Resource, Strategy};
@@ -14,9 +13,6 @@ use crate::{fill, table};
 pub(crate) fn resource() -> Resource {
     Resource::of::<ResourceClaim>(Claims).status()
 }
-
-/// So many may use one claim at once.
-const MAX_CONSUMERS: usize = 256;
 
 struct Claims;
 
@@ -37,7 +33,7 @@ impl Strategy for Claims {
 
     fn validate_update(&self, object: &Value, old: &Value, errors: &mut FieldErrors) {
         At::root(object).field("spec").unchanged(errors, &At::root(old).field("spec"));
-        validate_status(&At::root(object).field("status"), &At::root(old).field("status"), errors);
+        validate_status(&At::root(object), &At::root(old), errors);
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -46,41 +42,6 @@ impl Strategy for Claims {
 
     fn row(&self, object: &Value, now: Timestamp) -> Vec<Cell> {
         vec![table::name(object), state(object).into(), table::age(object, now)]
-    }
-}
-
-/// What is allocated stays so as long as anybody may use it: devices are not taken from running pods.
-fn validate_status(new: &At<'_>, old: &At<'_>, errors: &mut FieldErrors) {
-    let (allocation, before) = (new.field("allocation"), old.field("allocation"));
-    let (reserved, holders) = (new.field("reservedFor"), old.field("reservedFor"));
-    if reserved.len() > MAX_CONSUMERS {
-        errors.too_many(reserved.path.clone(), reserved.len(), MAX_CONSUMERS);
-    }
-    let mut seen = HashSet::new();
-    for consumer in reserved.items() {
-        consumer.field("resource").need(errors);
-        consumer.field("name").need(errors);
-        let uid = consumer.field("uid");
-        if uid.need(errors) && !seen.insert(uid.text()) {
-            uid.duplicate(errors);
-        }
-    }
-    if reserved.is_set() && !allocation.exists() {
-        reserved.forbidden(errors, "may not be specified when `allocation` is not set");
-    }
-    match (before.exists(), allocation.exists()) {
-        (true, true) => allocation.unchanged(errors, &before),
-        (true, false) if holders.is_set() && reserved.is_set() => {
-            allocation.forbidden(errors, "may not be removed while the claim is reserved");
-        }
-        (false, true) => {
-            for result in allocation.field("devices").field("results").items() {
-                for name in ["driver", "pool", "device", "request"] {
-                    result.field(name).need(errors);
-                }
-            }
-        }
-        _ => {}
     }
 }
 
@@ -166,43 +127,6 @@ mod tests {
             &[
                 "spec.devices.constraints[0].requests[0]: Invalid value: \"nic\"",
                 "spec.devices.constraints[0].matchAttribute: Invalid value: \"numa\": must include a domain",
-            ],
-        );
-    }
-
-    #[test]
-    fn devices_are_not_taken_from_whoever_has_them() {
-        let with = |status: Value| {
-            let mut claim = claim(json!({"name": "gpu", "exactly": {"deviceClassName": "gpu"}}));
-            claim["status"] = status;
-            claim
-        };
-        let user = json!([{"resource": "pods", "name": "p", "uid": "u"}]);
-        let result = |device: &str| json!({"devices": {"results": [{"request": "gpu", "driver": "d", "pool": "p", "device": device}]}});
-        let (none, held) = (json!({}), json!({"allocation": result("a"), "reservedFor": user}));
-        check::update_errors("resourceclaims", with(held.clone()), with(none.clone()), &[]);
-        check::update_errors("resourceclaims", with(none.clone()), with(held.clone()), &[]);
-        check::update_errors(
-            "resourceclaims",
-            with(json!({"allocation": result("b"), "reservedFor": user})),
-            with(held.clone()),
-            &["status.allocation: Invalid value"],
-        );
-        check::update_errors(
-            "resourceclaims",
-            with(json!({"reservedFor": user})),
-            with(held),
-            &["status.reservedFor: Forbidden", "status.allocation: Forbidden"],
-        );
-        let bare = json!({"allocation": {"devices": {"results": [{"driver": "d"}]}}});
-        check::update_errors(
-            "resourceclaims",
-            with(bare),
-            with(none),
-            &[
-                "status.allocation.devices.results[0].pool: Required",
-                "status.allocation.devices.results[0].device: Required",
-                "status.allocation.devices.results[0].request: Required",
             ],
         );
     }
