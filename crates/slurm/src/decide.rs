@@ -100,32 +100,36 @@ fn unwanted(seen: &Seen, tasks: &[Task]) -> Decision {
 }
 
 fn wanted(job: &GpuJob, digest: &str, seen: &Seen, tasks: &[Task], looks: u32) -> Decision {
-    let is_submitted = seen.job_id.is_some() || !tasks.is_empty();
-    if is_submitted {
-        return submitted(job, seen, tasks, looks);
-    }
-    if let Some(words) = &seen.refused {
+    // Slurm keeps a failed record of some jobs that it refused: those words say more than the record.
+    if let Some(words) = seen.refused.as_ref().filter(|_| seen.job_id.is_none()) {
         return Decision::new(Step::Finish, Phase::Failed).because("SubmissionRefused", words.as_str());
+    }
+    if seen.job_id.is_some() || !tasks.is_empty() {
+        return submitted(job, seen, tasks, looks);
     }
     if seen.uploaded.as_deref() != Some(digest) {
         return Decision::new(Step::Upload, Phase::Uploading);
     }
-    match (&job.spec.build, seen.built) {
-        (Some(_), None) => return Decision::new(Step::Build, Phase::Compiling),
-        (Some(_), Some(124)) => {
-            let message = format!("the build did not end in time\n{}", seen.build_log);
-            return Decision::new(Step::Finish, Phase::Failed).because("CompileError", message);
-        }
-        (Some(_), Some(code)) if code != 0 => {
-            let failed = Decision::new(Step::Finish, Phase::Failed);
-            return Decision {
-                exit_code: Some(code),
-                ..failed.because("CompileError", seen.build_log.trim_end())
-            };
-        }
-        _ => {}
+    if job.spec.build.is_some() && seen.built.is_none() {
+        return Decision::new(Step::Build, Phase::Compiling);
     }
-    Decision::new(Step::Submit, Phase::Compiling)
+    compile_error(seen).unwrap_or_else(|| Decision::new(Step::Submit, Phase::Compiling))
+}
+
+/// In the compiler's words.
+fn compile_error(seen: &Seen) -> Option<Decision> {
+    let failed = Decision::new(Step::Finish, Phase::Failed);
+    match seen.built? {
+        0 => None,
+        124 => {
+            let message = format!("the build did not end in time\n{}", seen.build_log);
+            Some(failed.because("CompileError", message))
+        }
+        code => Some(Decision {
+            exit_code: Some(code),
+            ..failed.because("CompileError", seen.build_log.trim_end())
+        }),
+    }
 }
 
 fn submitted(job: &GpuJob, seen: &Seen, tasks: &[Task], looks: u32) -> Decision {
@@ -146,6 +150,11 @@ fn submitted(job: &GpuJob, seen: &Seen, tasks: &[Task], looks: u32) -> Decision 
         return Decision::new(Step::Wait, Phase::Running);
     }
     if let Some(waiting) = tasks.iter().find(|task| !is_terminal(&task.state)) {
+        if let Some(why) = never_starts(&waiting.reason) {
+            // What cleans up behind it takes it from the queue.
+            let message = format!("Slurm would never start it: {why}");
+            return Decision::new(Step::Finish, Phase::Failed).because(&waiting.reason, message);
+        }
         let known = !matches!(waiting.start.as_str(), "" | "N/A" | "Unknown");
         let message = if known { format!("expected to start at {}", waiting.start) } else { String::new() };
         let reason = if waiting.reason.is_empty() { &waiting.state } else { &waiting.reason };
@@ -156,7 +165,22 @@ fn submitted(job: &GpuJob, seen: &Seen, tasks: &[Task], looks: u32) -> Decision 
         return Decision::new(Step::Wait, Phase::Running)
             .because("Completing", "waiting for Slurm's accounts");
     }
-    ended(job, tasks)
+    compile_error(seen).unwrap_or_else(|| ended(job, tasks))
+}
+
+/// Reasons to wait that no waiting ends.
+fn never_starts(reason: &str) -> Option<&'static str> {
+    match reason {
+        "PartitionTimeLimit" => Some("its time limit is longer than the partition's"),
+        "AssocMaxWallDurationPerJobLimit" | "QOSMaxWallDurationPerJobLimit" => {
+            Some("its time limit is longer than its account or QOS allows")
+        }
+        "BadConstraints" => Some("no nodes of the cluster satisfy its constraints"),
+        "DependencyNeverSatisfied" => Some("what it depends on has failed"),
+        "InvalidAccount" => Some("its account is not valid"),
+        "InvalidQOS" => Some("its QOS is not valid"),
+        _ => None,
+    }
 }
 
 fn ended(job: &GpuJob, tasks: &[Task]) -> Decision {

@@ -76,6 +76,19 @@ fn errors_of_users_are_told_in_the_tools_words() {
     let text = format!("{BUILT}@@refused\n sbatch: error: invalid partition specified: nope\n");
     let failed = check(json!({}), &text, 0, Step::Finish, Phase::Failed, "SubmissionRefused");
     assert!(failed.message.unwrap().contains("invalid partition"));
+    // Of some that it refused Slurm keeps a record.
+    let text =
+        format!("{text}@@squeue 0\n 7|7|FAILED|BadConstraints|N/A|p|\n@@sacct 0\n 7|FAILED|1:0|1|1||||p\n");
+    check(json!({}), &text, 0, Step::Finish, Phase::Failed, "SubmissionRefused");
+}
+
+#[test]
+fn a_job_that_slurm_would_never_start_fails() {
+    for reason in ["PartitionTimeLimit", "BadConstraints", "DependencyNeverSatisfied"] {
+        let text = format!("{JOB}@@squeue 0\n 7|7|PENDING|{reason}|N/A|p|\n");
+        let failed = check(json!({"spec.backoffLimit": 1}), &text, 0, Step::Finish, Phase::Failed, reason);
+        assert!(failed.message.unwrap().contains("never start"));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::kinds::{GpuJob, SlurmCluster};
 use crate::quote;
 
 /// The job's options with the cluster's defaults.
-fn options(job: &GpuJob, cluster: &SlurmCluster) -> crate::kinds::SlurmOptions {
+pub fn options(job: &GpuJob, cluster: &SlurmCluster) -> crate::kinds::SlurmOptions {
     let mut options = job.spec.slurm.clone();
     options.partition = options.partition.or_else(|| cluster.spec.partition.clone());
     options.account = options.account.or_else(|| cluster.spec.account.clone());

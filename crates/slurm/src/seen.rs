@@ -24,6 +24,8 @@ pub struct Seen {
     pub accounts: Result<Vec<AccountRow>, String>,
     /// Exit codes that the job's own script has left, by Slurm's number of the task.
     pub exits: BTreeMap<i64, i32>,
+    /// The end of the job's output, where its files cannot be read.
+    pub last_words: String,
 }
 
 /// A line of squeue: one task.
@@ -71,7 +73,7 @@ impl TaskId {
 }
 
 impl Seen {
-    fn nothing() -> Seen {
+    pub fn nothing() -> Seen {
         Seen {
             directory: None,
             uploaded: None,
@@ -82,6 +84,7 @@ impl Seen {
             queue: Ok(Vec::new()),
             accounts: Ok(Vec::new()),
             exits: BTreeMap::new(),
+            last_words: String::new(),
         }
     }
 

@@ -6,6 +6,7 @@ mod job_status;
 mod job_validation;
 mod slurm_cluster;
 mod slurm_options;
+mod slurmrestd;
 
 pub use gpu_job::{GpuJob, GpuJobSpec};
 pub use job_resource::gpu_jobs;

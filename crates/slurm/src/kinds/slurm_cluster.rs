@@ -1,5 +1,5 @@
-//! SlurmCluster: a login node, how to get in, and what jobs there begin with. Its key is a Secret of its own namespace, so
-//! that whoever may not read that namespace's Secrets cannot use it.
+//! SlurmCluster: a login node or a slurmrestd, how to get in, and what jobs there begin with. Its key is a Secret of its own
+//! namespace, so that whoever may not read that namespace's Secrets cannot use it.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::job_validation::{is_option_value, path_problem};
+use super::slurmrestd::{self, Slurmrestd};
 
-/// SlurmCluster is the login node of a Slurm cluster.
+/// SlurmCluster is the login node of a Slurm cluster, or its REST daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "io.minik8s.v1.SlurmCluster")]
 #[serde(rename_all = "camelCase")]
@@ -38,7 +39,8 @@ pub struct SlurmCluster {
 #[schemars(rename = "io.minik8s.v1.SlurmClusterSpec")]
 #[serde(rename_all = "camelCase")]
 pub struct SlurmClusterSpec {
-    /// host is the name or address of the login node.
+    /// host is the name or address of the login node. Required unless slurmrestd is given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// port of its ssh server. 22 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,8 +48,12 @@ pub struct SlurmClusterSpec {
     /// user to log in as.
     pub user: String,
     /// hostKey is the server's public key, as `ssh-keyscan HOST` prints it, with or without the host's name; one a line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host_key: String,
-    /// secretRef is a Secret of this namespace with "ssh-privatekey" or "password".
+    /// slurmrestd is how the cluster is reached where no login node can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurmrestd: Option<Slurmrestd>,
+    /// secretRef is a Secret of this namespace with "ssh-privatekey" or "password", or "token" for slurmrestd.
     pub secret_ref: SecretReference,
     /// workDirectory of the jobs there, relative to the user's home unless absolute. ".minik8s" by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,14 +149,18 @@ struct Clusters;
 impl Strategy for Clusters {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = fill::object(object, "spec") {
-            fill::field(spec, "port", 22);
+            if spec.get("slurmrestd").is_none_or(Value::is_null) {
+                fill::field(spec, "port", 22);
+            }
             fill::field(spec, "workDirectory", ".minik8s");
         }
     }
 
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {
         let spec = At::root(object).field("spec");
-        for (name, allowed) in [("host", ".-:_%"), ("user", "._-@")] {
+        let by_ssh = !spec.field("slurmrestd").exists();
+        let names = [("host", ".-:_%"), ("user", "._-@")];
+        for (name, allowed) in names.into_iter().filter(|(name, _)| by_ssh || *name == "user") {
             let field = spec.field(name);
             if field.need(errors) && !is_name(field.text(), allowed) {
                 field.invalid(
@@ -163,10 +173,14 @@ impl Strategy for Clusters {
             spec.field("port").invalid(errors, "must be between 1 and 65535");
         }
         let key = spec.field("hostKey");
-        if key.need(errors)
+        if by_ssh
+            && key.need(errors)
             && key.text().lines().filter(|line| !line.trim().is_empty()).any(|l| host_key(l).is_none())
         {
             key.invalid(errors, "must be public keys, one a line, as `ssh-keyscan HOST` prints them");
+        }
+        if !by_ssh {
+            slurmrestd::validate(&spec, errors);
         }
         spec.field("secretRef").field("name").need_form(errors, minik8s_meta::format::subdomain);
         let folder = spec.field("workDirectory");
@@ -203,9 +217,10 @@ impl Strategy for Clusters {
             (Some(free), Some(total)) => format!("{free}/{total}"),
             _ => table::NONE.to_owned(),
         };
+        let address = if spec["host"].is_string() { &spec["host"] } else { &spec["slurmrestd"]["url"] };
         vec![
             table::name(object),
-            format!("{}@{}", table::text_or(&spec["user"], ""), table::text_or(&spec["host"], "")).into(),
+            format!("{}@{}", table::text_or(&spec["user"], ""), table::text_or(address, "")).into(),
             reachable.map_or("Unknown".into(), |condition| condition["status"].clone()),
             if partitions.is_empty() { table::NONE.to_owned() } else { partitions.join(",") }.into(),
             gpus.into(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, Client};
@@ -15,15 +15,9 @@ use super::source::Package;
 use super::{SubmitFlags, keep, pace, report, results};
 use crate::decide::{Decision, Step, decide};
 use crate::kinds::{GpuJob, GpuJobStatus, Phase, SlurmCluster};
-use crate::remote::{BUILD, CANCEL, CLEAN, Failure, LOOK, SUBMIT, Ssh, UPLOAD};
+use crate::remote::{Failure, Place, Remote};
 use crate::script;
 use crate::seen::Seen;
-
-/// Slurm's own programs get 20 s each there.
-const LOOK_LIMIT: Duration = Duration::from_secs(75);
-const UPLOAD_LIMIT: Duration = Duration::from_secs(1800);
-const BUILD_SECONDS: u32 = 1800;
-const SUBMIT_LIMIT: Duration = Duration::from_secs(140);
 
 pub struct Follower {
     client: Client,
@@ -31,7 +25,7 @@ pub struct Follower {
     name: String,
     flags: SubmitFlags,
     cluster: SlurmCluster,
-    ssh: Ssh,
+    remote: Remote,
     package: Option<Package>,
     output: Output,
     /// Rounds since something last changed, for the pauses between them.
@@ -43,6 +37,8 @@ pub struct Follower {
 
 /// How a round ended.
 enum Round {
+    /// Something was done: what it has changed is seen at once.
+    Now,
     Again,
     Over,
 }
@@ -54,7 +50,7 @@ impl Follower {
         flags: SubmitFlags,
         name: String,
         cluster: SlurmCluster,
-        ssh: Ssh,
+        remote: Remote,
     ) -> Self {
         let api = Api::namespaced(client.clone(), namespace);
         Follower {
@@ -63,7 +59,7 @@ impl Follower {
             name,
             flags,
             cluster,
-            ssh,
+            remote,
             package: None,
             output: Output::default(),
             looks: 0,
@@ -88,8 +84,10 @@ impl Follower {
             if stopping && job.metadata.deletion_timestamp.is_none() {
                 return Ok(());
             }
-            if let Round::Over = self.round(&job).await? {
-                return Ok(());
+            match self.round(&job).await? {
+                Round::Now => continue,
+                Round::Again => {}
+                Round::Over => return Ok(()),
             }
             let pause = if stopping { Duration::from_millis(500) } else { pace::pause(self.looks) };
             tokio::select! {
@@ -115,8 +113,10 @@ impl Follower {
                     Ok(Round::Again)
                 }
                 Some(failure) => {
+                    let refused = matches!(failure, Failure::Refused(_));
+                    let reason = if refused { "SubmissionRefused" } else { "ClusterTrouble" };
                     let status = GpuJobStatus {
-                        reason: Some("ClusterTrouble".to_owned()),
+                        reason: Some(reason.to_owned()),
                         message: Some(failure.to_string()),
                         ..old
                     };
@@ -139,12 +139,8 @@ impl Follower {
             }
         }
         let digest = self.package.as_ref().map(|package| package.digest.clone()).unwrap_or_default();
-        let dir = self.cluster.directory(job.uid());
-        let name = job.slurm_name(job.attempt());
-        let attempt = job.attempt().to_string();
-        let since = since(job);
-        let text = self.ssh.run(LOOK, &[&dir, &name, &attempt, &since], LOOK_LIMIT).await?;
-        let seen = Seen::read(&String::from_utf8_lossy(&text));
+        let place = Place::of(job, &self.cluster, &digest);
+        let seen = self.remote.look(&place).await?;
         if seen.queue.is_err() {
             self.sure = 0;
         }
@@ -162,46 +158,37 @@ impl Follower {
         report::write(&self.api, job, &status).await.context("cannot write the status")?;
         let job = GpuJob { status: Some(status.clone()), ..job.clone() };
         match decision.step {
-            Step::Upload => self.upload(&dir, &digest).await?,
-            Step::Build => {
-                let limit = Duration::from_secs(u64::from(BUILD_SECONDS) + 30);
-                self.ssh.run(BUILD, &[&dir, &BUILD_SECONDS.to_string()], limit).await?;
+            Step::Upload => {
+                if let Some(package) = &self.package {
+                    self.remote.upload(&place, package).await?;
+                }
             }
+            Step::Build => self.remote.build(&place).await?,
             Step::Submit => {
-                let comment = format!("minik8s {}/{} {}", job.namespace(), job.name(), job.uid());
-                self.ssh.run(SUBMIT, &[&dir, &name, &attempt, &comment, &since], SUBMIT_LIMIT).await?;
+                self.remote.submit(&place, &job, &self.cluster, self.package.as_ref()).await?;
             }
-            Step::Cancel => drop(self.ssh.run(CANCEL, &[&name], LOOK_LIMIT).await?),
-            Step::Wait => self.follow(&job, &dir, &decision).await?,
+            Step::Cancel => self.remote.cancel(&place).await?,
+            Step::Wait => self.follow(&job, &place.directory, &decision).await?,
             Step::Retry => {
                 let status = GpuJobStatus { attempt: status.attempt + 1, slurm_id: None, ..status };
                 report::write(&self.api, &job, &status).await.context("cannot write the status")?;
                 self.looks = 0;
             }
-            Step::Finish => return self.finish(&job, &dir, &decision, status).await,
+            Step::Finish => return self.finish(&job, &place.directory, &decision, &seen, status).await,
         }
-        // What was just done has changed something: look at once.
+        // What was just done has changed something, unless it was done before.
         if matches!(decision.step, Step::Upload | Step::Build | Step::Submit) {
             self.looks = 0;
+            return Ok(if self.sure == 0 { Round::Now } else { Round::Again });
         }
         Ok(Round::Again)
     }
 
-    async fn upload(&self, dir: &str, digest: &str) -> anyhow::Result<()> {
-        let Some(package) = &self.package else { return Ok(()) };
-        match self.ssh.run_with(UPLOAD, &[dir, digest], package.reader()?, UPLOAD_LIMIT).await {
-            // Cut off, or the disk there is full: the words say which, and the next round tries again.
-            Err(Failure::Ended { said, .. }) => {
-                Err(Failure::Unreachable(format!("the files did not arrive whole: {said}")).into())
-            }
-            other => Ok(other.map(drop)?),
-        }
-    }
-
     async fn follow(&mut self, job: &GpuJob, dir: &str, decision: &Decision) -> Result<(), Failure> {
-        if decision.phase == Phase::Running
-            && self.output.follow(&self.ssh, dir, &outputs(job, decision)).await?
-        {
+        let Some(ssh) = self.remote.files().filter(|_| decision.phase == Phase::Running) else {
+            return Ok(());
+        };
+        if self.output.follow(ssh, dir, &outputs(job, decision)).await? {
             self.looks = self.looks.min(4);
         }
         Ok(())
@@ -214,13 +201,16 @@ impl Follower {
         job: &GpuJob,
         dir: &str,
         decision: &Decision,
+        seen: &Seen,
         mut status: GpuJobStatus,
     ) -> anyhow::Result<Round> {
         let mut phase = decision.phase;
-        if job.metadata.deletion_timestamp.is_none() && !decision.tasks.is_empty() {
+        Output::print(seen.last_words.as_bytes());
+        let is_wanted = job.metadata.deletion_timestamp.is_none() && !decision.tasks.is_empty();
+        if let Some(ssh) = self.remote.files().filter(|_| is_wanted) {
             let outputs = outputs(job, decision);
-            self.output.follow(&self.ssh, dir, &outputs).await?;
-            let fetched = results::fetch(&self.ssh, dir, &job.spec.results.files, &outputs).await?;
+            self.output.follow(ssh, dir, &outputs).await?;
+            let fetched = results::fetch(ssh, dir, &job.spec.results.files, &outputs).await?;
             let unmatched = fetched.unmatched;
             status.results = match &self.flags.results {
                 Some(claim) => keep::in_claim(claim, job, fetched.files)?,
@@ -267,14 +257,7 @@ impl Follower {
         if job.uid().is_empty() {
             bail!("the GPUJob has no UID");
         }
-        let dir = self.cluster.directory(job.uid());
-        // Nothing of it may still run there: an end that was seen too early, or a task that was requeued.
-        let stopped = self.ssh.run(CANCEL, &[&job.slurm_name(job.attempt())], LOOK_LIMIT).await;
-        let cleaned = match stopped {
-            // Where there is no scancel there is no job.
-            Ok(_) | Err(Failure::Ended { code: 127, .. }) => self.ssh.run(CLEAN, &[&dir], LOOK_LIMIT).await,
-            failed => failed,
-        };
+        let cleaned = self.remote.clean(&Place::of(job, &self.cluster, "")).await;
         match cleaned {
             Ok(_) => {
                 let status = GpuJobStatus { cleaned: true, unreachable_since: None, ..status };
@@ -324,11 +307,4 @@ fn outputs(job: &GpuJob, decision: &Decision) -> Vec<String> {
         Some(first) => script::output_files(job, first.id.job, &tasks),
         None => Vec::new(),
     }
-}
-
-/// From when Slurm's accounts are searched: clocks and time zones differ by less than a day.
-fn since(job: &GpuJob) -> String {
-    let created = job.metadata.creation_timestamp.as_ref().map_or_else(Timestamp::now, |time| time.0);
-    let day_before = created.checked_sub(SignedDuration::from_hours(24)).unwrap_or(created);
-    day_before.strftime("%Y-%m-%d").to_string()
 }

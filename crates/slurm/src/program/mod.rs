@@ -19,13 +19,14 @@ use clap::Args;
 use kube::{Api, Client};
 
 use crate::kinds::{SlurmCluster, SlurmClusterSpec};
-use crate::remote::{Credentials, Ssh};
+use crate::remote::{Credentials, Remote, Rest, Ssh};
 
 pub use keep::{MOST_PARTS, part_name};
-pub use source::hex;
+pub use probe::gpus;
+pub use source::{Package, hex};
 
 /// Where the pod has things; the controller sets them so.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct SubmitFlags {
     /// The GPUJob to bring to its cluster
     #[arg(long, value_name = "NAME", required_unless_present = "cluster")]
@@ -63,13 +64,17 @@ pub async fn run(flags: SubmitFlags) -> anyhow::Result<()> {
     match flags.job.clone() {
         None => probe::run(&clusters, &cluster, connection).await,
         Some(job) => {
-            let ssh = connection.map_err(anyhow::Error::msg)?;
-            job::Follower::new(client, &namespace, flags, job, cluster, ssh).run().await
+            let remote = connection.map_err(anyhow::Error::msg)?;
+            job::Follower::new(client, &namespace, flags, job, cluster, remote).run().await
         }
     }
 }
 
-fn connect(flags: &SubmitFlags, spec: &SlurmClusterSpec) -> Result<Ssh, String> {
+fn connect(flags: &SubmitFlags, spec: &SlurmClusterSpec) -> Result<Remote, String> {
+    if spec.slurmrestd.is_some() {
+        return Rest::new(spec, &flags.credentials, &flags.state).map(Remote::Rest);
+    }
     let credentials = Credentials::in_directory(&flags.credentials)?;
-    Ssh::new(spec, &credentials, &flags.state).map_err(|error| format!("cannot prepare ssh: {error}"))
+    let ssh = Ssh::new(spec, &credentials, &flags.state);
+    ssh.map(Remote::Ssh).map_err(|error| format!("cannot prepare ssh: {error}"))
 }

@@ -26,14 +26,18 @@ impl Output {
                 let text = ssh.run(TAIL, &[dir, file, &offset.to_string()], LIMIT).await?;
                 *offset += text.len() as u64;
                 grew |= !text.is_empty();
-                let mut out = std::io::stdout().lock();
-                // A log that nobody can take is no reason to leave the job alone.
-                let _ = out.write_all(&text).and_then(|()| out.flush());
+                Self::print(&text);
                 if text.len() < FULL {
                     break;
                 }
             }
         }
         Ok(grew)
+    }
+
+    /// A log that nobody can take is no reason to leave the job alone.
+    pub fn print(text: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text).and_then(|()| out.flush());
     }
 }

@@ -3,12 +3,17 @@
 
 use std::time::Duration;
 
+/// After a change another is likely.
+const AFTER_CHANGE: Duration = Duration::from_millis(200);
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// After so many looks that showed nothing new.
 pub fn pause(looks: u32) -> Duration {
-    // 0.5 s four times, then half as much again each time.
+    if looks == 0 {
+        return AFTER_CHANGE;
+    }
+    // 0.5 s three times, then half as much again each time.
     let grown =
         FIRST.as_secs_f64() * 1.5_f64.powi(i32::try_from(looks.saturating_sub(3).min(20)).unwrap_or(0));
     Duration::from_secs_f64(grown).min(LONGEST)
@@ -19,8 +24,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_from_half_a_second_to_a_minute() {
-        assert_eq!(pause(0), FIRST);
+    fn pauses_grow_to_a_minute() {
+        assert_eq!(pause(0), AFTER_CHANGE);
         assert_eq!(pause(3), FIRST);
         assert!(pause(8) > Duration::from_secs(2) && pause(8) < Duration::from_secs(6));
         assert_eq!(pause(30), LONGEST);

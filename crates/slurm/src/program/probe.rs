@@ -10,20 +10,23 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::kinds::{Gpus, PartitionStatus, SlurmCluster, SlurmClusterStatus};
-use crate::remote::{PROBE, Ssh};
+use crate::remote::{PROBE, Remote};
 
 const LIMIT: Duration = Duration::from_secs(75);
 
 pub async fn run(
     api: &Api<SlurmCluster>,
     cluster: &SlurmCluster,
-    connection: Result<Ssh, String>,
+    connection: Result<Remote, String>,
 ) -> anyhow::Result<()> {
-    let said = match connection {
-        Ok(ssh) => ssh.run(PROBE, &[], LIMIT).await.map_err(|failure| failure.to_string()),
+    let found = match connection {
+        Ok(Remote::Ssh(ssh)) => {
+            let said = ssh.run(PROBE, &[], LIMIT).await.map_err(|failure| failure.to_string());
+            said.and_then(|text| read(&String::from_utf8_lossy(&text)))
+        }
+        Ok(Remote::Rest(rest)) => rest.probe().await.map_err(|failure| failure.to_string()),
         Err(problem) => Err(problem),
     };
-    let found = said.and_then(|text| read(&String::from_utf8_lossy(&text)));
     let (mut status, condition) = match found {
         Ok(status) => (status, ("True", "Reachable", String::new())),
         // What was known stays known.
@@ -104,7 +107,7 @@ fn read(text: &str) -> Result<SlurmClusterStatus, String> {
 }
 
 /// `gpu:v100:4(S:0),shard:2` has 4, `gpu:v100:1(IDX:0)` has 1.
-fn gpus(gres: &str) -> i64 {
+pub fn gpus(gres: &str) -> i64 {
     // Commas also stand between devices in brackets.
     let mut depth = 0;
     let split = gres.split(move |c: char| {

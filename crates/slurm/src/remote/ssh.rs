@@ -10,43 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use thiserror::Error;
 use tokio::process::Command;
 
 use crate::kinds::SlurmClusterSpec;
 use crate::kinds::host_key;
 use crate::quote;
-use crate::remote::PRELUDE;
+use crate::remote::{Failure, PRELUDE};
 
 /// The name under which the host's key is known, whatever the host is called.
 const ALIAS: &str = "slurm-login";
 /// ssh's own code for "could not connect".
 const NO_CONNECTION: i32 = 255;
-
-/// Why a command there did not do what it should.
-#[derive(Debug, Error)]
-pub enum Failure {
-    /// Nobody knows whether it ran.
-    #[error("{0}")]
-    Unreachable(String),
-    #[error("no answer within {} s", .0.as_secs())]
-    TimedOut(Duration),
-    #[error("ended with code {code}: {said}")]
-    Ended { code: i32, said: String },
-    #[error("cannot run ssh on this machine: {0}")]
-    Here(#[from] std::io::Error),
-}
-
-impl Failure {
-    /// Another try may go well.
-    pub fn is_passing(&self) -> bool {
-        match self {
-            Failure::Unreachable(_) | Failure::TimedOut(_) => true,
-            Failure::Ended { code, .. } => matches!(code, 75 | 76),
-            Failure::Here(_) => false,
-        }
-    }
-}
 
 /// What opens the door: files of a mounted Secret.
 pub struct Credentials {
