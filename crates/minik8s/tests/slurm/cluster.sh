@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A real Slurm cluster in namespaces of its own: munge, MariaDB, slurmdbd, slurmctld, two slurmd with four pretended GPUs
-# each, and sshd as the login node. Runs as the first process of a PID namespace: when it ends, all of it does.
+# each, sshd as the login node, and slurmrestd. Runs as the first process of a PID namespace: when it ends, all of it does.
 # Usage: cluster.sh DIR ADDRESS/BITS GATEWAY, and an interface eth0 given to its network namespace
 # (DIR/key.pub is who may log in as alice; DIR/ready appears when jobs can be submitted)
 set -euo pipefail
@@ -12,6 +12,8 @@ cp /etc/passwd "$dir/passwd"; cp /etc/group "$dir/group"
 echo "alice:x:3001:3001::$dir/home:/bin/bash" >>"$dir/passwd"; echo 'alice:x:3001:' >>"$dir/group"
 mount --bind "$dir/passwd" /etc/passwd; mount --bind "$dir/group" /etc/group
 echo '127.0.0.1 localhost login dgx01 dgx02' >"$dir/hosts"; mount --bind "$dir/hosts" /etc/hosts
+# slurmrestd asks for the name of whoever connects, one at a time, and there is no name server: each would wait 10 s.
+printf 'passwd: files\ngroup: files\nhosts: files\n' >"$dir/nsswitch.conf"; mount --bind "$dir/nsswitch.conf" /etc/nsswitch.conf
 hostname login
 ip link set lo up
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.05; done
@@ -29,6 +31,8 @@ install -d -o munge "$dir/munge"
 setpriv --reuid munge --regid munge --clear-groups \
   munged --key-file "$dir/munge.key" --log-file "$dir/munge/log" --seed-file "$dir/munge/seed" --pid-file /run/munge/munged.pid
 
+head -c 32 /dev/urandom >"$dir/jwt.key"; chmod 600 "$dir/jwt.key"
+
 mariadb-install-db --no-defaults --user=mysql --datadir="$dir/db" --auth-root-authentication-method=socket \
   --skip-test-db --force >"$dir/db.log" 2>&1
 mariadbd --no-defaults --user=mysql --datadir="$dir/db" --socket=/run/mysqld/mysqld.sock --skip-networking \
@@ -40,6 +44,8 @@ DbdHost=login
 DbdAddr=127.0.0.1
 SlurmUser=root
 AuthType=auth/munge
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$dir/jwt.key
 StorageType=accounting_storage/mysql
 StorageHost=localhost
 StorageUser=root
@@ -54,6 +60,8 @@ SlurmctldHost=login(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$dir/jwt.key
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -99,6 +107,11 @@ PidFile /run/sshd.pid
 CONF
 /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/sshd.log"
 until [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ]; do sleep 0.2; done
+# It refuses to run as root; whoever asks shows a token of Slurm's own.
+SLURM_JWT=daemon setpriv --reuid nobody --regid nogroup --clear-groups \
+  slurmrestd -a rest_auth/jwt 0.0.0.0:6820 >"$dir/slurmrestd.log" 2>&1 &
+scontrol token lifespan=86400 username=alice | sed 's/^SLURM_JWT=//' >"$dir/token"
+until (echo >/dev/tcp/127.0.0.1/6820) 2>/dev/null; do sleep 0.1; done
 touch "$dir/ready"
 # A shell stays the first process: it takes up the orphans of Slurm's daemons.
 sleep infinity &

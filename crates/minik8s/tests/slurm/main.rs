@@ -5,76 +5,37 @@
 #[path = "../node/cluster.rs"]
 #[allow(dead_code, reason = "the node's tests need more of it")]
 mod cluster;
+mod rest;
+mod scale;
+#[path = "../chaos/seed.rs"]
+mod seed;
 mod slurm;
+mod world;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
 
-use cluster::{Cluster, on_a_cluster};
-use serde_json::{Value, json};
+use cluster::on_a_cluster;
+use serde_json::json;
 use slurm::Slurm;
-
-const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
-const TIMEOUT: Duration = Duration::from_secs(180);
+use world::{World, gpu_job};
 
 #[test]
 fn gpu_jobs_on_a_real_slurm() {
     let slurm = Slurm::start();
     on_a_cluster(move |cluster| {
-        slurm.ready();
-        let world = World { cluster: &cluster, slurm: &slurm };
-        make_image(&cluster);
-        world.connect();
+        let world = World::connect(&cluster, &slurm);
         world.many_ends();
         world.nothing_is_left();
         world.faults();
+        world.nothing_is_left();
+        world.by_slurmrestd();
         world.nothing_is_left();
         world.wrong_key_is_told();
     });
 }
 
-/// The image as a node makes it, of a program without its symbols: those of a debug build are most of it.
-fn make_image(cluster: &Cluster) {
-    let small = cluster.dir.join("minik8s-small");
-    let strip = Command::new("strip").arg("-o").arg(&small).arg(BINARY).status().unwrap();
-    assert!(strip.success());
-    let made = Command::new(&small)
-        .args(["image", "slurm-submit", "--data-dir"])
-        .arg(&cluster.dir)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{made:?}");
-}
-
-struct World<'a> {
-    cluster: &'a Cluster,
-    slurm: &'a Slurm,
-}
-
 impl World<'_> {
-    fn connect(&self) {
-        let key = format!("--from-file=ssh-privatekey={}", self.slurm.path("key").display());
-        self.kubectl(&["create", "secret", "generic", "pi-key", "--type=kubernetes.io/ssh-auth", &key]);
-        self.apply(&self.slurm_cluster("pi", "pi-key"));
-        self.until("the cluster is reachable", || {
-            let cluster = self.get("slurmcluster", "pi");
-            cluster["status"]["conditions"][0]["status"] == "True" && cluster["status"]["gpus"]["total"] == 8
-        });
-        let table = self.kubectl(&["get", "slurmclusters"]);
-        assert!(table.contains("GPUS-FREE") && table.contains("8/8") && table.contains("dgx2"), "{table}");
-    }
-
-    fn slurm_cluster(&self, name: &str, secret: &str) -> Value {
-        json!({
-            "apiVersion": "minik8s.io/v1", "kind": "SlurmCluster", "metadata": {"name": name},
-            "spec": {
-                "host": self.slurm.address, "port": 2222, "user": "alice", "hostKey": self.slurm.file("host_key.pub"),
-                "secretRef": {"name": secret},
-            },
-        })
-    }
-
     /// Every way in which a job ends, all at once, while the programs that follow them are killed.
     fn many_ends(&self) {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gpu");
@@ -84,6 +45,11 @@ impl World<'_> {
         let submit = ["gpu", "submit", &matmul, &check, "--gpus", "1", "--build", build, "--run", run];
         let said = self.minik8s(&[&submit[..], &["--results", "answer*.txt"]].concat());
         assert_eq!(said, "gpujob.minik8s.io/matmul created\n");
+        self.kubectl(&["create", "configmap", "program", "--from-literal=program.sh=echo 1,2,3"]);
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "results"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+        }));
         let hostile = "it's $(touch pwned) `touch pwned`; touch pwned\n#SBATCH --nodes=99";
         for (name, spec) in [
             (
@@ -94,6 +60,16 @@ impl World<'_> {
             ("killed", json!({"run": "kill -9 $$"})),
             ("array", json!({"run": "test $SLURM_ARRAY_TASK_ID != 2", "slurm": {"array": "0-3%2"}})),
             ("refused", json!({"run": "true", "slurm": {"partition": "nope"}})),
+            ("greedy", json!({"run": "true", "slurm": {"gres": "gpu:99"}})),
+            ("long", json!({"run": "true", "slurm": {"time": "10:00:00"}})),
+            (
+                "kept",
+                json!({
+                    "source": {"configMapRef": {"name": "program"}},
+                    "run": "sh program.sh >kept.csv",
+                    "results": {"files": ["*.csv"], "claim": "results"},
+                }),
+            ),
             ("again", json!({"run": "echo x >>../tries; test $(wc -l <../tries) = 2", "backoffLimit": 3})),
             ("missing", json!({"run": "true", "results": {"files": ["*.csv"]}})),
             (
@@ -134,6 +110,13 @@ impl World<'_> {
         assert_eq!(array["status"]["message"], "1 of 4 tasks did not succeed: 2");
         let refused = check("refused", "Failed", "SubmissionRefused");
         assert!(refused["status"]["message"].as_str().unwrap().contains("nvalid partition"), "{refused:#}");
+        let greedy = check("greedy", "Failed", "SubmissionRefused");
+        assert!(greedy["status"]["message"].as_str().unwrap().contains("not available"), "{greedy:#}");
+        let long = check("long", "Failed", "PartitionTimeLimit");
+        assert!(long["status"]["message"].as_str().unwrap().contains("never start"), "{long:#}");
+        let kept = check("kept", "Completed", "");
+        assert_eq!(kept["status"]["results"][0]["name"], "kept.csv", "{kept:#}");
+        assert_eq!(self.kept("kept/kept.csv"), "1,2,3\n");
         assert_eq!(check("again", "Completed", "")["status"]["attempt"], 1);
         check("missing", "Failed", "ResultsMissing");
         check("hostile", "Failed", "ResultsMissing");
@@ -163,8 +146,18 @@ impl World<'_> {
         }
     }
 
+    /// What is in the claim for results, on this machine's disk.
+    fn kept(&self, name: &str) -> String {
+        let pattern = format!("*/{name}");
+        let find = Command::new("find").arg(&self.cluster.dir).args(["-path", &pattern]).output().unwrap();
+        let found = String::from_utf8(find.stdout).unwrap();
+        let file = found.lines().next().unwrap_or_else(|| panic!("no volume holds {name}"));
+        std::fs::read_to_string(file).unwrap()
+    }
+
     /// Queueing, a cut, a crash of Slurm's controller, of the server, cancelling and deleting.
     fn faults(&self) {
+        self.crash_between_upload_and_submit();
         self.apply(&gpu_job("late", json!({"run": "sleep 600", "slurm": {"time": "00:30:00"}})));
         self.until("late runs", || self.state("late") == "Running");
         // Slurm's limits are minutes; this one has passed.
@@ -213,12 +206,18 @@ impl World<'_> {
         }
     }
 
-    fn nothing_is_left(&self) {
-        self.until("the cluster is clean", || {
-            self.slurm
-                .run("ls -A /$(getent passwd alice | cut -d: -f6)/.minik8s 2>/dev/null || true")
-                .is_empty()
-        });
+    /// The files are there, nothing is submitted, and everybody dies.
+    fn crash_between_upload_and_submit(&self) {
+        let build = "until [ -e ../../go ]; do sleep 0.1; done";
+        self.apply(&gpu_job("slow", json!({"build": build, "run": "true"})));
+        self.until("slow compiles", || self.state("slow") == "Compiling");
+        self.cluster.crash_server();
+        self.kill_programs();
+        self.slurm.run("touch ~alice/.minik8s/go");
+        cluster::block_on(self.cluster.restart_server());
+        self.until("slow is over", || self.state("slow") == "Completed");
+        let names = self.slurm.run("rm ~alice/.minik8s/go; sacct -a -n -X -P -S now-1hour -o JobName");
+        assert_eq!(names.lines().filter(|name| name.starts_with("slow-")).count(), 1, "{names}");
     }
 
     fn wrong_key_is_told(&self) {
@@ -245,90 +244,4 @@ impl World<'_> {
             });
         }
     }
-
-    /// kill -9 of every program that follows a job here, which its node starts again.
-    fn kill_programs(&self) {
-        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            // In the pods of this test: its program is not on the host's disk under this name.
-            let root: PathBuf = std::fs::read_link(entry.path().join("exe")).unwrap_or_default();
-            if command.starts_with("/minik8s\0slurm-submit\0")
-                && root == Path::new("/minik8s")
-                && self.is_ours(&entry.path())
-            {
-                let pid: i32 = entry.file_name().to_string_lossy().parse().unwrap();
-                let _ = nix::sys::signal::kill(
-                    nix::unistd::Pid::from_raw(pid),
-                    nix::sys::signal::Signal::SIGKILL,
-                );
-            }
-        }
-    }
-
-    /// Its volumes are below our data dir.
-    fn is_ours(&self, process: &Path) -> bool {
-        let mounts = std::fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
-        mounts.contains(self.cluster.dir.to_str().unwrap())
-    }
-
-    fn state(&self, job: &str) -> String {
-        self.get("gpujob", job)["status"]["state"].as_str().unwrap_or("").to_owned()
-    }
-
-    fn get(&self, kind: &str, name: &str) -> Value {
-        serde_json::from_str(&self.kubectl(&["get", kind, name, "-o", "json"])).unwrap()
-    }
-
-    #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !is_so() {
-            if begun.elapsed() > TIMEOUT {
-                panic!(
-                    "{what}: not so after {TIMEOUT:?}\n{}",
-                    self.kubectl(&["get", "gpujobs,slurmclusters,pods,events", "-o", "wide"])
-                );
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    fn apply(&self, object: &Value) {
-        let mut child = self.command("kubectl", &["apply", "-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), object.to_string().as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{object:#}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> String {
-        let output = self.command("kubectl", arguments).output().unwrap();
-        assert!(
-            output.status.success(),
-            "kubectl {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn minik8s(&self, arguments: &[&str]) -> String {
-        let output = self.command(BINARY, arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        said
-    }
-
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command.args(arguments).env("KUBECONFIG", self.cluster.kubeconfig());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-}
-
-fn gpu_job(name: &str, spec: Value) -> Value {
-    let mut spec = spec;
-    if spec["source"].is_null() {
-        spec["source"] = json!({"files": {"readme": "nothing to compile"}});
-    }
-    json!({"apiVersion": "minik8s.io/v1", "kind": "GPUJob", "metadata": {"name": name}, "spec": spec})
 }
