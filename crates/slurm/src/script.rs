@@ -1,7 +1,7 @@
 //! The scripts that go to the cluster: pure text. Values that users give as options were validated to be single words;
 //! everything else is quoted.
 
-use crate::kinds::{GpuJob, SlurmCluster};
+use crate::kinds::{GpuJob, GpuJobStatus, SlurmCluster};
 use crate::quote;
 
 /// The job's options with the cluster's defaults.
@@ -57,6 +57,12 @@ fn preamble(options: &crate::kinds::SlurmOptions) -> String {
         text += &format!("export {name}={}\n", quote::word(value));
     }
     text
+}
+
+/// Of a job that has run, by what its status says.
+pub fn outputs_of(job: &GpuJob, status: &GpuJobStatus) -> Vec<String> {
+    let tasks: Vec<i64> = status.tasks.iter().map(|task| task.index).collect();
+    status.slurm_id.map(|id| output_files(job, id, &tasks)).unwrap_or_default()
 }
 
 /// The files that hold a job's output, so far as their names are known from its pattern.

@@ -1,6 +1,7 @@
 //! `minik8s gpu`: jobs from the command line. It talks to the API alone, never to a cluster of Slurm's.
 
 mod flat;
+mod logs;
 mod results;
 mod submit;
 
@@ -9,14 +10,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use futures::AsyncReadExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, LogParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::controller::pod_name;
 use crate::kinds::{self, GpuJob, SlurmCluster};
 use crate::script;
 
@@ -72,10 +70,7 @@ pub async fn run(command: GpuCommand, client: Client, namespace: &str, show: Pro
     match command {
         GpuCommand::Submit(arguments) => submit::run(arguments, &jobs).await,
         GpuCommand::List => list(&jobs).await,
-        GpuCommand::Logs { name, follow } => {
-            let job = get(&jobs, &name).await?;
-            logs(client, &job, follow).await
-        }
+        GpuCommand::Logs { name, follow } => logs::run(client, &jobs, &name, follow).await,
         GpuCommand::Results { name, output } => {
             let job = get(&jobs, &name).await?;
             results::run(client, &job, &output, show).await
@@ -144,29 +139,6 @@ fn table(rows: &[Vec<String>]) -> String {
         format!("{}\n", cells.collect::<String>().trim_end())
     };
     rows.iter().map(line).collect()
-}
-
-/// The pod's log is the job's output.
-async fn logs(client: Client, job: &GpuJob, follow: bool) -> anyhow::Result<()> {
-    let pods: Api<Pod> = Api::namespaced(client, job.namespace());
-    let status = job.status.clone().unwrap_or_default();
-    let params = LogParams { follow, ..LogParams::default() };
-    let log = match pods.log_stream(&pod_name(job.name()), &params).await {
-        Ok(log) => log,
-        Err(kube::Error::Api(error)) if matches!(error.code, 400 | 404) => {
-            let message = status.message.unwrap_or_default();
-            bail!("there is no output yet: the job is {:?} {message}", status.phase)
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let (mut log, mut buffer) = (std::pin::pin!(log), vec![0; 1 << 16]);
-    loop {
-        let read = log.read(&mut buffer).await?;
-        if read == 0 {
-            return Ok(());
-        }
-        write(&buffer[..read])?;
-    }
 }
 
 fn say(text: &str) -> anyhow::Result<()> {

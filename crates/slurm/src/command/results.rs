@@ -1,6 +1,5 @@
 //! `minik8s gpu results`: writes what was brought back into a folder, and checks it once more on the way.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -9,7 +8,7 @@ use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 
 use super::{Progress, say};
-use crate::kinds::{GpuJob, path_problem};
+use crate::kinds::{GpuJob, ResultFile, path_problem};
 use crate::program::hex;
 
 pub async fn run(client: Client, job: &GpuJob, folder: &Path, show: Progress) -> anyhow::Result<()> {
@@ -26,29 +25,14 @@ pub async fn run(client: Client, job: &GpuJob, folder: &Path, show: Progress) ->
             job.name()
         );
     }
-    let parts: Api<ConfigMap> = Api::namespaced(client, job.namespace());
-    let mut read: BTreeMap<String, ConfigMap> = BTreeMap::new();
+    let mut parts = Parts::new(Api::namespaced(client, job.namespace()));
     let (mut written, mut failed) = (String::new(), Vec::new());
     for file in &status.results {
         if let Some(problem) = &file.problem {
             failed.push(format!("{}: {problem}", file.name));
             continue;
         }
-        let mut content = Vec::new();
-        for place in &file.parts {
-            let (part, key) = place.split_once('/').unwrap_or((place, ""));
-            if !read.contains_key(part) {
-                // Files follow each other through the parts: older ones are not needed again.
-                read.clear();
-                let found =
-                    parts.get(part).await.with_context(|| format!("cannot read the ConfigMap {part}"))?;
-                read.insert(part.to_owned(), found);
-            }
-            let data = read.get(part).and_then(|part| part.binary_data.as_ref());
-            let piece = data.and_then(|data| data.get(key)).with_context(|| format!("{place} is missing"))?;
-            content.extend_from_slice(&piece.0);
-            show(&file.name, i64::try_from(content.len()).unwrap_or(i64::MAX), file.size);
-        }
+        let content = parts.read(file, |done| show(&file.name, done, file.size)).await?;
         if hex(&Sha256::digest(&content)) != file.sha256 {
             failed.push(format!("{}: its hash is not that of the file on the cluster", file.name));
             continue;
@@ -59,6 +43,37 @@ pub async fn run(client: Client, job: &GpuJob, folder: &Path, show: Progress) ->
     drop(show);
     say(&written)?;
     if failed.is_empty() { Ok(()) } else { bail!("not all results are there:\n  {}", failed.join("\n  ")) }
+}
+
+/// The ConfigMaps in which results were kept, read one after the other.
+pub(super) struct Parts {
+    api: Api<ConfigMap>,
+    last: Option<(String, ConfigMap)>,
+}
+
+impl Parts {
+    pub fn new(api: Api<ConfigMap>) -> Self {
+        Parts { api, last: None }
+    }
+
+    /// The content of a file; `progress` hears how much of it is there.
+    pub async fn read(&mut self, file: &ResultFile, progress: impl Fn(i64)) -> anyhow::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        for place in &file.parts {
+            let (part, key) = place.split_once('/').unwrap_or((place, ""));
+            // Files follow each other through the parts: older ones are not needed again.
+            if self.last.as_ref().is_none_or(|(name, _)| name != part) {
+                let found = self.api.get(part).await;
+                let found = found.with_context(|| format!("cannot read the ConfigMap {part}"))?;
+                self.last = Some((part.to_owned(), found));
+            }
+            let data = self.last.as_ref().and_then(|(_, part)| part.binary_data.as_ref());
+            let piece = data.and_then(|data| data.get(key)).with_context(|| format!("{place} is missing"))?;
+            content.extend_from_slice(&piece.0);
+            progress(i64::try_from(content.len()).unwrap_or(i64::MAX));
+        }
+        Ok(content)
+    }
 }
 
 /// Below the folder and nowhere else.

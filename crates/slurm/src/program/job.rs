@@ -28,6 +28,8 @@ pub struct Follower {
     remote: Remote,
     package: Option<Package>,
     output: Output,
+    /// This process has printed all of the output.
+    has_printed: bool,
     /// Rounds since something last changed, for the pauses between them.
     looks: u32,
     /// Looks in a row that Slurm answered and that led to the same decision.
@@ -62,6 +64,7 @@ impl Follower {
             remote,
             package: None,
             output: Output::default(),
+            has_printed: false,
             looks: 0,
             sure: 0,
             last: None,
@@ -103,6 +106,7 @@ impl Follower {
     async fn round(&mut self, job: &GpuJob) -> anyhow::Result<Round> {
         let old = job.status.clone().unwrap_or_default();
         if old.phase.is_over() {
+            self.print_again(job, &old).await;
             return self.clean(job, old).await;
         }
         match self.look_and_act(job, &old).await {
@@ -194,6 +198,26 @@ impl Follower {
         Ok(())
     }
 
+    /// Whoever was killed after it had told the end has taken its log along. A log is no reason to stay, so trouble is
+    /// passed over: what was brought back is there in any case.
+    async fn print_again(&mut self, job: &GpuJob, status: &GpuJobStatus) {
+        if std::mem::replace(&mut self.has_printed, true) || status.cleaned {
+            return;
+        }
+        let place = Place::of(job, &self.cluster, "");
+        match self.remote.files() {
+            Some(ssh) => {
+                let files = script::outputs_of(job, status);
+                drop(self.output.follow(ssh, &place.directory, &files).await);
+            }
+            None => {
+                if let Ok(seen) = self.remote.look(&place).await {
+                    Output::print(seen.last_words.as_bytes());
+                }
+            }
+        }
+    }
+
     /// Brings back what there is, tells the end, and leaves nothing on the cluster. In this order: whoever is killed in
     /// between does it again.
     async fn finish(
@@ -234,6 +258,7 @@ impl Follower {
                 status.message = Some(problem);
             }
         }
+        self.has_printed = true;
         let status = report::ended(status, phase, Timestamp::now());
         self.end(job, status).await
     }
