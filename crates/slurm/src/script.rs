@@ -22,13 +22,7 @@ pub fn batch(job: &GpuJob, cluster: &SlurmCluster) -> String {
     }
     let options = options(job, cluster);
     let mut text = String::from("#!/bin/bash -l\n");
-    for (name, value) in options.given() {
-        text += &format!("#SBATCH --{name}={value}\n");
-    }
-    if options.exclusive == Some(true) {
-        text += "#SBATCH --exclusive\n";
-    }
-    for option in &options.options {
+    for option in options.given() {
         text += &format!("#SBATCH {option}\n");
     }
     text += "\n";

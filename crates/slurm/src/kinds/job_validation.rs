@@ -4,6 +4,8 @@
 use minik8s_api::{At, FieldErrors};
 use serde_json::Value;
 
+use super::slurm_options::{Form, OPTIONS};
+
 /// Objects are limited to 1.5 MiB; larger sources belong into a ConfigMap or a claim.
 const MOST_SOURCE: usize = 1 << 20;
 const LONGEST_NAME: usize = 52;
@@ -73,37 +75,22 @@ fn commands(spec: &At<'_>, errors: &mut FieldErrors) {
     }
 }
 
-const TEXTS: [&str; 16] = [
-    "partition",
-    "gres",
-    "time",
-    "mem",
-    "memPerCpu",
-    "account",
-    "qos",
-    "array",
-    "constraint",
-    "reservation",
-    "nodelist",
-    "exclude",
-    "dependency",
-    "begin",
-    "output",
-    "error",
-];
-const COUNTS: [&str; 6] = ["nodes", "ntasks", "ntasksPerNode", "cpusPerTask", "gpus", "gpusPerNode"];
 /// Ours, because the job is found by them.
 const OURS: [&str; 8] = ["--job-name", "-J", "--comment", "--chdir", "-D", "--parsable", "--wrap", "--wait"];
 
 fn options(slurm: &At<'_>, errors: &mut FieldErrors) {
-    let texts = TEXTS.iter().map(|name| slurm.field(name)).chain(slurm.field("modules").items());
+    let of_form = |form: Form| {
+        let named = OPTIONS.iter().filter(move |(_, other)| *other == form);
+        named.map(move |(name, _)| slurm.field(name))
+    };
+    let texts = of_form(Form::Text).chain(slurm.field("modules").items());
     for field in texts.filter(At::is_set) {
         if !is_option_value(field.text()) {
             field
                 .invalid(errors, "must not contain spaces, quotes or control characters, nor begin with '-'");
         }
     }
-    for field in COUNTS.iter().map(|name| slurm.field(name)) {
+    for field in of_form(Form::Count) {
         if field.int().is_some_and(|count| count < 1) {
             field.invalid(errors, "must be 1 or more; leave it out for Slurm's default");
         }

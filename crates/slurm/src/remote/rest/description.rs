@@ -33,46 +33,70 @@ pub fn of(place: &Place, job: &GpuJob, cluster: &SlurmCluster, script: String) -
     Ok(json!({"script": script, "job": described}))
 }
 
+/// Our fields, what slurmrestd calls them, and how it wants their values. Others are refused.
+const KNOWN: [(&str, &str, Wanted); 27] = [
+    ("partition", "partition", Wanted::AsIs),
+    ("account", "account", Wanted::AsIs),
+    ("qos", "qos", Wanted::AsIs),
+    ("reservation", "reservation", Wanted::AsIs),
+    ("licenses", "licenses", Wanted::AsIs),
+    ("wckey", "wckey", Wanted::AsIs),
+    ("constraint", "constraints", Wanted::AsIs),
+    ("array", "array", Wanted::AsIs),
+    ("dependency", "dependency", Wanted::AsIs),
+    ("gres", "gres", Wanted::AsIs),
+    ("nice", "nice", Wanted::AsIs),
+    ("mailType", "mail_type", Wanted::AsIs),
+    ("mailUser", "mail_user", Wanted::AsIs),
+    ("nodes", "nodes", Wanted::AsIs),
+    ("ntasks", "tasks", Wanted::AsIs),
+    ("ntasksPerNode", "tasks_per_node", Wanted::AsIs),
+    ("ntasksPerSocket", "tasks_per_socket", Wanted::AsIs),
+    ("ntasksPerCore", "tasks_per_core", Wanted::AsIs),
+    ("cpusPerTask", "cpus_per_task", Wanted::AsIs),
+    ("cpusPerGpu", "cpus_per_gpu", Wanted::Text),
+    ("gpus", "gpus", Wanted::Text),
+    ("gpusPerNode", "gpus_per_node", Wanted::Text),
+    ("gpusPerTask", "gpus_per_task", Wanted::Text),
+    ("time", "time_limit", Wanted::Minutes),
+    ("mem", "memory_per_node", Wanted::Megabytes),
+    ("memPerCpu", "memory_per_cpu", Wanted::Megabytes),
+    ("memPerGpu", "memory_per_gpu", Wanted::Megabytes),
+];
+
+#[derive(Clone, Copy)]
+enum Wanted {
+    AsIs,
+    Text,
+    Minutes,
+    Megabytes,
+}
+
 fn options(options: &SlurmOptions) -> Result<Map<String, Value>, String> {
-    let missing = [
-        ("nodelist", options.nodelist.is_some()),
-        ("exclude", options.exclude.is_some()),
-        ("begin", options.begin.is_some()),
-        ("exclusive", options.exclusive == Some(true)),
-        ("options", !options.options.is_empty()),
-    ];
-    if let Some((name, _)) = missing.iter().find(|(_, given)| *given) {
-        return Err(format!(
-            "slurmrestd does not know slurm.{name}: it needs a cluster that is reached by ssh"
-        ));
+    let mut described = Map::new();
+    for (field, value) in options.set() {
+        // Its output goes where the script says, and a flag that is off says nothing.
+        if matches!(field, "output" | "error") || (value == false && field != "requeue") {
+            continue;
+        }
+        let Some((_, name, wanted)) = KNOWN.iter().find(|(known, ..)| *known == field) else {
+            return Err(refusal(field));
+        };
+        let text = value.as_str().unwrap_or_default();
+        let value = match wanted {
+            Wanted::AsIs => Some(value.clone()),
+            Wanted::Text => Some(value.to_string().into()),
+            Wanted::Minutes => minutes(text).map(Value::from),
+            Wanted::Megabytes => megabytes(text).map(Value::from),
+        };
+        let value = value.ok_or_else(|| format!("slurm.{field}: slurmrestd cannot be told {text:?}"))?;
+        described.insert((*name).to_owned(), value);
     }
-    let time =
-        options.time.as_deref().map(|text| minutes(text).ok_or(format!("slurm.time: {text:?} is no time")));
-    let memory = |field: &str, text: &Option<String>| {
-        text.as_deref()
-            .map(|text| megabytes(text).ok_or(format!("slurm.{field}: {text:?} is no size")))
-            .transpose()
-    };
-    let fields = [
-        ("partition", options.partition.clone().map(Value::from)),
-        ("account", options.account.clone().map(Value::from)),
-        ("qos", options.qos.clone().map(Value::from)),
-        ("reservation", options.reservation.clone().map(Value::from)),
-        ("constraints", options.constraint.clone().map(Value::from)),
-        ("array", options.array.clone().map(Value::from)),
-        ("dependency", options.dependency.clone().map(Value::from)),
-        ("gres", options.gres.clone().map(Value::from)),
-        ("gpus", options.gpus.map(|count| count.to_string().into())),
-        ("gpus_per_node", options.gpus_per_node.map(|count| count.to_string().into())),
-        ("nodes", options.nodes.map(Value::from)),
-        ("tasks", options.ntasks.map(Value::from)),
-        ("tasks_per_node", options.ntasks_per_node.map(Value::from)),
-        ("cpus_per_task", options.cpus_per_task.map(Value::from)),
-        ("time_limit", time.transpose()?.map(Value::from)),
-        ("memory_per_node", memory("mem", &options.mem)?.map(Value::from)),
-        ("memory_per_cpu", memory("memPerCpu", &options.mem_per_cpu)?.map(Value::from)),
-    ];
-    Ok(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    if options.options.is_empty() { Ok(described) } else { Err(refusal("options")) }
+}
+
+fn refusal(field: &str) -> String {
+    format!("slurmrestd does not know slurm.{field}: it needs a cluster that is reached by ssh")
 }
 
 /// `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`, as sbatch takes them; begun minutes count.
