@@ -16,6 +16,8 @@ pub(super) const OURSELVES: &str = "/proc/self/exe";
 const SSH: &str = "/usr/bin/ssh";
 /// For ssh's question for a password; without it keys still work.
 const SHELL: &str = "/bin/busybox";
+/// Whom the machine trusts, for a slurmrestd behind a certificate of the public; without it others still work.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Makes the image and gives it to the node's containerd. A process of its own does it, so that its memory is not ours.
 pub async fn make(data_dir: &Path) -> Result<(), String> {
@@ -51,6 +53,9 @@ pub fn recipe() -> io::Result<Recipe> {
     if let Ok(shell) = std::fs::read(SHELL) {
         recipe =
             recipe.file("bin/busybox", 0o755, shell).link("bin/sh", "busybox").link("bin/cat", "busybox");
+    }
+    if let Ok(authorities) = std::fs::read(AUTHORITIES) {
+        recipe = recipe.file(AUTHORITIES.trim_start_matches('/'), 0o644, authorities);
     }
     let libraries: BTreeSet<PathBuf> = [OURSELVES, SSH]
         .into_iter()
