@@ -1,15 +1,16 @@
 //! `supplementalGroupsPolicy: Strict` for a containerd whose CRI does not know it.
 //!
 //! Up to version 2 containerd always adds the groups that the image's `/etc/group` gives to the user. They are in
-//! the OCI spec of a container that was created; until it starts, containerd's own API can change that spec, as
-//! its CRI plugin does for a resize. Commands that are run in the container later get their groups from there too.
+//! the OCI spec of a container that was created, and are taken out there ([`super::oci_spec`]). Commands that are run in
+//! the container later get their groups from there too.
 
+use containerd_client::services::v1::GetContainerRequest;
 use containerd_client::services::v1::containers_client::ContainersClient;
-use containerd_client::services::v1::{GetContainerRequest, UpdateContainerRequest};
 use serde_json::{Value, json};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use super::oci_spec;
 use crate::image::in_namespace;
 
 /// Whether this is a containerd at all.
@@ -25,20 +26,11 @@ pub async fn can_set_groups(channel: Channel) -> Result<bool, Status> {
 
 /// Gives a container that was not started exactly these groups beside its main one.
 pub async fn set_groups(channel: Channel, id: &str, groups: &[i64]) -> Result<(), Status> {
-    let mut client = ContainersClient::new(channel);
-    let get = in_namespace(GetContainerRequest { id: id.to_owned() });
-    let mut container = client.get(get).await?.into_inner().container;
-    let spec = container.as_mut().and_then(|container| container.spec.as_mut());
-    let spec = spec.ok_or_else(|| Status::internal("the container has no OCI spec"))?;
-    spec.value = with_groups(&spec.value, groups)
-        .ok_or_else(|| Status::internal("the container's OCI spec is not understood"))?;
-    client.update(in_namespace(UpdateContainerRequest { container, update_mask: None })).await?;
-    Ok(())
+    oci_spec::change(channel, id, |spec| set(spec, groups)).await
 }
 
-/// The spec with these groups. The main one is among them, as the runtime has it too.
-fn with_groups(spec: &[u8], groups: &[i64]) -> Option<Vec<u8>> {
-    let mut spec: Value = serde_json::from_slice(spec).ok()?;
+/// The main group is among them, as the runtime has it too.
+fn set(spec: &mut Value, groups: &[i64]) -> Option<()> {
     let user = spec.get_mut("process")?.get_mut("user")?.as_object_mut()?;
     let mut all = vec![user.get("gid").and_then(Value::as_i64).unwrap_or(0)];
     for group in groups {
@@ -47,7 +39,7 @@ fn with_groups(spec: &[u8], groups: &[i64]) -> Option<Vec<u8>> {
         }
     }
     user.insert("additionalGids".to_owned(), json!(all));
-    serde_json::to_vec(&spec).ok()
+    Some(())
 }
 
 #[cfg(test)]
@@ -57,11 +49,10 @@ mod tests {
     #[test]
     fn groups_of_the_image_go() {
         let check = |user: Value, groups: &[i64], want: Value| {
-            let spec = json!({"ociVersion": "1.0.2", "process": {"user": user, "args": ["sh"]}});
-            let got: Value =
-                serde_json::from_slice(&with_groups(spec.to_string().as_bytes(), groups).unwrap()).unwrap();
-            assert_eq!(got["process"]["user"], want);
-            assert_eq!(got["process"]["args"], json!(["sh"]), "the rest stays");
+            let mut spec = json!({"ociVersion": "1.0.2", "process": {"user": user, "args": ["sh"]}});
+            set(&mut spec, groups).unwrap();
+            assert_eq!(spec["process"]["user"], want);
+            assert_eq!(spec["process"]["args"], json!(["sh"]), "the rest stays");
         };
         check(
             json!({"uid": 1000, "gid": 1000, "additionalGids": [1000, 2000, 60]}),
@@ -70,7 +61,7 @@ mod tests {
         );
         check(json!({"uid": 5, "gid": 7}), &[], json!({"uid": 5, "gid": 7, "additionalGids": [7]}));
         check(json!({"uid": 5, "gid": 7}), &[7, 8, 8], json!({"uid": 5, "gid": 7, "additionalGids": [7, 8]}));
-        assert_eq!(with_groups(b"rubbish", &[]), None);
-        assert_eq!(with_groups(b"{}", &[]), None);
+        assert_eq!(set(&mut json!("rubbish"), &[]), None);
+        assert_eq!(set(&mut json!({}), &[]), None);
     }
 }

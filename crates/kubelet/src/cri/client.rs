@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::*;
-use crate::containerd::{can_set_groups, connect, set_groups};
+use crate::containerd::{SpecEdits, can_set_groups, connect, edit_spec, set_groups};
 use crate::image::{ImageViews, ViewMount};
 
 /// Enough for a list of some thousand containers.
@@ -320,6 +320,10 @@ impl Runtime for Cri {
 
     async fn set_groups(&self, id: &str, groups: &[i64]) -> Result<(), RuntimeError> {
         Ok(set_groups(self.containerd.clone(), id, groups).await?)
+    }
+
+    async fn edit_spec(&self, id: &str, edits: &SpecEdits) -> Result<(), RuntimeError> {
+        Ok(edit_spec(self.containerd.clone(), id, edits).await?)
     }
 
     async fn start_container(&self, id: &str) -> Result<(), RuntimeError> {

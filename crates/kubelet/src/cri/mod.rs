@@ -20,6 +20,7 @@ use k8s_cri::v1::{AuthConfig, ContainerConfig, LinuxContainerResources, PodSandb
 use thiserror::Error;
 
 use crate::config::PodPort;
+use crate::containerd::SpecEdits;
 use crate::image::ViewMount;
 
 #[derive(Debug, Clone, Error)]
@@ -138,6 +139,8 @@ pub trait Runtime: Send + Sync + 'static {
     async fn strict_groups(&self) -> Result<StrictGroups, RuntimeError>;
     /// Gives a container that was created and not started no other groups than these and its main one.
     async fn set_groups(&self, id: &str, groups: &[i64]) -> Result<(), RuntimeError>;
+    /// Gives a container that was created and not started what its devices need.
+    async fn edit_spec(&self, id: &str, edits: &SpecEdits) -> Result<(), RuntimeError>;
     async fn start_container(&self, id: &str) -> Result<(), RuntimeError>;
     /// Sends the stop signal, then kills after `grace`.
     async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError>;

@@ -1,19 +1,25 @@
 //! Devices by the Container Device Interface: files in `/etc/cdi` and `/var/run/cdi` say what a container needs to use one.
 //!
 //! The containerd of many machines does not know it yet, so the agent reads the files and asks the runtime for what they
-//! say. Hooks are left out: nothing of them can be said in CRI.
+//! say. Hooks and groups, which CRI has no words for, go into the container's OCI spec. What cannot be done is an error:
+//! a container never starts with half of a device.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::json;
 use tracing::warn;
 
 use super::api::{ContainerAllocateResponse, DeviceSpec, Mount};
+use crate::containerd::SpecEdits;
 
 /// The second wins: it is written by what runs.
 pub const DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 /// A file of a hostile or broken program must not fill the agent's memory.
 const LARGEST_FILE: u64 = 4 << 20;
+/// The moments that OCI runtimes know.
+const MOMENTS: [&str; 6] =
+    ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -37,7 +43,19 @@ struct Edits {
     env: Vec<String>,
     device_nodes: Vec<DeviceNode>,
     mounts: Vec<CdiMount>,
-    hooks: Vec<serde_json::Value>,
+    hooks: Vec<CdiHook>,
+    additional_gids: Vec<u32>,
+}
+
+/// A program of the machine that the runtime runs at a moment of the container's life.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CdiHook {
+    hook_name: String,
+    path: String,
+    args: Vec<String>,
+    env: Vec<String>,
+    timeout: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -56,11 +74,12 @@ struct CdiMount {
     options: Vec<String>,
 }
 
-/// Adds to an answer what its CDI devices (`vendor.com/class=name`) need.
-pub fn resolve(answer: &mut ContainerAllocateResponse, directories: &[PathBuf]) -> Result<(), String> {
+/// Adds to an answer what its CDI devices (`vendor.com/class=name`) need, and says what else they want of the container.
+pub fn resolve(answer: &mut ContainerAllocateResponse, directories: &[PathBuf]) -> Result<SpecEdits, String> {
     let names: Vec<String> = answer.cdi_devices.iter().map(|device| device.name.clone()).collect();
+    let mut more = SpecEdits::default();
     if names.is_empty() {
-        return Ok(());
+        return Ok(more);
     }
     let specs = read(directories);
     let mut kinds: Vec<&str> = Vec::new();
@@ -76,17 +95,33 @@ pub fn resolve(answer: &mut ContainerAllocateResponse, directories: &[PathBuf]) 
         // What all devices of a file need is needed once.
         if !kinds.contains(&kind) {
             kinds.push(kind);
-            add(answer, &spec.container_edits, name);
+            add(answer, &mut more, &spec.container_edits, name)?;
         }
-        add(answer, &device.container_edits, name);
+        add(answer, &mut more, &device.container_edits, name)?;
     }
-    Ok(())
+    Ok(more)
 }
 
-fn add(answer: &mut ContainerAllocateResponse, edits: &Edits, name: &str) {
-    if !edits.hooks.is_empty() {
-        warn!(device = name, "hooks of CDI devices are not run");
+fn add(
+    answer: &mut ContainerAllocateResponse,
+    more: &mut SpecEdits,
+    edits: &Edits,
+    name: &str,
+) -> Result<(), String> {
+    for hook in &edits.hooks {
+        let CdiHook { hook_name, path, args, env, timeout } = hook;
+        if !MOMENTS.contains(&hook_name.as_str()) || !path.starts_with('/') {
+            return Err(format!(
+                "CDI device {name}: its hook {hook_name:?} with the program {path:?} is none"
+            ));
+        }
+        let mut oci = json!({"path": path, "args": args, "env": env});
+        if let Some(seconds) = timeout {
+            oci["timeout"] = json!(seconds);
+        }
+        more.hooks.push((hook_name.clone(), oci));
     }
+    more.groups.extend(&edits.additional_gids);
     let pairs = edits.env.iter().filter_map(|pair| pair.split_once('='));
     answer.envs.extend(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
     answer.devices.extend(edits.device_nodes.iter().map(|node| {
@@ -102,6 +137,7 @@ fn add(answer: &mut ContainerAllocateResponse, edits: &Edits, name: &str) {
         host_path: mount.host_path.clone(),
         read_only: mount.options.iter().any(|option| option == "ro"),
     }));
+    Ok(())
 }
 
 fn read(directories: &[PathBuf]) -> Vec<Spec> {
@@ -154,7 +190,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let json = r#"{"cdiVersion": "0.6.0", "kind": "example.com/gpu", "containerEdits": {"env": ["ALL=1"]},
             "devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/gpu0", "hostPath": "/dev/null"}],
-            "mounts": [{"hostPath": "/opt/lib", "containerPath": "/lib/gpu", "options": ["ro", "bind"]}]}}]}"#;
+            "mounts": [{"hostPath": "/opt/lib", "containerPath": "/lib/gpu", "options": ["ro", "bind"]}],
+            "hooks": [{"hookName": "createContainer", "path": "/bin/x", "args": ["x", "y"], "timeout": 5}],
+            "additionalGids": [44]}},
+            {"name": "bad", "containerEdits": {"hooks": [{"hookName": "sometime", "path": "/bin/x"}]}}]}"#;
         std::fs::write(dir.path().join("gpu.json"), json).unwrap();
         std::fs::write(dir.path().join("broken.yaml"), "[").unwrap();
         std::fs::write(dir.path().join("other.txt"), "x").unwrap();
@@ -164,7 +203,9 @@ mod tests {
         };
         let directories = [dir.path().to_owned()];
         let mut answer = wanted("example.com/gpu=0");
-        resolve(&mut answer, &directories).unwrap();
+        let more = resolve(&mut answer, &directories).unwrap();
+        let hook = json!({"path": "/bin/x", "args": ["x", "y"], "env": [], "timeout": 5});
+        assert_eq!(more, SpecEdits { hooks: vec![("createContainer".to_owned(), hook)], groups: vec![44] });
         assert_eq!(answer.envs["ALL"], "1");
         assert_eq!(
             (answer.devices[0].host_path.as_str(), answer.devices[0].permissions.as_str()),
@@ -172,6 +213,7 @@ mod tests {
         );
         assert!(answer.mounts[0].read_only);
         assert!(resolve(&mut wanted("example.com/gpu=7"), &directories).unwrap_err().contains("gpu=7"));
+        assert!(resolve(&mut wanted("example.com/gpu=bad"), &directories).unwrap_err().contains("sometime"));
         assert!(resolve(&mut wanted("nonsense"), &directories).unwrap_err().contains("VENDOR/CLASS=NAME"));
     }
 }

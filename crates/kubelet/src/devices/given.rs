@@ -10,6 +10,7 @@ use super::api::ContainerAllocateResponse;
 use super::inventory::{Allocation, Asker};
 use super::plugin::Plugin;
 use super::{Devices, cdi};
+use crate::containerd::SpecEdits;
 use crate::quantity;
 
 /// What a container gets with its devices.
@@ -19,6 +20,8 @@ pub struct Given {
     pub annotations: BTreeMap<String, String>,
     pub mounts: Vec<cri::Mount>,
     pub devices: Vec<cri::Device>,
+    /// What CRI cannot say.
+    pub edits: SpecEdits,
 }
 
 impl Given {
@@ -37,7 +40,9 @@ impl Given {
         }
     }
 
-    fn add(&mut self, answer: ContainerAllocateResponse) {
+    fn add(&mut self, answer: ContainerAllocateResponse, edits: SpecEdits) {
+        self.edits.hooks.extend(edits.hooks);
+        self.edits.groups.extend(edits.groups);
         self.env.extend(answer.envs);
         self.annotations.extend(answer.annotations);
         self.mounts.extend(answer.mounts.into_iter().map(|mount| cri::Mount {
@@ -190,13 +195,13 @@ impl Devices {
             }
             let mut answer = ContainerAllocateResponse::decode(allocation.answer.as_slice())
                 .map_err(|error| format!("what {} gave cannot be read: {error}", allocation.resource))?;
-            cdi::resolve(&mut answer, &self.cdi)?;
-            given.add(answer);
+            let edits = cdi::resolve(&mut answer, &self.cdi)?;
+            given.add(answer, edits);
         }
         let cdi_devices = self.dra.cdi_devices(uid, container);
         let mut claimed = ContainerAllocateResponse { cdi_devices, ..ContainerAllocateResponse::default() };
-        cdi::resolve(&mut claimed, &self.cdi)?;
-        given.add(claimed);
+        let edits = cdi::resolve(&mut claimed, &self.cdi)?;
+        given.add(claimed, edits);
         Ok(given)
     }
 }

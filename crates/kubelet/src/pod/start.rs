@@ -69,6 +69,10 @@ impl Operation {
         let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
         let id = created.map_err(|e| self.failed(name, "CreateContainerError", e))?;
         self.keep_groups_strict(&id).await.map_err(|e| self.failed(name, "CreateContainerError", e))?;
+        if !given.edits.is_empty() {
+            let edited = runtime.edit_spec(&id, &given.edits).await;
+            edited.map_err(|e| self.failed(name, "CreateContainerError", e))?;
+        }
         self.event(Some(name), Severity::Normal, "Created", &format!("Created container: {name}"));
         let started = runtime.start_container(&id).await;
         started.map_err(|e| self.failed(name, "RunContainerError", e))?;

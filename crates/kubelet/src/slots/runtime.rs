@@ -19,6 +19,7 @@ use super::record::SlotRecord;
 use super::{Slots, door, is_slot, tell_failure};
 use crate::cgroup::Hierarchy;
 use crate::config::PodPort;
+use crate::containerd::SpecEdits;
 use crate::cri::*;
 use crate::image::ViewMount;
 
@@ -246,6 +247,10 @@ impl Runtime for SlotRuntime {
 
     async fn set_groups(&self, id: &str, groups: &[i64]) -> Result<(), RuntimeError> {
         self.inner.set_groups(id, groups).await
+    }
+
+    async fn edit_spec(&self, id: &str, edits: &SpecEdits) -> Result<(), RuntimeError> {
+        self.inner.edit_spec(id, edits).await
     }
 
     async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {

@@ -75,11 +75,15 @@ pub async fn claimed_devices(space: Space) {
     let shared = json!({"resourceClaimName": "shared"});
 
     // A claim made for the pod: its device is in the container that wants it, and in no other.
-    let check = format!("test -c /dev/claimed/gpu-0 && [ $CLAIMED_gpu_0 = yes ] && {{ {IDLE}; }}");
+    let check = format!(
+        "test -c /dev/claimed/gpu-0 && [ $CLAIMED_gpu_0 = yes ] && id -G | grep 4711 && {{ {IDLE}; }}"
+    );
     space.pod("first", space.claiming(&check, template.clone())).await;
     space.ready("first").await;
     let made = space.made_claim("first").await;
     assert_eq!(driver.heard("NodePrepareResources", &made), 1);
+    let told = driver.hook_heard("gpu-0");
+    assert!(told["status"].is_string() && told["bundle"].is_string(), "the device's hook ran: {told}");
     let shown = space.kubectl(&["get", "resourceclaims", &made]).await;
     assert!(shown.contains("allocated,reserved"), "{shown}");
 

@@ -58,6 +58,12 @@ impl Driver {
         }
     }
 
+    /// What the runtime told the hook of a device when it made the last container that has it.
+    pub fn hook_heard(&self, device: &str) -> Value {
+        let told = fs::read(self.state.join(format!("hook-{device}"))).unwrap_or_default();
+        serde_json::from_slice(&told).unwrap_or_default()
+    }
+
     /// How often it was asked this about a claim.
     pub fn heard(&self, method: &str, claim: &str) -> usize {
         let calls = fs::read_to_string(self.state.join("calls")).unwrap_or_default();
@@ -96,8 +102,10 @@ fn is_a_process_of_its_own() {
     let devices: Vec<Value> = ["gpu-0", "gpu-1"]
         .map(|device| {
             let node = json!({"path": format!("/dev/claimed/{device}"), "hostPath": "/dev/null"});
-            let edits =
-                json!({"env": [format!("CLAIMED_{}=yes", device.replace('-', "_"))], "deviceNodes": [node]});
+            let note = format!("cat >'{}/hook-{device}'", state.display());
+            let hook = json!({"hookName": "createContainer", "path": "/bin/sh", "args": ["sh", "-c", note]});
+            let edits = json!({"env": [format!("CLAIMED_{}=yes", device.replace('-', "_"))], "deviceNodes": [node],
+                "hooks": [hook], "additionalGids": [4711]});
             json!({"name": device, "containerEdits": edits})
         })
         .into();
