@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::devices::TopologyPolicy;
 use crate::housekeeping::HousekeepingSettings;
 use crate::metrics::MetricsPages;
 use crate::server::Serving;
@@ -56,6 +57,8 @@ pub struct Config {
     /// Capacity that replaces what was measured (`cpu`, `memory`, `pods`, extended resources).
     pub capacity: BTreeMap<String, String>,
     pub max_pods: u32,
+    /// What becomes of pods whose devices are not near to each other.
+    pub topology_policy: TopologyPolicy,
     /// The largest packet of pods. `None`: as large as the bridge takes.
     pub pod_mtu: Option<u32>,
     /// Where the network is told which pods end. `None`: nobody has to be told.
@@ -118,6 +121,7 @@ impl Config {
             taints: Vec::new(),
             capacity: BTreeMap::new(),
             max_pods: 110,
+            topology_policy: TopologyPolicy::default(),
             pod_mtu: None,
             drains: None,
             port_guards: None,

@@ -52,6 +52,7 @@ pub use agent::{RunError, run};
 pub use cgroup::{Hierarchy, remove_tree as remove_cgroups};
 pub use cni::bridge_name;
 pub use config::{Config, ConfigError, DrainRequest, PodPort, PortRequest};
+pub use devices::TopologyPolicy;
 pub use ended_logs::LogRetention;
 pub use housekeeping::{HousekeepingSettings, ImageSettings, LogSettings};
 pub use metrics::MetricsPages;

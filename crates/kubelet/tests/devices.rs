@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use minik8s_kubelet::TopologyPolicy;
 use serde_json::{Value, json};
 use support::fake_api::FakeApi;
 use support::{BUSYBOX, on_a_node};
@@ -223,5 +224,17 @@ fn device_plugin_gives_its_devices_to_pods() {
         cluster.phase(&both, "Succeeded").await;
         let running = cluster.api.get(&first).unwrap();
         assert_eq!(running["status"]["containerStatuses"][0]["restartCount"], 0);
+
+        // Devices 0 and 2 are near to one memory node, 1 and 3 to another: a strict node gives no pod some of both.
+        drop(plugin);
+        cluster.node.config.topology_policy = TopologyPolicy::SingleNumaNode;
+        cluster.restart_agent().await;
+        let _plugin = Plugin::start(&data_dir, 4);
+        cluster.offers("4", "4").await;
+        let wide = cluster.pod("wide", 3, IDLE);
+        let refused = cluster.phase(&wide, "Failed").await;
+        assert_eq!(refused["status"]["reason"], "TopologyAffinityError", "{refused:#}");
+        let narrow = cluster.pod("narrow", 2, "[ $FAKE_DEVICES = dev-0,dev-2 ]");
+        cluster.phase(&narrow, "Succeeded").await;
     });
 }

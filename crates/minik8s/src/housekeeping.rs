@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use jiff::SignedDuration;
-use minik8s_kubelet::{Config, HousekeepingSettings, ImageSettings, LogRetention, LogSettings, Thresholds};
+use minik8s_kubelet::{
+    Config, HousekeepingSettings, ImageSettings, LogRetention, LogSettings, Thresholds, TopologyPolicy,
+};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Housekeeping of the node")]
@@ -49,6 +51,9 @@ pub struct HousekeepingFlags {
     /// Pods that may run on the node
     #[arg(long, value_name = "N", default_value_t = 110)]
     pub max_pods: u32,
+    /// Pods whose devices are not near to each other: none, best-effort, restricted or single-numa-node
+    #[arg(long, value_name = "POLICY", default_value_t)]
+    pub topology_manager_policy: TopologyPolicy,
 }
 
 impl HousekeepingFlags {
@@ -76,6 +81,7 @@ impl HousekeepingFlags {
         config.longest_restart_delay = self.max_container_restart_period;
         config.pod_pids = self.pod_max_pids;
         config.max_pods = self.max_pods;
+        config.topology_policy = self.topology_manager_policy;
         Ok(())
     }
 }

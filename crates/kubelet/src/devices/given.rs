@@ -9,6 +9,7 @@ use prost::Message;
 use super::api::ContainerAllocateResponse;
 use super::inventory::{Allocation, Asker};
 use super::plugin::Plugin;
+use super::topology::{self, Nodes};
 use super::{Devices, cdi};
 use crate::containerd::SpecEdits;
 use crate::quantity;
@@ -59,6 +60,16 @@ impl Given {
     }
 }
 
+/// Why a pod cannot have its devices.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum AllocateError {
+    #[error("{0}")]
+    Unavailable(String),
+    /// They are there, but not near to each other.
+    #[error("Resources cannot be allocated with Topology locality")]
+    Topology,
+}
+
 /// What one container asks for.
 struct Wanted<'a> {
     container: &'a str,
@@ -70,7 +81,7 @@ struct Wanted<'a> {
 
 impl Devices {
     /// Gives a pod the devices that its containers ask for, all or none. Asked again, it has them already.
-    pub async fn allocate(&self, uid: &str, pod: &core::Pod) -> Result<(), String> {
+    pub async fn allocate(&self, uid: &str, pod: &core::Pod) -> Result<(), AllocateError> {
         let asked = wanted(pod);
         let asked: Vec<&Wanted<'_>> = {
             let state = self.state.lock();
@@ -82,13 +93,24 @@ impl Devices {
         let _one_at_a_time = self.allocating.lock().await;
         // By resource, from containers that are over when the next starts.
         let mut passed_on: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for want in asked {
+        let mut near: Option<(&str, Option<Nodes>)> = None;
+        for want in &asked {
+            let known = near.filter(|(container, _)| *container == want.container);
+            let nodes =
+                match known.map_or_else(|| self.affinity(uid, want, &asked, &passed_on), |(_, n)| Ok(n)) {
+                    Ok(nodes) => nodes,
+                    Err(refused) => {
+                        self.release(uid);
+                        return Err(refused);
+                    }
+                };
+            near = Some((want.container, nodes));
             let reuse = passed_on.entry(want.resource).or_default();
-            let devices = match self.allocate_one(uid, pod, want, reuse).await {
+            let devices = match self.allocate_one(uid, pod, want, reuse, nodes).await {
                 Ok(devices) => devices,
                 Err(problem) => {
                     self.release(uid);
-                    return Err(problem);
+                    return Err(AllocateError::Unavailable(problem));
                 }
             };
             match want.passes_on {
@@ -99,12 +121,43 @@ impl Devices {
         Ok(())
     }
 
+    /// Where the devices of a container shall be, of those resources that it has not got yet.
+    fn affinity(
+        &self,
+        uid: &str,
+        first: &Wanted<'_>,
+        asked: &[&Wanted<'_>],
+        passed_on: &BTreeMap<&str, BTreeSet<String>>,
+    ) -> Result<Option<Nodes>, AllocateError> {
+        let state = self.state.lock();
+        let open = asked.iter().filter(|want| {
+            let asker = Asker { uid, container: want.container, resource: want.resource };
+            want.container == first.container && state.inventory.of(asker).is_none()
+        });
+        let none = BTreeSet::new();
+        let requests: Vec<topology::Request> = open
+            .map(|want| topology::Request {
+                count: want.count,
+                devices: state.inventory.places(want.resource, passed_on.get(want.resource).unwrap_or(&none)),
+            })
+            .collect();
+        // Too few of a resource is another trouble, which is told with its numbers.
+        let enough = |request: &topology::Request| {
+            request.devices.iter().filter(|place| place.is_free).count() >= request.count
+        };
+        if !requests.iter().all(enough) {
+            return Ok(None);
+        }
+        topology::affinity(self.topology, &requests).map_err(|()| AllocateError::Topology)
+    }
+
     async fn allocate_one(
         &self,
         uid: &str,
         pod: &core::Pod,
         want: &Wanted<'_>,
         reuse: &BTreeSet<String>,
+        near: Option<Nodes>,
     ) -> Result<BTreeSet<String>, String> {
         let Wanted { container, resource, count, .. } = *want;
         let asker = Asker { uid, container, resource };
@@ -117,6 +170,13 @@ impl Devices {
             (plugin, state.inventory.free(resource))
         };
         let plugin = plugin.ok_or_else(|| format!("the device plugin of {resource} does not answer"))?;
+        let free = match near {
+            Some(nodes) => {
+                let missing = count.saturating_sub(reuse.len());
+                self.state.lock().inventory.aligned(resource, free, nodes, missing)
+            }
+            None => free,
+        };
         let devices = self.choose(&plugin, resource, &free, reuse, count).await?;
         let meta = &pod.metadata;
         let allocation = Allocation {

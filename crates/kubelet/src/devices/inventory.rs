@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::api::{ContainerDevices, ContainerResources, Device, NumaNode, PodResources, TopologyInfo};
+use super::topology::{self, Nodes};
 
 pub const HEALTHY: &str = "Healthy";
 
@@ -101,6 +102,27 @@ impl Inventory {
             .filter(|(id, known)| known.healthy && !taken.contains(id.as_str()))
             .map(|(id, _)| id.clone())
             .collect()
+    }
+
+    /// All healthy devices of a resource as the topology sees them; `reuse` count as free.
+    pub fn places(&self, resource: &str, reuse: &BTreeSet<String>) -> Vec<topology::Place> {
+        let free: BTreeSet<String> = self.free(resource).into_iter().collect();
+        let healthy = self.resources.get(resource).into_iter().flatten().filter(|(_, known)| known.healthy);
+        let place = |(id, known): (&String, &Known)| topology::Place {
+            nodes: topology::nodes(&known.numa),
+            is_free: free.contains(id) || reuse.contains(id),
+        };
+        healthy.map(place).collect()
+    }
+
+    /// Those of the free ones that are near to these memory nodes, or to none, if they are enough; else all.
+    pub fn aligned(&self, resource: &str, free: Vec<String>, nodes: Nodes, count: usize) -> Vec<String> {
+        let is_near = |id: &&String| {
+            let known = self.resources.get(resource).and_then(|devices| devices.get(*id));
+            known.is_some_and(|known| known.numa.is_empty() || topology::nodes(&known.numa) & nodes != 0)
+        };
+        let near: Vec<String> = free.iter().filter(is_near).cloned().collect();
+        if near.len() >= count { near } else { free }
     }
 
     /// So many of the free ones, near to each other: of the memory node where the fewest are left over, if one has enough.

@@ -13,6 +13,7 @@ mod given;
 mod inventory;
 mod plugin;
 mod serve;
+mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -43,11 +44,15 @@ const USUAL_DATA_DIR: &str = "/var/lib/minik8s";
 const PLUGINS: &str = "device-plugins";
 const POD_RESOURCES: &str = "pod-resources";
 
+pub use given::AllocateError;
+pub use topology::TopologyPolicy;
+
 pub struct Devices {
     /// What is claimed, not counted.
     pub dra: Dra,
     data_dir: PathBuf,
     cdi: Vec<PathBuf>,
+    topology: TopologyPolicy,
     state: Mutex<State>,
     /// Counts changes of what the node has.
     changes: watch::Sender<u64>,
@@ -77,6 +82,7 @@ impl Devices {
             dra: Dra::new(&config.data_dir),
             data_dir: config.data_dir.clone(),
             cdi,
+            topology: config.topology_policy,
             state: Mutex::new(State { inventory: Inventory::new(kept), plugins: BTreeMap::new() }),
             changes: watch::Sender::new(0),
             allocating: tokio::sync::Mutex::default(),

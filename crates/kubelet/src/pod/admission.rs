@@ -8,6 +8,7 @@ use super::operation::{Operation, OperationError, Result};
 use super::unsupported;
 use crate::container;
 use crate::cri::StrictGroups;
+use crate::devices::AllocateError;
 use crate::devices::dra::DraError;
 use crate::events::Severity;
 
@@ -15,6 +16,7 @@ const GROUPS: &str = "SupplementalGroupsPolicyNotSupported";
 pub const GROUPS_MESSAGE: &str = "SupplementalGroupsPolicy=Strict is not supported in this node";
 /// As upstream names a pod for which something could not be had that the scheduler had counted on.
 const DEVICES: &str = "UnexpectedAdmissionError";
+const TOPOLOGY: &str = "TopologyAffinityError";
 const SYSCTLS: &str = "SysctlForbidden";
 
 /// Those that have their value in the pod's own namespaces and cannot harm others.
@@ -38,7 +40,10 @@ impl Operation {
     pub(super) async fn admit(&self) -> Result<()> {
         self.check_supported()?;
         let devices = self.context.devices.allocate(&self.desired_pod.uid, &self.desired_pod.pod).await;
-        devices.map_err(|problem| OperationError::new(DEVICES, problem))?;
+        devices.map_err(|problem| match problem {
+            AllocateError::Unavailable(_) => OperationError::new(DEVICES, problem),
+            AllocateError::Topology => OperationError::new(TOPOLOGY, problem),
+        })?;
         if let Some(name) = unsafe_sysctl(&self.desired_pod) {
             return Err(OperationError::new(
                 SYSCTLS,
@@ -78,7 +83,8 @@ impl Operation {
 
 /// The end of a pod that was refused; `None` if the error is of another kind.
 pub fn refusal(error: &OperationError) -> Option<ForcedTermination> {
-    let refused = [GROUPS, SYSCTLS, DEVICES, unsupported::OS, unsupported::APP_ARMOR].contains(&error.reason);
+    let refused =
+        [GROUPS, SYSCTLS, DEVICES, TOPOLOGY, unsupported::OS, unsupported::APP_ARMOR].contains(&error.reason);
     refused.then(|| ForcedTermination {
         reason: error.reason.to_owned(),
         message: format!("Pod was rejected: {}", error.message),
