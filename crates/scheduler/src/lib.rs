@@ -19,6 +19,7 @@ mod measured;
 mod nominations;
 mod preempt;
 mod queue;
+mod ready_devices;
 mod reserve;
 mod run;
 mod scheduler;

@@ -18,6 +18,7 @@ use crate::bound_claims::{BoundClaims, SELECTED_NODE};
 use crate::devices::Reservation;
 use crate::inbox::Inbox;
 use crate::measured;
+use crate::ready_devices::ReadyDevices;
 use crate::reserve::{deallocate, reserve};
 use crate::scheduler::{Change, Effect, Event, Scheduler};
 use crate::snapshot::PodInfo;
@@ -104,6 +105,7 @@ pub async fn run(client: Client, config: Config) {
         inbox: inbox.clone(),
         permits: Arc::new(Semaphore::new(MOST_REQUESTS)),
         claims: BoundClaims::follow(&claims),
+        devices: ReadyDevices::follow(&claims),
     };
     let seed = u64::try_from(Timestamp::now().as_nanosecond() & i128::from(u64::MAX)).unwrap_or(1);
     serve(Scheduler::new(&name, strategy, seed), inbox, hands, stop).await;
@@ -160,6 +162,7 @@ struct Hands {
     inbox: Inbox,
     permits: Arc<Semaphore>,
     claims: BoundClaims,
+    devices: ReadyDevices,
 }
 
 impl Hands {
@@ -169,17 +172,26 @@ impl Hands {
         let executor = self.executor.clone();
         let inbox = self.inbox.clone();
         let bound = self.claims.clone();
+        let ready = self.devices.clone();
         let client = self.client.clone();
         tokio::spawn(async move {
             match effect {
                 Effect::Bind { pod, node, claims, reservations } => {
+                    let mut permit = Some(permit);
                     let mut done = claims.is_empty() || attempt(&executor, selection(&node, &claims)).await;
                     if done && !claims.is_empty() {
                         // This may take long, and is no request.
-                        drop(permit);
+                        permit.take();
                         done = bound.wait(&claims, &node).await;
                     }
                     done = done && reserve_all(&client, &pod, &reservations).await;
+                    if done && ReadyDevices::concern(&reservations) {
+                        permit.take();
+                        if let Err(why) = ready.wait(&reservations).await {
+                            give_up(&client, &executor, &pod, &reservations, &why).await;
+                            done = false;
+                        }
+                    }
                     done = done && attempt(&executor, binding(&pod, &node)).await;
                     if done {
                         let message = format!("Successfully assigned {} to {node}", pod.key);
@@ -220,6 +232,22 @@ async fn reserve_all(client: &Client, pod: &PodInfo, reservations: &[Reservation
         }
     }
     true
+}
+
+/// Devices that do not become ready go back, so that the next try may find others.
+async fn give_up(
+    client: &Client,
+    executor: &Executor,
+    pod: &PodInfo,
+    reservations: &[Reservation],
+    why: &str,
+) {
+    attempt(executor, explanation(pod, &format!("devices cannot be made ready: {why}"), None)).await;
+    for reservation in reservations {
+        if let Err(error) = deallocate(client, pod, &reservation.claim).await {
+            tracing::debug!(%error, pod = %pod.key, "a claim keeps its devices");
+        }
+    }
 }
 
 async fn attempt(executor: &Executor, plan: Plan) -> bool {

@@ -146,7 +146,51 @@ pub async fn claimed_devices(space: Space) {
             claim["status"]["allocation"].is_null() && claim["status"]["reservedFor"].is_null()
         })
         .await;
+    devices_made_ready_for_a_pod(&space, &name).await;
     for path in ["deviceclasses", "resourceslices"] {
         space.send(Method::DELETE, &format!("{RESOURCE}/{path}/{name}"), json!({})).await.unwrap();
     }
+}
+
+/// A device that is made ready only after it was chosen (`bindingConditions`): the pod is bound when it is, and tried again
+/// when it cannot be.
+async fn devices_made_ready_for_a_pod(space: &Space, driver: &str) {
+    let device = json!({"name": "gpu-0", "attributes": {"index": {"int": 0}}, "bindsToNode": true,
+        "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]});
+    let spec = json!({"pool": {"generation": 2}, "devices": [device]});
+    let slice = format!("{RESOURCE}/resourceslices/{driver}");
+    space.send(Method::PATCH, &slice, json!({"spec": spec})).await.unwrap();
+    let claim = space.claim_path("resourceclaims", "again");
+    let tell = async |kind: &str| {
+        let condition = json!({"type": kind, "status": "True", "reason": "Test", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let told = json!([{"driver": driver, "pool": NODE, "device": "gpu-0", "conditions": [condition]}]);
+        let status = json!({"status": {"devices": told}});
+        space.send(Method::PATCH, &format!("{claim}/status"), status).await.unwrap();
+    };
+    let chosen = async || {
+        space
+            .eventually("the device is chosen", async || {
+                let claim = space.get(&claim).await.unwrap();
+                claim["status"]["allocation"]["devices"]["results"][0]["bindingConditions"]
+                    == json!(["Attached"])
+            })
+            .await;
+    };
+    space.pod("attached", space.claiming(IDLE, json!({"resourceClaimName": "again"}))).await;
+    chosen().await;
+    let pod = space.get(&space.path("pods", "attached")).await.unwrap();
+    assert!(pod["spec"]["nodeName"].is_null(), "it waits for its device");
+    tell("Broken").await;
+    space.event("attached", "FailedScheduling", "device gpu-0 of resourceclaim again: Broken").await;
+    space
+        .eventually("the device goes back, and is chosen again", async || {
+            let claim = space.get(&claim).await.unwrap();
+            claim["status"]["allocation"].is_object() && claim["status"]["devices"].is_null()
+        })
+        .await;
+    tell("Attached").await;
+    space.ready("attached").await;
+    space.delete("attached", 1).await;
+    space.deleted("attached").await;
 }

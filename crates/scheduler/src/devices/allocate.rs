@@ -230,14 +230,18 @@ impl Search<'_> {
         for (at, offered) in self.offer.devices.iter().enumerate() {
             let device = &offered.device;
             match asked.matches(device) {
-                // Devices that become ready only after they are chosen are not understood yet.
-                Ok(true) if device.api.binding_conditions.as_ref().is_none_or(Vec::is_empty) => all.push(at),
-                Ok(_) => {}
+                Ok(true) => all.push(at),
+                Ok(false) => {}
                 Err(problem) => {
                     return Err(Cause::Selector { device: device.id.device.clone(), problem });
                 }
             }
         }
+        // Those that have to be made ready first are taken when there are no others.
+        all.sort_by_key(|at| {
+            let conditions = &self.offer.devices[*at].device.api.binding_conditions;
+            conditions.as_ref().is_some_and(|conditions| !conditions.is_empty())
+        });
         Ok(all)
     }
 

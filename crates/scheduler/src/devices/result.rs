@@ -45,6 +45,8 @@ fn result(asked: &Alternative, choice: &Choice) -> DeviceRequestAllocationResult
         tolerations: Some(asked.tolerations.clone()).filter(|tolerations| !tolerations.is_empty()),
         consumed_capacity: consumed,
         skip_node_operations: choice.device.skip_node_operations.clone(),
+        binding_conditions: choice.device.api.binding_conditions.clone(),
+        binding_failure_conditions: choice.device.api.binding_failure_conditions.clone(),
         ..DeviceRequestAllocationResult::default()
     }
 }
