@@ -45,6 +45,7 @@ impl World<'_> {
         let submit = ["gpu", "submit", &matmul, &check, "--gpus", "1", "--build", build, "--run", run];
         let said = self.minik8s(&[&submit[..], &["--results", "answer*.txt"]].concat());
         assert_eq!(said, "gpujob.minik8s.io/matmul created\n");
+        self.submit_flat(&examples);
         self.kubectl(&["create", "configmap", "program", "--from-literal=program.sh=echo 1,2,3"]);
         self.apply(&json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "results"},
@@ -67,6 +68,7 @@ impl World<'_> {
                 json!({
                     "source": {"configMapRef": {"name": "program"}},
                     "run": "sh program.sh >kept.csv",
+                    "slurm": {"ntasks": 1, "gpusPerTask": 1, "nice": 5, "requeue": false, "mailType": "NONE"},
                     "results": {"files": ["*.csv"], "claim": "results"},
                 }),
             ),
@@ -101,6 +103,7 @@ impl World<'_> {
             matmul["status"]["accounting"]["allocTRES"].as_str().unwrap().contains("gres/gpu=1"),
             "{matmul:#}"
         );
+        assert_eq!(check("flat", "Completed", "")["spec"]["slurm"]["gres"], "gpu:1");
         let broken = check("broken", "Failed", "CompileError");
         let words = broken["status"]["message"].as_str().unwrap();
         assert!(words.contains("a.cu:1:") && words.contains("nothing"), "{words}");
@@ -136,6 +139,11 @@ impl World<'_> {
         let script = self.minik8s(&["gpu", "script", "matmul"]);
         assert!(script.contains("#SBATCH --gpus=1\n") && script.contains("./matmul 20 30 10"), "{script}");
 
+        // Without its pod, a job still has its output: in what was brought back.
+        self.kubectl(&["delete", "pod", "matmul-submit"]);
+        assert!(self.minik8s(&["gpu", "logs", "-f", "matmul"]).contains("PASS"));
+        assert!(self.minik8s(&["gpu", "logs", "flat"]).contains("PASS"));
+
         // Exactly as many as were asked for, whoever was killed: "again" twice, "refused" and "broken" never ran.
         let names = self.slurm.run("sacct -a -n -X -P -S now-1hour -o JobName,State");
         for (name, count) in
@@ -146,13 +154,33 @@ impl World<'_> {
         }
     }
 
-    /// What is in the claim for results, on this machine's disk.
+    /// The flat form, with the files of a folder.
+    fn submit_flat(&self, examples: &Path) {
+        let flat = json!({
+            "name": "flat", "partition": "dgx2", "threadNum": 1, "taskPerNode": 1, "cpu_per_task": 2, "gpu-num": 1,
+            "file": "result", "codePath": examples, "build": "nvcc -O1 -o matadd matadd.cu", "run": "./matadd 10 7",
+        });
+        let file = self.cluster.dir.join("flat.yaml");
+        std::fs::write(&file, flat.to_string()).unwrap();
+        self.minik8s(&["gpu", "submit", "-f", file.to_str().unwrap()]);
+    }
+
+    /// What is in the claim for results, as a pod that mounts it reads it.
     fn kept(&self, name: &str) -> String {
-        let pattern = format!("*/{name}");
-        let find = Command::new("find").arg(&self.cluster.dir).args(["-path", &pattern]).output().unwrap();
-        let found = String::from_utf8(find.stdout).unwrap();
-        let file = found.lines().next().unwrap_or_else(|| panic!("no volume holds {name}"));
-        std::fs::read_to_string(file).unwrap()
+        let submit = self.get("pod", "kept-submit");
+        let claim = json!({"name": "results", "persistentVolumeClaim": {"claimName": "results"}});
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"},
+            "spec": {
+                "restartPolicy": "Never", "volumes": [claim],
+                "containers": [{
+                    "name": "cat", "image": submit["spec"]["containers"][0]["image"], "command": ["/bin/cat", format!("/results/{name}")],
+                    "volumeMounts": [{"name": "results", "mountPath": "/results"}],
+                }],
+            },
+        }));
+        self.until("the reader is over", || self.get("pod", "reader")["status"]["phase"] == "Succeeded");
+        self.kubectl(&["logs", "reader"])
     }
 
     /// Queueing, a cut, a crash of Slurm's controller, of the server, cancelling and deleting.
