@@ -22,9 +22,9 @@ impl ServerFeature for Storage {
     }
 
     fn start(&self, parts: &mut Parts) {
-        parts.controller(Claims);
-        parts.controller(Matches);
-        parts.controller(Volumes);
+        parts.controller(Claims::default());
+        parts.controller(Matches::default());
+        parts.controller(Volumes::default());
         parts.controller(EphemeralVolumes);
         parts.controller(Attachments);
         parts.controller(Snapshots);

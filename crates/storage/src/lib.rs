@@ -17,6 +17,7 @@ mod ephemeral;
 mod explain;
 mod feature;
 mod fit;
+mod index;
 mod local;
 mod nfs;
 mod shared;

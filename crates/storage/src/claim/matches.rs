@@ -3,19 +3,26 @@
 //! A volume that comes wakes one key, not every claim: the cost is that of one look at the class, however many wait. Only the
 //! volume's side of a binding is written here; the claim, woken by that, does the rest.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
+use parking_lot::Mutex;
 
-use super::{claim_of, plan};
+use super::plan;
 use crate::annotation::{SELECTED_NODE, annotation};
-use crate::fit::{Wanted, capacity, class_name};
+use crate::fit::{Wanted, class_name};
+use crate::index::{VolumeIndex, is_free};
 
-pub struct Matches;
+#[derive(Default)]
+pub struct Matches {
+    volumes: Arc<VolumeIndex>,
+    /// Claims that want any volume of a class, by its name.
+    waiting: Arc<Mutex<HashMap<String, BTreeSet<Key>>>>,
+}
 
 pub struct Observed {
     /// That wait, the oldest first.
@@ -34,33 +41,45 @@ impl Controller for Matches {
     }
 
     fn watch(&self, watches: &Watches<String>) {
-        watches.on_change::<PersistentVolume>(|_, new| {
-            new.filter(|volume| is_free(volume))
-                .map(|volume| class_name(volume).to_owned())
-                .into_iter()
-                .collect()
+        let index = self.volumes.clone();
+        watches.on_change::<PersistentVolume>(move |old, new| {
+            index.change(old, new);
+            let free = new.filter(|volume| is_free(volume));
+            free.map(|volume| class_name(volume).to_owned()).into_iter().collect()
         });
-        watches.needs::<PersistentVolumeClaim>();
+        let waiting = self.waiting.clone();
+        // Whoever comes to wait looks for itself.
+        watches.on_change::<PersistentVolumeClaim>(move |old, new| {
+            let mut waiting = waiting.lock();
+            if let Some(claim) = old
+                && let Some(claims) = waiting.get_mut(plan::class_name(claim))
+            {
+                claims.remove(&key_of(claim));
+            }
+            if let Some(claim) = new.filter(|claim| is_waiting(claim)) {
+                waiting.entry(plan::class_name(claim).to_owned()).or_default().insert(key_of(claim));
+            }
+            Vec::new()
+        });
         watches.needs::<StorageClass>();
         watches.needs::<Node>();
     }
 
     fn observe(&self, caches: &Caches, class: &String) -> Option<Observed> {
-        let mut volumes = caches.of::<PersistentVolume>().list();
-        let kept: HashSet<Key> = volumes.iter().filter_map(|volume| claim_of(volume)).collect();
-        volumes.retain(|volume| is_free(volume) && class_name(volume) == class);
+        let waiting = self.waiting.lock().get(class).cloned().filter(|claims| !claims.is_empty())?;
+        let volumes = caches.of::<PersistentVolume>();
+        let free = self.volumes.free_of(class);
+        let free = free.iter().filter_map(|name| volumes.get(&Key::new("", &**name)));
+        let volumes: Vec<_> = free.filter(|volume| is_free(volume)).collect();
         if volumes.is_empty() {
             return None;
         }
-        volumes.sort_by(|a, b| {
-            capacity(a).cmp(&capacity(b)).then_with(|| a.metadata.name.cmp(&b.metadata.name))
-        });
         let known = caches.of::<StorageClass>().get(&Key::new("", &**class));
         let waits = known.is_some_and(|class| plan::waits_for_consumer(&class));
-        let mut claims = caches.of::<PersistentVolumeClaim>().list();
-        claims.retain(|claim| {
-            plan::class_name(claim) == class && is_waiting(claim) && !kept.contains(&key_of(&**claim))
-        });
+        let all = caches.of::<PersistentVolumeClaim>();
+        let claims = waiting.iter().filter(|claim| self.volumes.kept_for(claim).is_empty());
+        let claims = claims.filter_map(|claim| all.get(claim));
+        let mut claims: Vec<_> = claims.filter(|claim| is_waiting(claim)).collect();
         claims.sort_by_key(|claim| {
             (claim.metadata.creation_timestamp.clone().map(|time| time.0), claim.metadata.uid.clone())
         });
@@ -98,11 +117,6 @@ impl Controller for Matches {
     fn workers(&self) -> usize {
         1
     }
-}
-
-fn is_free(volume: &PersistentVolume) -> bool {
-    volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none())
-        && volume.metadata.deletion_timestamp.is_none()
 }
 
 /// Wants any volume that does, and an empty one.

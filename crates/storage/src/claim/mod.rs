@@ -10,6 +10,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -21,17 +22,26 @@ use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
 pub use matches::Matches;
 pub use plan::waits_for_consumer;
 
-use crate::annotation::{IS_DEFAULT, annotation};
+use crate::annotation::{IS_DEFAULT, SELECTED_NODE, annotation};
+use crate::fit::{Wanted, requested};
+use crate::index::VolumeIndex;
 use crate::snapshot;
 
-pub struct Claims;
+/// How many volumes that do not do are told of.
+const NEAR: usize = 3;
+
+#[derive(Default)]
+pub struct Claims {
+    volumes: Arc<VolumeIndex>,
+}
 
 pub struct Observed {
     claim: Arc<PersistentVolumeClaim>,
     class: Option<Arc<StorageClass>>,
     /// The class of claims that name none.
     default_class: Option<String>,
-    /// The one that it names, or all if it names none.
+    /// The one that it names. If it names none: those that are kept for it, and the free one that does best or else some that
+    /// do not.
     volumes: Vec<Arc<PersistentVolume>>,
     nodes: Vec<Arc<Node>>,
     /// Pods that use the claim on some node.
@@ -54,7 +64,11 @@ impl Controller for Claims {
     fn watch(&self, watches: &Watches<Key>) {
         watches.own::<PersistentVolumeClaim>();
         // Free volumes are dealt out by `Matches`.
-        watches.on::<PersistentVolume>(|_, volume| claim_of(volume).into_iter().collect());
+        let index = self.volumes.clone();
+        watches.on_change::<PersistentVolume>(move |old, new| {
+            index.change(old, new);
+            old.into_iter().chain(new).filter_map(claim_of).collect()
+        });
         watches.on::<StorageClass>(|caches, class| {
             let name = class.metadata.name.as_deref();
             pending(caches, |claim| {
@@ -82,6 +96,7 @@ impl Controller for Claims {
         let claims = caches.of::<PersistentVolumeClaim>();
         let claim = claims.get(key)?;
         let volumes = caches.of::<PersistentVolume>();
+        let class = caches.of::<StorageClass>().get(&Key::new("", plan::class_name(&claim)));
         let named = |name: &str| volumes.get(&Key::new("", name)).into_iter().collect();
         let source = plan::source_claim(&claim).and_then(|name| claims.get(&Key::new(&*key.namespace, name)));
         let source_volume =
@@ -92,8 +107,9 @@ impl Controller for Claims {
             defaults.max_by_key(|class| class.metadata.creation_timestamp.clone().map(|time| time.0));
         Some(Observed {
             default_class: newest.and_then(|class| class.metadata.name.clone()),
-            class: caches.of::<StorageClass>().get(&Key::new("", plan::class_name(&claim))),
-            volumes: plan::volume_name(&claim).map_or_else(|| volumes.list(), named),
+            volumes: plan::volume_name(&claim)
+                .map_or_else(|| self.candidates(caches, &claim, class.as_deref()), named),
+            class,
             nodes: caches.of::<Node>().list(),
             users: if claim.metadata.deletion_timestamp.is_some() { users(caches, key) } else { Vec::new() },
             snapshot: snapshot::content_of(caches, &claim),
@@ -105,6 +121,34 @@ impl Controller for Claims {
 
     fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
         plan::plan(seen)
+    }
+}
+
+impl Claims {
+    /// What a claim that names no volume may get.
+    fn candidates(
+        &self,
+        caches: &Caches,
+        claim: &PersistentVolumeClaim,
+        class: Option<&StorageClass>,
+    ) -> Vec<Arc<PersistentVolume>> {
+        let volumes = caches.of::<PersistentVolume>();
+        let get = |name: &str| volumes.get(&Key::new("", name));
+        let class_name = plan::class_name(claim);
+        let selected =
+            annotation(&claim.metadata, SELECTED_NODE).filter(|_| class.is_some_and(waits_for_consumer));
+        let node = selected.and_then(|name| caches.of::<Node>().get(&Key::new("", name)));
+        let wanted = Wanted::new(claim, node.as_deref());
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        let best = self.volumes.find_free(class_name, requested(claim), uid, |name| match get(name) {
+            Some(volume) if wanted.misfit(&volume).is_none() => ControlFlow::Break(volume),
+            _ => ControlFlow::Continue(()),
+        });
+        let near =
+            || self.volumes.largest_free_of(class_name, NEAR).iter().filter_map(|name| get(name)).collect();
+        let kept = self.volumes.kept_for(&key_of(claim));
+        let free = best.map_or_else(near, |volume| vec![volume]);
+        kept.iter().filter_map(|name| get(name)).chain(free).collect()
     }
 }
 

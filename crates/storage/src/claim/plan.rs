@@ -161,19 +161,15 @@ pub fn waits_for_consumer(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
 
-/// The smallest volume that does. Among equal ones each claim has its own favourite, so that claims that are bound at
-/// the same time seldom meet.
+/// The smallest volume that does.
 fn smallest<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &[&'a PersistentVolume],
     node: Option<&Node>,
 ) -> Option<&'a PersistentVolume> {
     let wanted = Wanted::new(claim, node);
-    let mut fitting: Vec<_> = volumes.iter().copied().filter(|v| wanted.misfit(v).is_none()).collect();
-    fitting.sort_by(|a, b| capacity(a).cmp(&capacity(b)).then_with(|| a.metadata.name.cmp(&b.metadata.name)));
-    let least = capacity(fitting.first()?);
-    let equal = fitting.partition_point(|volume| capacity(volume) <= least);
-    fitting.get(local::spread(claim.metadata.uid.as_deref().unwrap_or("")) % equal).copied()
+    let fitting = volumes.iter().copied().filter(|volume| wanted.misfit(volume).is_none());
+    fitting.min_by_key(|volume| capacity(volume))
 }
 
 fn provision(seen: &Observed, node: Option<&Node>, plan: &mut Plan) {
@@ -254,7 +250,6 @@ fn without_volume(seen: &Observed, message: &str) -> String {
         .filter_map(|volume| {
             Some((volume.metadata.name.as_deref()?, wanted.misfit(volume).filter(of_class)?))
         })
-        .take(3)
         .map(|(name, misfit)| format!("{name}: {misfit}"))
         .collect();
     match near.is_empty() {

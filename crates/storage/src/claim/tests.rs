@@ -56,7 +56,7 @@ impl Case {
         self.classes.iter().for_each(|class| drop(world.insert(class)));
         ["a", "b"].iter().for_each(|name| drop(world.insert(&node(name))));
         self.claims.iter().for_each(|claim| drop(world.insert(claim)));
-        Simulation::new(world).with(Claims).with(Matches).with(Volumes)
+        Simulation::new(world).with(Claims::default()).with(Matches::default()).with(Volumes::default())
     }
 
     /// The phase and the volume of each claim.
@@ -256,9 +256,12 @@ fn matches_deal_out_a_thousand_volumes_in_one_plan() {
         world.insert(&volume(&format!("v{i}"), "1Gi", json!({})));
         world.insert(&claim(&format!("c{i}"), "1Gi", json!({})));
     }
-    let simulation = Simulation::new(world).with(Claims);
-    let seen = Matches.observe(simulation.world.caches(), &"by-hand".to_owned()).unwrap();
-    let plan = Matches.plan(&seen, Timestamp::UNIX_EPOCH);
+    let simulation = Simulation::new(world).with(Claims::default());
+    let caches = simulation.world.caches();
+    let matches = Matches::default();
+    matches.watch(&Watches::new(caches.clone(), Arc::new(|_| {})));
+    let seen = matches.observe(caches, &"by-hand".to_owned()).unwrap();
+    let plan = matches.plan(&seen, Timestamp::UNIX_EPOCH);
     let volumes: std::collections::BTreeSet<_> =
         plan.actions.iter().map(|action| action.subject().1.name).collect();
     assert_eq!((plan.actions.len(), volumes.len()), (1000, 1000));

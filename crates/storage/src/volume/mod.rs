@@ -14,9 +14,13 @@ use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
 
 use crate::claim::claim_of;
+use crate::index::VolumeIndex;
 use crate::local;
 
-pub struct Volumes;
+#[derive(Default)]
+pub struct Volumes {
+    index: Arc<VolumeIndex>,
+}
 
 pub struct Observed {
     volume: Arc<PersistentVolume>,
@@ -35,19 +39,20 @@ impl Controller for Volumes {
     }
 
     fn watch(&self, watches: &Watches<Key>) {
-        watches.own::<PersistentVolume>();
-        let caches = Arc::downgrade(watches.caches());
+        let index = self.index.clone();
+        watches.on_change::<PersistentVolume>(move |old, new| {
+            index.change(old, new);
+            new.or(old).map(key_of).into_iter().collect()
+        });
+        let index = self.index.clone();
         watches.on_change::<PersistentVolumeClaim>(move |old, new| {
-            let Some(caches) = caches.upgrade() else { return Vec::new() };
             let named = |claim: &PersistentVolumeClaim| claim.spec.as_ref()?.volume_name.clone();
             let mut keys: Vec<Key> =
                 old.into_iter().chain(new).filter_map(named).map(|name| Key::new("", name)).collect();
             // One that goes, or that names its volume, may be named by others.
             if old.and_then(named) != new.and_then(named) || new.is_none() {
-                let claim = old.or(new).map(key_of);
-                let volumes = caches.of::<PersistentVolume>().list();
-                let kept = volumes.iter().filter(|volume| claim.is_some() && claim_of(volume) == claim);
-                keys.extend(kept.map(|volume| key_of(&**volume)));
+                let kept = old.or(new).map(|claim| index.kept_for(&key_of(claim)));
+                keys.extend(kept.into_iter().flatten().map(|name| Key::new("", name)));
             }
             keys
         });

@@ -17,7 +17,7 @@ fn simulation(volume: &PersistentVolume, with_node: bool) -> Simulation {
         let node: Node = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
         world.insert(&node);
     }
-    Simulation::new(world).with(Volumes)
+    Simulation::new(world).with(Volumes::default())
 }
 
 fn check(policy: &str, more: Value, expected: Option<&str>) {
