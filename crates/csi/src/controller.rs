@@ -36,6 +36,7 @@ pub enum Can {
     PublishReadonly = 8,
     ExpandVolume = 9,
     SingleNodeMultiWriter = 13,
+    ModifyVolume = 14,
 }
 
 impl Capabilities {
@@ -66,6 +67,9 @@ pub struct CreateVolume {
     pub volume_content_source: Option<VolumeContentSource>,
     #[prost(message, optional, tag = "7")]
     pub accessibility_requirements: Option<TopologyRequirement>,
+    /// What can be changed later.
+    #[prost(map = "string, string", tag = "8")]
+    pub mutable_parameters: Pairs,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -175,6 +179,40 @@ pub struct ExpandedVolume {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub struct ModifyVolume {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(map = "string, string", tag = "2")]
+    pub secrets: Pairs,
+    #[prost(map = "string, string", tag = "3")]
+    pub mutable_parameters: Pairs,
+}
+
+/// Whether a volume can be used so.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ValidateCapabilities {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(message, repeated, tag = "3")]
+    pub volume_capabilities: Vec<VolumeCapability>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ValidatedCapabilities {
+    #[prost(message, optional, tag = "1")]
+    pub confirmed: Option<ConfirmedCapabilities>,
+    /// Why not.
+    #[prost(string, tag = "2")]
+    pub message: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ConfirmedCapabilities {
+    #[prost(message, repeated, tag = "2")]
+    pub volume_capabilities: Vec<VolumeCapability>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct CreateSnapshot {
     #[prost(string, tag = "1")]
     pub source_volume_id: String,
@@ -234,6 +272,7 @@ calls! { "csi.v1.Controller":
     PublishVolume => PublishedVolume, "ControllerPublishVolume";
     UnpublishVolume => Done, "ControllerUnpublishVolume";
     ExpandVolume => ExpandedVolume, "ControllerExpandVolume";
+    ModifyVolume => Done, "ControllerModifyVolume";
     CreateSnapshot => CreatedSnapshot, "CreateSnapshot";
     DeleteSnapshot => Done, "DeleteSnapshot";
 }
@@ -248,6 +287,7 @@ pub const METHODS: &[&str] = &[
     "ControllerPublishVolume",
     "ControllerUnpublishVolume",
     "ControllerExpandVolume",
+    "ControllerModifyVolume",
     "CreateSnapshot",
     "DeleteSnapshot",
 ];

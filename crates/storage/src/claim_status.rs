@@ -9,7 +9,8 @@ use minik8s_meta::local_volume;
 use minik8s_runtime::{Action, EventRecord, Plan, Target};
 use serde_json::json;
 
-use crate::fit::{capacity, requested, storage};
+use crate::attach::driver_of;
+use crate::fit::{attributes_class, capacity, requested, storage};
 
 /// Bound, with the size and the modes of the volume. The size of a claim that is bound already is the agent's to tell.
 pub fn bound(claim: &PersistentVolumeClaim, volume: &PersistentVolume, plan: &mut Plan) {
@@ -19,9 +20,15 @@ pub fn bound(claim: &PersistentVolumeClaim, volume: &PersistentVolume, plan: &mu
         return;
     }
     let size = capacity(volume).to_string();
+    let attributes = volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
     plan.act(Action::patch_status(
         claim,
-        json!({"phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}),
+        json!({
+            "phase": "Bound",
+            "accessModes": modes,
+            "capacity": {"storage": size},
+            "currentVolumeAttributesClassName": attributes,
+        }),
     ));
 }
 
@@ -60,5 +67,19 @@ pub fn grow(
             }),
         ));
         plan.event(EventRecord::normal(claim, "FileSystemResizeRequired", message));
+    }
+}
+
+/// Volumes that no driver makes have nothing that could be changed. For those of drivers, the drivers are asked.
+pub fn refuse_modification(claim: &PersistentVolumeClaim, volume: &PersistentVolume, plan: &mut Plan) {
+    let current =
+        claim.status.as_ref().and_then(|status| status.current_volume_attributes_class_name.as_deref());
+    let wanted = attributes_class(claim).filter(|wanted| current != Some(wanted));
+    if let Some(wanted) =
+        wanted.filter(|_| driver_of(volume).is_none_or(|driver| driver == local_volume::DRIVER))
+    {
+        let message =
+            format!("the volume has nothing that the VolumeAttributesClass {wanted:?} could change");
+        plan.event(EventRecord::warning(claim, "VolumeModifyFailed", message));
     }
 }

@@ -4,6 +4,7 @@ use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
 
 use crate::attach::Attachments;
+use crate::attributes::AttributesProtection;
 use crate::claim::{Claims, Matches};
 use crate::ephemeral::EphemeralVolumes;
 use crate::snapshot::{Contents, Snapshots, kinds};
@@ -27,6 +28,7 @@ impl ServerFeature for Storage {
         parts.controller(Volumes::default());
         parts.controller(EphemeralVolumes);
         parts.controller(Attachments);
+        parts.controller(AttributesProtection);
         parts.controller(Snapshots);
         parts.controller(Contents);
         let (client, caches) = (parts.client.clone(), parts.caches.clone());

@@ -14,6 +14,7 @@ pub enum Misfit {
     Deleted,
     Taken(String),
     Class { offered: String, wanted: String },
+    AttributesClass { offered: String, wanted: String },
     Mode { offered: String },
     AccessModes { offered: String },
     TooSmall { offered: String },
@@ -29,6 +30,9 @@ impl fmt::Display for Misfit {
             Misfit::Class { offered, wanted } => {
                 write!(f, "its class is {offered:?}, the claim's is {wanted:?}")
             }
+            Misfit::AttributesClass { offered, wanted } => {
+                write!(f, "its volumeAttributesClassName is {offered:?}, the claim's is {wanted:?}")
+            }
             Misfit::Mode { offered } => write!(f, "its volumeMode is {offered}"),
             Misfit::AccessModes { offered } => write!(f, "it offers {offered} only"),
             Misfit::TooSmall { offered } => write!(f, "it has {offered} only"),
@@ -41,6 +45,7 @@ impl fmt::Display for Misfit {
 /// What a claim wants, read once for many volumes.
 pub struct Wanted<'a> {
     claim: &'a PersistentVolumeClaim,
+    is_named: bool,
     selector: Option<Selector>,
     size: Quantity,
     /// Where the volume must be reachable from.
@@ -53,6 +58,7 @@ impl<'a> Wanted<'a> {
         let selector = spec.and_then(|spec| spec.selector.as_ref());
         Wanted {
             claim,
+            is_named: false,
             selector: selector.map(|selector| Selector::new(Some(selector))),
             size: requested(claim),
             node,
@@ -60,8 +66,9 @@ impl<'a> Wanted<'a> {
     }
 
     /// Also for a volume that the user has named: a selector and nodes choose among volumes, and have nothing to say then.
+    /// Attributes can be changed afterwards.
     pub fn named(claim: &'a PersistentVolumeClaim) -> Self {
-        Wanted { claim, selector: None, size: requested(claim), node: None }
+        Wanted { claim, is_named: true, selector: None, size: requested(claim), node: None }
     }
 
     pub fn misfit(&self, volume: &PersistentVolume) -> Option<Misfit> {
@@ -76,6 +83,13 @@ impl<'a> Wanted<'a> {
         let (offered, wanted) = (class_name(volume), claim.storage_class_name.as_deref().unwrap_or(""));
         if offered != wanted {
             return Some(Misfit::Class { offered: offered.to_owned(), wanted: wanted.to_owned() });
+        }
+        let (offered, wanted) = (
+            spec.volume_attributes_class_name.as_deref().unwrap_or(""),
+            attributes_class(self.claim).unwrap_or(""),
+        );
+        if offered != wanted && !self.is_named {
+            return Some(Misfit::AttributesClass { offered: offered.to_owned(), wanted: wanted.to_owned() });
         }
         let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
         if mode(&spec.volume_mode) != mode(&claim.volume_mode) {
@@ -110,6 +124,11 @@ pub fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     required.is_none_or(|terms| {
         placement::selects_node(&terms.node_selector_terms, name, node.metadata.labels.as_ref())
     })
+}
+
+/// The VolumeAttributesClass that a claim wants its volume to have.
+pub fn attributes_class(claim: &PersistentVolumeClaim) -> Option<&str> {
+    claim.spec.as_ref()?.volume_attributes_class_name.as_deref().filter(|name| !name.is_empty())
 }
 
 pub fn class_name(volume: &PersistentVolume) -> &str {

@@ -9,6 +9,7 @@
 
 mod annotation;
 mod attach;
+mod attributes;
 mod claim;
 mod claim_status;
 mod csi;

@@ -11,7 +11,7 @@ use crate::annotation::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, CLAIM_PROTECTION, SELECTED_NODE, STORAGE_PROVISIONER,
     STORAGE_PROVISIONER_BETA, annotation, finalizers_patch,
 };
-use crate::fit::{Misfit, Wanted, capacity, is_for};
+use crate::fit::{Misfit, Wanted, attributes_class, capacity, is_for};
 use crate::{claim_status, local, nfs, snapshot};
 
 /// Volumes of such a class are made by hand.
@@ -84,6 +84,7 @@ fn bound(seen: &Observed, name: &str, plan: &mut Plan) {
         _ => {
             bind(claim, volume, plan);
             claim_status::grow(claim, volume, seen.class.as_deref(), plan);
+            claim_status::refuse_modification(claim, volume, plan);
         }
     }
 }
@@ -185,6 +186,13 @@ fn provision(seen: &Observed, node: Option<&Node>, plan: &mut Plan) {
         };
         return plan.event(EventRecord::warning(claim, reason, without_volume(seen, &message)));
     };
+    if let Some(attributes) = attributes_class(claim).filter(|_| is_built_in(&class.provisioner)) {
+        let message = format!(
+            "class {name:?}: its volumes have nothing that the VolumeAttributesClass {attributes:?} could set: leave \
+             volumeAttributesClassName away"
+        );
+        return plan.event(EventRecord::warning(claim, "ProvisioningFailed", message));
+    }
     let made = match class.provisioner.as_str() {
         local_volume::DRIVER => {
             local::volume(claim, class, &local::Places { node, nodes: &seen.nodes, source: source(seen) })
@@ -209,6 +217,11 @@ fn provision(seen: &Observed, node: Option<&Node>, plan: &mut Plan) {
             plan.event(EventRecord::warning(claim, "ProvisioningFailed", format!("class {name:?}: {error}")));
         }
     }
+}
+
+/// Whether volumes are made here, and not by a driver.
+fn is_built_in(provisioner: &str) -> bool {
+    matches!(provisioner, local_volume::DRIVER | nfs::PROVISIONER)
 }
 
 /// Whether the claim starts with a snapshot that is on one node.

@@ -96,6 +96,7 @@ fn claim_gets_the_smallest_volume_that_does() {
             volume("other-class", "2Gi", json!({"spec": {"storageClassName": "x"}})),
             volume("block", "2Gi", json!({"spec": {"volumeMode": "Block"}})),
             volume("many", "2Gi", json!({"spec": {"accessModes": ["ReadWriteMany"]}})),
+            volume("gold", "3Gi", json!({"spec": {"volumeAttributesClassName": "gold"}})),
             volume("labelled", "7Gi", json!({"metadata": {"labels": {"disk": "ssd"}}})),
         ]
     };
@@ -107,6 +108,7 @@ fn claim_gets_the_smallest_volume_that_does() {
     check(json!({}), "10Gi", ("Pending", ""));
     check(json!({"spec": {"storageClassName": "x"}}), "1Gi", ("Bound", "other-class"));
     check(json!({"spec": {"volumeMode": "Block"}}), "1Gi", ("Bound", "block"));
+    check(json!({"spec": {"volumeAttributesClassName": "gold"}}), "1Gi", ("Bound", "gold"));
     check(json!({"spec": {"accessModes": ["ReadWriteMany"]}}), "1Gi", ("Bound", "many"));
     check(json!({"spec": {"selector": {"matchLabels": {"disk": "ssd"}}}}), "1Gi", ("Bound", "labelled"));
     check(json!({"spec": {"selector": {"matchLabels": {"disk": "hdd"}}}}), "1Gi", ("Pending", ""));

@@ -1,6 +1,6 @@
 //! What is to be asked of drivers. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
@@ -13,7 +13,7 @@ use super::snapshot_due;
 use crate::annotation::{PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER, annotation};
 use crate::attach::driver_of;
 use crate::claim::{claim_of, waits_for_consumer};
-use crate::fit::{capacity, requested, storage};
+use crate::fit::{attributes_class, capacity, requested, storage};
 
 /// Kept on a claim for which a volume may have been made that nobody has written down yet.
 pub const PROVISIONING: &str = "csi.minik8s.io/provisioning";
@@ -37,6 +37,11 @@ pub enum Work {
         claim: Arc<PersistentVolumeClaim>,
         volume: Arc<PersistentVolume>,
         is_allowed: bool,
+    },
+    /// It wants another VolumeAttributesClass than its volume has.
+    Modify {
+        claim: Arc<PersistentVolumeClaim>,
+        volume: Arc<PersistentVolume>,
     },
     Delete {
         volume: Arc<PersistentVolume>,
@@ -65,9 +70,10 @@ impl Work {
     /// Kind and name of the object.
     pub fn key(&self) -> (&'static str, Key) {
         match self {
-            Work::Provision { claim, .. } | Work::Settle { claim, .. } | Work::Expand { claim, .. } => {
-                ("claim", key_of(&**claim))
-            }
+            Work::Provision { claim, .. }
+            | Work::Settle { claim, .. }
+            | Work::Expand { claim, .. }
+            | Work::Modify { claim, .. } => ("claim", key_of(&**claim)),
             Work::Delete { volume } | Work::LetGo { volume } => ("volume", key_of(&**volume)),
             Work::Attach { attachment, .. } | Work::Detach { attachment, .. } => {
                 ("attachment", key_of(&**attachment))
@@ -106,12 +112,10 @@ pub fn due(caches: &Caches) -> Vec<Work> {
         of_claim(claim, class, volume, own.is_some(), &drivers)
     }));
     let all = volumes.list();
-    let attached = |volume: &PersistentVolume| {
-        attachments.iter().any(|one| crate::attach::volume_of(one) == Some(key_of(volume)))
-    };
+    let attached: HashSet<Key> = attachments.iter().filter_map(|one| crate::attach::volume_of(one)).collect();
     work.extend(all.into_iter().filter_map(|volume| {
         let is_ours = driver_of(&volume).is_some_and(|driver| drivers.contains(driver));
-        let is_attached = attached(&volume);
+        let is_attached = attached.contains(&key_of(&*volume));
         is_ours.then(|| of_volume(volume, is_attached)).flatten()
     }));
     work.extend(attachments.iter().filter_map(|attachment| {
@@ -157,7 +161,15 @@ fn of_claim(
             statuses.is_some_and(|all| all.contains_key("storage")) && requested(&claim) <= capacity(&volume);
         let is_larger = known.is_some_and(|known| requested(&claim) > known) && !is_nodes;
         let is_allowed = class.is_some_and(|class| class.allow_volume_expansion == Some(true));
-        return (is_ours && is_larger).then_some(Work::Expand { claim, volume, is_allowed });
+        let current =
+            claim.status.as_ref().and_then(|status| status.current_volume_attributes_class_name.as_deref());
+        let is_other =
+            known.is_some() && attributes_class(&claim).is_some_and(|wanted| current != Some(wanted));
+        return match (is_larger, is_other) {
+            (true, _) if is_ours => Some(Work::Expand { claim, volume, is_allowed }),
+            (false, true) if is_ours => Some(Work::Modify { claim, volume }),
+            _ => None,
+        };
     }
     let class = class.filter(|class| drivers.contains(&class.provisioner) && !is_bound)?;
     // The claims' controller says so when no volume that is there does, and no node is waited for.

@@ -12,6 +12,7 @@ mod attachment;
 mod deletion;
 mod due;
 mod expansion;
+mod modification;
 mod operator;
 mod provision;
 mod remote;

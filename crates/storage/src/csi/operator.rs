@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment};
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
 use kube::Client;
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use minik8s_runtime::{Action, Caches, Executor, Key, Object, Plan, Recorder, Target};
@@ -107,6 +109,7 @@ async fn follow(caches: &Arc<Caches>, told: &Arc<watch::Sender<u64>>) {
     one::<PersistentVolume>(caches, told).await;
     one::<VolumeAttachment>(caches, told).await;
     one::<VolumeSnapshotContent>(caches, told).await;
+    one::<VolumeAttributesClass>(caches, told).await;
     caches.of::<VolumeSnapshotClass>().wait_synced().await;
     caches.of::<VolumeSnapshot>().wait_synced().await;
     caches.of::<Node>().wait_synced().await;
@@ -122,6 +125,7 @@ impl Operator {
                 self.settle(&claim, class.as_deref(), is_written).await
             }
             Work::Expand { claim, volume, is_allowed } => self.expand(&claim, &volume, is_allowed).await,
+            Work::Modify { claim, volume } => self.modify(&claim, &volume).await,
             Work::Delete { volume } => self.delete(&volume).await,
             Work::LetGo { volume } => self.let_go(&volume).await,
             Work::Attach { attachment, volume } => self.attach(&attachment, &volume).await,

@@ -21,7 +21,7 @@ use super::remote::RemoteError;
 use super::secrets;
 use crate::annotation::{PROVISIONED_BY, SELECTED_NODE, VOLUME_PROTECTION, annotation};
 use crate::attach::driver_of;
-use crate::fit::requested;
+use crate::fit::{attributes_class, requested};
 use crate::local::made_for;
 
 pub const COMPONENT: &str = "persistentvolume-controller";
@@ -123,6 +123,9 @@ impl Operator {
         call.secrets = secrets::read(&self.client, reference(class, claim, "provisioner").as_ref()).await?;
         call.accessibility_requirements = self.topology(claim, &class.provisioner);
         let remote = self.remote(&class.provisioner, |node| self.is_selected(claim, node));
+        if let Some(name) = attributes_class(claim) {
+            call.mutable_parameters = self.mutable_parameters(name, &remote).await?;
+        }
         let made = remote.call(&call).await?.volume.unwrap_or_default();
         if made.volume_id.is_empty() {
             return Err(RemoteError::Answer("it has made a volume without a name".to_owned()));
@@ -261,6 +264,9 @@ pub fn volume(claim: &PersistentVolumeClaim, class: &StorageClass, made: &Volume
         }
     }
     object["spec"]["csi"] = csi;
+    if let Some(name) = attributes_class(claim) {
+        object["spec"]["volumeAttributesClassName"] = name.into();
+    }
     let term = |topology: &Topology| {
         let mut pairs: Vec<_> = topology.segments.iter().collect();
         pairs.sort();

@@ -72,6 +72,7 @@ fn words(objects: impl FnOnce(&mut World), is_ours: bool) -> Vec<String> {
         Work::Settle { is_written: false, .. } => "undo",
         Work::Expand { is_allowed: true, .. } => "expand",
         Work::Expand { is_allowed: false, .. } => "refuse to expand",
+        Work::Modify { .. } => "modify",
         Work::Delete { .. } => "delete",
         Work::LetGo { .. } => "let go",
         Work::Attach { .. } => "attach",
@@ -135,6 +136,33 @@ fn claim_that_wants_more_is_expanded() {
     let pending = json!({"capacity": {"storage": "1Gi"}, "allocatedResourceStatuses": {"storage": "NodeResizePending"}});
     check(pending, "2Gi", &[]);
     check(json!({"capacity": {"storage": "2Gi"}}), "2Gi", &[]);
+}
+
+#[test]
+fn volume_is_modified_when_the_claim_wants_other_attributes() {
+    let check = |wanted: Option<&str>, current: Option<&str>, size: &str, expected: &[&str]| {
+        let found = words(
+            |world| {
+                world.insert(&class("Immediate"));
+                let spec = json!({"volumeName": "pvc-u", "volumeAttributesClassName": wanted,
+                    "resources": {"requests": {"storage": size}}});
+                let status =
+                    json!({"capacity": {"storage": "1Gi"}, "currentVolumeAttributesClassName": current});
+                world.insert(&claim(json!({"spec": spec, "status": status})));
+                world.insert(&volume(json!({})));
+            },
+            true,
+        );
+        assert_eq!(found, expected, "{wanted:?} {current:?} {size}");
+    };
+    check(None, None, "1Gi", &[]);
+    check(Some("gold"), None, "1Gi", &["modify"]);
+    check(Some("gold"), Some("silver"), "1Gi", &["modify"]);
+    check(Some("gold"), Some("gold"), "1Gi", &[]);
+    // Nothing that is there is taken away.
+    check(None, Some("gold"), "1Gi", &[]);
+    // One after the other.
+    check(Some("gold"), None, "2Gi", &["expand"]);
 }
 
 #[test]
