@@ -28,7 +28,7 @@ use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
 use crate::slots::{self, SlotRuntime, Slots};
 use crate::stats::{Collector, Operations, Sampler};
-use crate::storage::{Storage, keep_volumes};
+use crate::storage::{Storage, keep_volumes, watch_fullness};
 use crate::volume::TokenCache;
 
 #[derive(Debug, Error)]
@@ -113,6 +113,7 @@ pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> 
         _ = keep_house(context.clone()) => "housekeeping",
         () = export_logs(context.clone()) => "the export of logs",
         _ = keep_volumes(context.clone(), &caches) => "the care for volumes",
+        _ = watch_fullness(context.clone()) => "the watch over full volumes",
         () = context.shared.run() => "the care for shared storage",
         () = keep_drivers(context.clone()) => "the care for CSI drivers",
         () = context.devices.run() => "the care for devices",

@@ -19,6 +19,7 @@ pub mod quota;
 pub mod routing;
 mod selector;
 pub mod shared_storage;
+pub mod volume_fullness;
 
 pub use backoff::{Backoff, Retries};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};

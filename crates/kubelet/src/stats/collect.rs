@@ -168,6 +168,27 @@ fn sample_pod(
     })
 }
 
+/// The claims of this node's pods with their namespaces, each once, with how full their volumes are.
+pub async fn claim_samples(context: &Context) -> Vec<(String, ClaimSample)> {
+    let pods = context.pods.all().into_iter().map(DesiredPod::new);
+    let has_claims = |pod: &DesiredPod| {
+        let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        volumes.iter().any(|volume| claim_name(pod, volume).is_some())
+    };
+    let pods: Vec<DesiredPod> = pods.filter(has_claims).collect();
+    if pods.is_empty() {
+        return Vec::new();
+    }
+    let of_drivers = csi::volume_stats(context).await;
+    let mut all: BTreeMap<(String, String), ClaimSample> = BTreeMap::new();
+    for pod in &pods {
+        for sample in sample_claims(context, pod, &of_drivers) {
+            all.insert((pod.namespace.clone(), sample.claim.clone()), sample);
+        }
+    }
+    all.into_iter().map(|((namespace, _), sample)| (namespace, sample)).collect()
+}
+
 /// Volumes of the class `local` are file systems of this machine, and answer at once; for those of drivers, the drivers
 /// have spoken. Others are not asked.
 fn sample_claims(

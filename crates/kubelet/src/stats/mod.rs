@@ -19,7 +19,7 @@ mod summary;
 pub use cadvisor::cadvisor;
 #[cfg(test)]
 use collect::PodSample;
-pub use collect::{Collector, Disk, NodeSample, disk};
+pub use collect::{ClaimSample, Collector, Disk, NodeSample, claim_samples, disk};
 pub use host::Host;
 pub use own::{Operations, Process, own};
 pub use resource::resource;

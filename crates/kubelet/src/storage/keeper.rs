@@ -164,7 +164,7 @@ pub async fn tell_size(
     claims.patch_status(claim, &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
 }
 
-fn subject(claim: &core::PersistentVolumeClaim) -> Subject {
+pub(super) fn subject(claim: &core::PersistentVolumeClaim) -> Subject {
     Subject {
         kind: "PersistentVolumeClaim",
         namespace: claim.metadata.namespace.clone().unwrap_or_default(),

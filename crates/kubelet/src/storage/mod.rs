@@ -7,6 +7,7 @@
 mod block;
 mod ext4;
 pub mod fs_group;
+mod fullness;
 mod image;
 mod keeper;
 mod nfs;
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::Notify;
 
+pub use fullness::watch_fullness;
 pub use keeper::{keep_volumes, tell_size};
 pub use snapshot::call as call_local_driver;
 
