@@ -2,6 +2,7 @@
 
 mod health;
 mod nodes;
+mod volumes;
 
 use std::fmt::Write;
 
@@ -36,6 +37,8 @@ pub struct Cluster {
     pub daemon_sets: Vec<Value>,
     pub jobs: Vec<Value>,
     pub claims: Vec<Value>,
+    /// Of the claims that pods use, where nodes say it.
+    pub usages: Vec<volumes::Usage>,
     pub services: usize,
 }
 
@@ -54,6 +57,7 @@ pub async fn run(session: &Session, _: Status) -> Result<()> {
     )?;
     // A cluster need not measure anything.
     let metrics = list(client, "/apis/metrics.k8s.io/v1beta1/nodes").await.unwrap_or_default();
+    let usages = usages(client, &pods).await;
     let cluster = Cluster {
         url: client.url.clone(),
         version: version["gitVersion"].as_str().unwrap_or_default().to_owned(),
@@ -65,6 +69,7 @@ pub async fn run(session: &Session, _: Status) -> Result<()> {
         daemon_sets,
         jobs,
         claims,
+        usages,
         services: services.len(),
     };
     output::text(screen(&cluster, output::is_terminal()));
@@ -75,6 +80,17 @@ async fn list(client: &Client, path: &str) -> Result<Vec<Value>> {
     Ok(print::members(&client.get(path).await?).to_vec())
 }
 
+/// A node that does not answer, or may not be asked, is left out.
+async fn usages(client: &Client, pods: &[Value]) -> Vec<volumes::Usage> {
+    let mut asked = Vec::new();
+    for node in volumes::nodes_to_ask(pods) {
+        let path = format!("/api/v1/nodes/{node}/proxy/stats/summary");
+        asked.push(async move { client.get(&path).await.unwrap_or_default() });
+    }
+    let told = futures::future::join_all(asked).await;
+    told.iter().flat_map(volumes::usages).collect()
+}
+
 /// The whole screen. Pure.
 pub fn screen(cluster: &Cluster, colours: bool) -> String {
     let mut text = format!("{} at {}\n\n", cluster.version, cluster.url);
@@ -82,6 +98,7 @@ pub fn screen(cluster: &Cluster, colours: bool) -> String {
     text.push('\n');
     text.push_str(&workloads(cluster));
     text.push('\n');
+    text.push_str(&volumes::table(cluster));
     let troubles = health::troubles(cluster);
     let paint = |line: &str, code: u8| {
         if colours { format!("\u{1b}[{code}m{line}\u{1b}[0m") } else { line.to_owned() }

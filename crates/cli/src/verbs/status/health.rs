@@ -50,6 +50,10 @@ pub fn troubles(cluster: &Cluster) -> Vec<Trouble> {
     for claim in cluster.claims.iter().filter(|claim| claim["status"]["phase"] == "Lost") {
         all.push(Trouble { object: named("claim", claim), why: "its volume is gone".to_owned(), pod: None });
     }
+    for usage in cluster.usages.iter().filter(|usage| usage.is_full()) {
+        let object = format!("claim {}/{}", usage.namespace, usage.claim);
+        all.push(Trouble { object, why: "its volume is full".to_owned(), pod: None });
+    }
     all
 }
 

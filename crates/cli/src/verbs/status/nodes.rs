@@ -67,12 +67,12 @@ pub fn state(node: &Value) -> String {
 }
 
 /// `███░░░░░░░░░  25%`.
-fn share(part: i64, whole: i64) -> String {
+pub fn share(part: i64, whole: i64) -> String {
     format!("{} {:>3}%", bar::bar(part, whole), bar::percent(part, whole))
 }
 
 /// Rounded, for people.
-fn bytes(amount: i64) -> String {
+pub fn bytes(amount: i64) -> String {
     let gibi = 1024 * 1024 * 1024;
     match amount {
         0 => "?".to_owned(),
