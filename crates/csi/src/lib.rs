@@ -20,7 +20,7 @@ mod topology;
 pub use call::Call;
 pub use capability::{AccessMode, AccessType, Block, CapacityRange, Mode, Mount, VolumeCapability};
 pub use client::Driver;
-pub use identity::{GetPluginInfo, PluginInfo};
+pub use identity::{GetPluginCapabilities, GetPluginInfo, PluginCapabilities, PluginInfo, Probe};
 pub use names::{attachment_name, digest, driver_name_fault, unique_volume_name};
 pub use status::{CallError, Code};
 pub use topology::{Topology, TopologyRequirement};

@@ -19,6 +19,7 @@ use crate::driver::SharedDriver;
 use crate::engine::Engine;
 use crate::moosefs::{MooseFs, client_config};
 use crate::part::Part;
+use crate::pending::Pending;
 use crate::{SharedError, guard, mount};
 
 /// How soon a server that died is started again.
@@ -122,6 +123,7 @@ impl SharedStorageAgent {
             address: self.machine.address.to_string(),
             socket: own.clone(),
             root: Mutex::default(),
+            pending: Pending::default(),
         });
         // The driver's own socket first: whoever sees the other asks it at once.
         for socket in [own, registration] {

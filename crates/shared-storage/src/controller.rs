@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use minik8s_csi::controller::{
-    Content, CreateSnapshot, CreateVolume, CreatedSnapshot, CreatedVolume, ExpandVolume, ExpandedVolume,
-    Snapshot, Time, Volume,
+    ConfirmedCapabilities, Content, CreateSnapshot, CreateVolume, CreatedSnapshot, CreatedVolume,
+    ExpandVolume, ExpandedVolume, Snapshot, Time, ValidateCapabilities, ValidatedCapabilities, Volume,
 };
 use minik8s_csi::{AccessType, VolumeCapability};
 use minik8s_datadir::remove_tree;
@@ -94,6 +94,24 @@ impl<'a> Root<'a> {
         };
         let path = self.path.join(part).join(plain(name)?);
         if path.exists() { Ok(path) } else { Err(SharedError::NotFound(name.clone())) }
+    }
+
+    pub fn validate(&self, call: &ValidateCapabilities) -> Result<ValidatedCapabilities, SharedError> {
+        if call.volume_capabilities.is_empty() {
+            return Err(SharedError::Call("volume_capabilities are missing".to_owned()));
+        }
+        if !self.path.join(VOLUMES).join(plain(&call.volume_id)?).exists() {
+            return Err(SharedError::NotFound(call.volume_id.clone()));
+        }
+        let mut answer = ValidatedCapabilities::default();
+        match call.volume_capabilities.iter().any(is_block) {
+            true => answer.message = SharedError::Block.to_string(),
+            false => {
+                let volume_capabilities = call.volume_capabilities.clone();
+                answer.confirmed = Some(ConfirmedCapabilities { volume_capabilities });
+            }
+        }
+        Ok(answer)
     }
 
     pub fn expand(&self, call: &ExpandVolume) -> Result<ExpandedVolume, SharedError> {

@@ -2,20 +2,26 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use minik8s_csi::registration::{CSI_PLUGIN, PluginInfo};
 use minik8s_csi::server::Answers;
-use minik8s_csi::{Code, controller, node as node_service};
+use minik8s_csi::{Code, PluginCapabilities, controller, node as node_service};
 use minik8s_meta::shared_storage::DRIVER;
 use parking_lot::{Mutex, RwLock};
 use prost::Message;
 
 use crate::SharedError;
+use crate::check;
 use crate::controller::Root;
 use crate::engine::Engine;
 use crate::node;
 use crate::part::Part;
+use crate::pending::Pending;
+
+/// How long a call waits for the one before it.
+const ROOT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct SharedDriver {
     pub engine: Arc<dyn Engine>,
@@ -25,6 +31,7 @@ pub struct SharedDriver {
     pub socket: PathBuf,
     /// One at a time looks at the whole.
     pub root: Mutex<()>,
+    pub pending: Pending,
 }
 
 impl Answers for SharedDriver {
@@ -37,7 +44,9 @@ fn code(error: &SharedError) -> Code {
     match error {
         SharedError::Name(_) | SharedError::Block | SharedError::Call(_) => Code::INVALID_ARGUMENT,
         SharedError::NotFound(_) => Code::NOT_FOUND,
+        SharedError::Exists(_) => Code::ALREADY_EXISTS,
         SharedError::NotSetUp => Code::UNAVAILABLE,
+        SharedError::Pending(_) => Code::ABORTED,
         _ => Code::INTERNAL,
     }
 }
@@ -51,7 +60,12 @@ impl SharedDriver {
         let done = Ok(Vec::new());
         match method {
             "GetInfo" => Ok(self.info().encode_to_vec()),
-            "NotifyRegistrationStatus" => done,
+            "NotifyRegistrationStatus" | "Probe" => done,
+            "GetPluginInfo" => {
+                let vendor_version = env!("CARGO_PKG_VERSION").to_owned();
+                Ok(minik8s_csi::PluginInfo { name: DRIVER.to_owned(), vendor_version }.encode_to_vec())
+            }
+            "GetPluginCapabilities" => Ok(PluginCapabilities::controller_and_growth().encode_to_vec()),
             "NodeGetInfo" => {
                 Ok(node_service::Info { node_id: self.address.clone(), ..Default::default() }.encode_to_vec())
             }
@@ -75,41 +89,82 @@ impl SharedDriver {
             }
             "CreateVolume" => {
                 let call = read(message)?;
+                check::create(&call)?;
                 Ok(self.with_root(|root| root.create(&call))?.encode_to_vec())
             }
             "DeleteVolume" => {
                 let call: controller::DeleteVolume = read(message)?;
+                check::need("volume_id", &call.volume_id)?;
                 self.with_root(|root| root.delete(&call.volume_id)).and(done)
             }
             "ControllerExpandVolume" => {
                 let call = read(message)?;
+                check::expand(&call)?;
                 Ok(self.with_root(|root| root.expand(&call))?.encode_to_vec())
             }
             // Every node reaches every volume; only its end on a node matters.
-            "ControllerPublishVolume" => done,
+            "ControllerPublishVolume" => check::publish(&read(message)?).and(done),
             "ControllerUnpublishVolume" => {
                 let call: controller::UnpublishVolume = read(message)?;
+                check::need("volume_id", &call.volume_id)?;
                 self.engine.forget(&self.part()?, &call.volume_id, &call.node_id).and(done)
             }
             "CreateSnapshot" => {
                 let call = read(message)?;
+                check::snapshot(&call)?;
                 Ok(self.with_root(|root| root.snapshot(&call))?.encode_to_vec())
             }
             "DeleteSnapshot" => {
                 let call: controller::DeleteSnapshot = read(message)?;
+                check::need("snapshot_id", &call.snapshot_id)?;
                 self.with_root(|root| root.delete_snapshot(&call.snapshot_id)).and(done)
             }
-            "NodeStageVolume" => node::stage(self.engine.as_ref(), &self.part()?, &read(message)?).and(done),
-            "NodeUnstageVolume" => {
-                node::unstage(&read::<node_service::UnstageVolume>(message)?.staging_target_path).and(done)
+            "ValidateVolumeCapabilities" => {
+                let call: controller::ValidateCapabilities = read(message)?;
+                check::need("volume_id", &call.volume_id)?;
+                Ok(self.with_root(|root| root.validate(&call))?.encode_to_vec())
             }
-            "NodePublishVolume" => node::publish(&read(message)?).and(done),
+            other => self.act_on_node(other, message),
+        }
+    }
+
+    /// Each touches a mount, whose servers may be away.
+    fn act_on_node(&self, method: &str, message: Bytes) -> Result<Vec<u8>, SharedError> {
+        let begin = |path: &str| self.pending.begin(format!("{method} {path}"));
+        let done = Ok(Vec::new());
+        match method {
+            "NodeStageVolume" => {
+                let call: node_service::StageVolume = read(message)?;
+                check::stage(&call)?;
+                let _begun = begin(&call.staging_target_path)?;
+                node::stage(self.engine.as_ref(), &self.part()?, &call).and(done)
+            }
+            "NodeUnstageVolume" => {
+                let call: node_service::UnstageVolume = read(message)?;
+                check::volume_at(&call.volume_id, &call.staging_target_path)?;
+                let path = call.staging_target_path;
+                let _begun = begin(&path)?;
+                node::unstage(&path).and(done)
+            }
+            "NodePublishVolume" => {
+                let call: node_service::PublishVolume = read(message)?;
+                check::node_publish(&call)?;
+                let _begun = begin(&call.target_path)?;
+                node::publish(&call).and(done)
+            }
             "NodeUnpublishVolume" => {
-                node::unpublish(&read::<node_service::UnpublishVolume>(message)?.target_path).and(done)
+                let call: node_service::UnpublishVolume = read(message)?;
+                check::volume_at(&call.volume_id, &call.target_path)?;
+                let path = call.target_path;
+                let _begun = begin(&path)?;
+                node::unpublish(&path).and(done)
             }
             "NodeGetVolumeStats" => {
                 let call: node_service::GetVolumeStats = read(message)?;
-                Ok(node::stats(&call.volume_path)?.encode_to_vec())
+                check::volume_at(&call.volume_id, &call.volume_path)?;
+                let path = call.volume_path;
+                let _begun = begin(&path)?;
+                Ok(node::stats(&path)?.encode_to_vec())
             }
             other => Err(SharedError::Call(format!("{other} is not a call of this driver"))),
         }
@@ -129,7 +184,9 @@ impl SharedDriver {
     }
 
     fn with_root<T>(&self, act: impl FnOnce(&Root<'_>) -> Result<T, SharedError>) -> Result<T, SharedError> {
-        let _alone = self.root.lock();
+        let alone = self.root.try_lock_for(ROOT_TIMEOUT);
+        let _alone =
+            alone.ok_or_else(|| SharedError::Pending("another call looks at the whole".to_owned()))?;
         let part = self.part()?;
         let root = Root::mount(self.engine.as_ref(), &part)?;
         act(&root)

@@ -6,6 +6,7 @@
 //! Which file system it is stands behind [`Engine`]. Nothing runs, and nothing is kept in memory, where no set-up is.
 
 mod agent;
+mod check;
 mod controller;
 mod daemon;
 mod driver;
@@ -15,6 +16,7 @@ mod moosefs;
 mod mount;
 mod node;
 mod part;
+mod pending;
 mod program;
 
 use std::io;
@@ -37,8 +39,12 @@ pub enum SharedError {
     Setup,
     #[error("no volume or snapshot {0:?}")]
     NotFound(String),
+    #[error("{0:?} is there already, and is another")]
+    Exists(String),
     #[error("a shared volume is a file system: volumeMode Block is not possible")]
     Block,
+    #[error("this is being done already: {0}")]
+    Pending(String),
     #[error("the call cannot be read: {0}")]
     Call(String),
     #[error(

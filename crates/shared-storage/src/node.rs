@@ -4,6 +4,7 @@ use std::path::Path;
 
 use minik8s_csi::node::{PublishVolume, StageVolume, Unit, VolumeStats, VolumeUsage};
 use minik8s_csi::{AccessType, VolumeCapability};
+use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
 
 use crate::SharedError;
@@ -37,7 +38,10 @@ pub fn unpublish(path: &str) -> Result<(), SharedError> {
 
 /// The mount has the size of the volume's limit.
 pub fn stats(path: &str) -> Result<VolumeStats, SharedError> {
-    let found = statvfs(path).map_err(std::io::Error::from)?;
+    let found = statvfs(path).map_err(|error| match error {
+        Errno::ENOENT => SharedError::NotFound(path.to_owned()),
+        other => std::io::Error::from(other).into(),
+    })?;
     let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(found.fragment_size())).unwrap_or(i64::MAX);
     let usage = VolumeUsage {
         available: bytes(found.blocks_available()),
