@@ -115,6 +115,10 @@ async fn wait(client: &Client, setup: &SharedStorage) -> anyhow::Result<()> {
                     None if told.daemons.is_empty() || told.daemons.iter().any(|one| one.pid.is_none()) => {
                         waits = format!("the servers of {} are starting", server.node);
                     }
+                    // Only a master knows the whole: one that has not heard of its new part does not.
+                    None if server.node == setup.master.node && told.cluster.is_none() => {
+                        waits = format!("{} is not the master yet", server.node);
+                    }
                     None if told.cluster.is_some_and(|all| all.servers.len() < setup.servers.len()) => {
                         waits = "the master does not know all servers yet".to_owned();
                     }

@@ -1,12 +1,17 @@
 //! `minik8s storage status`: what the nodes say of shared storage, as one page.
 
 use std::fmt::Write;
+use std::time::Duration;
 
+use anyhow::Context;
 use http::Request;
 use kube::Client;
 use minik8s_meta::shared_storage::{ClusterStatus, NODE_PATH, SharedNodeStatus, SharedStorage};
 
 use crate::output;
+
+/// How long a node may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -15,20 +20,20 @@ pub async fn show(client: &Client) -> anyhow::Result<()> {
         output::line("shared: not enabled (`minik8s storage enable shared --nodes NODE,...`)")?;
         return Ok(());
     };
-    let mut told = Vec::new();
-    for server in &setup.servers {
-        told.push((
-            server.node.clone(),
-            of_node(client, &server.node).await.map_err(|error| error.to_string()),
-        ));
-    }
+    // A machine that is lost keeps nobody waiting for the others.
+    let told = setup.servers.iter().map(|server| async {
+        let told = of_node(client, &server.node).await.map_err(|error| error.to_string());
+        (server.node.clone(), told)
+    });
+    let told = futures::future::join_all(told).await;
     Ok(output::text(page(&setup, &told))?)
 }
 
-/// What one node says.
+/// What one node says. The client would try again for minutes where the node cannot be reached.
 pub async fn of_node(client: &Client, node: &str) -> anyhow::Result<SharedNodeStatus> {
     let path = format!("/api/v1/nodes/{node}/proxy/{NODE_PATH}");
-    let text = client.request_text(Request::get(path).body(Vec::new())?).await?;
+    let asked = client.request_text(Request::get(path).body(Vec::new())?);
+    let text = tokio::time::timeout(TIMEOUT, asked).await.context("no answer in time")??;
     Ok(serde_json::from_str(&text)?)
 }
 
