@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use minik8s_datadir::{is_mount_point, unmount_below};
@@ -12,6 +12,7 @@ use super::program::{output, run, said};
 
 const E2FSPROGS: &str = "e2fsprogs";
 const MOUNT: &str = "mount";
+const UTIL_LINUX: &str = "util-linux";
 
 /// A file system ends at a whole block.
 const BLOCK: u64 = 4096;
@@ -65,11 +66,33 @@ pub fn mount(image: &Path, dir: &Path, options: &[String]) -> Result<(), Storage
         return Ok(());
     }
     // The kernel frees the loop device when the file system is unmounted.
-    let own = ["loop", "discard", "errors=remount-ro"].map(str::to_owned);
+    let own = ["loop", "errors=remount-ro"].map(str::to_owned);
     let options = [&own[..], options].concat().join(",");
     let arguments =
         ["-t".as_ref(), "ext4".as_ref(), "-o".as_ref(), options.as_ref(), image.as_os_str(), dir.as_os_str()];
-    run("mount", MOUNT, arguments).map(drop)
+    run("mount", MOUNT, arguments)?;
+    read_ahead(image, dir);
+    Ok(())
+}
+
+/// Loop devices read ahead less than most disks do. What cannot be set stays as it is.
+fn read_ahead(image: &Path, dir: &Path) {
+    let setting = |path: &Path| {
+        let device = path.metadata()?.dev();
+        let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+        Ok::<_, io::Error>(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"))
+    };
+    let set = || fs::write(setting(dir)?, fs::read(setting(image)?)?);
+    let _ = set();
+}
+
+/// Gives back what was deleted in a mounted file system. Where its image cannot have holes, nothing is given back.
+///
+/// Not the mount option `discard`, which does so with each deletion: writing is then a third slower.
+pub fn trim(dir: &Path) {
+    if is_mount_point(dir) {
+        let _ = run("fstrim", UTIL_LINUX, [dir]);
+    }
 }
 
 pub fn unmount(dir: &Path) -> Result<(), StorageError> {

@@ -136,7 +136,8 @@ impl Images {
     fn bring(&self, wanted: &Wanted) -> Result<Staged, StorageError> {
         let dir = self.dir.join(&wanted.name);
         let image = dir.join(IMAGE);
-        if !image.exists() {
+        let is_new = !image.exists();
+        if is_new {
             self.make(wanted, &dir, &image)?;
         }
         ext4::lengthen(&image, wanted.size)?;
@@ -144,6 +145,10 @@ impl Images {
             return block::attach(&image, &dir.join(DEVICE)).map(|()| Staged::Whole);
         }
         let mount = dir.join(MOUNT);
+        // Nobody has used it, it is whole, and as large as it shall be.
+        if is_new && wanted.source.is_none() {
+            return ext4::mount(&image, &mount, &wanted.options).map(|()| Staged::Whole);
+        }
         // Also where it is not ours to see: a file system that is in use is never checked or grown from outside.
         let is_in_use = is_mount_point(&mount) || !ext4::loop_devices(&image)?.is_empty();
         if !is_in_use {
@@ -209,6 +214,11 @@ impl Images {
         ext4::copy(&from, image, size)
     }
 
+    /// Gives back what was deleted in those that pods use.
+    pub fn trim_all(&self) {
+        self.staged().iter().for_each(|name| ext4::trim(&self.dir.join(name).join(MOUNT)));
+    }
+
     /// Unmounts all of them, for a node that is taken apart.
     pub fn put_all_away(&self) -> Result<(), StorageError> {
         self.staged().iter().try_for_each(|name| put_away(&self.dir.join(name)))
@@ -242,6 +252,7 @@ fn made(name: &str) -> String {
 }
 
 fn put_away(dir: &Path) -> Result<(), StorageError> {
+    ext4::trim(&dir.join(MOUNT));
     ext4::unmount(&dir.join(MOUNT))?;
     let device = dir.join(DEVICE);
     if fs::symlink_metadata(&device).is_ok() {

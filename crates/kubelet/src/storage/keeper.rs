@@ -13,6 +13,7 @@ use kube::api::{Patch, PatchParams};
 use minik8s_informer::{Caches, Change, ListOptions};
 use minik8s_meta::local_volume::{IMAGE_FINALIZER, NODE_FIELD};
 use serde_json::json;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::image::Images;
@@ -23,6 +24,8 @@ use crate::events::{Severity, Subject};
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 /// Until what could not be done is tried again, and what an agent that was killed has left is looked for.
 const AGAIN: Duration = Duration::from_secs(20);
+/// How often what pods have deleted is given back to the disk.
+const TRIM: Duration = Duration::from_secs(3600);
 
 /// Never returns.
 pub async fn keep_volumes(context: Arc<Context>, caches: &Caches) {
@@ -33,6 +36,7 @@ pub async fn keep_volumes(context: Arc<Context>, caches: &Caches) {
     let mut changes = informer.subscribe();
     let mut done = DoneWith::default();
     let mut again = tokio::time::interval(AGAIN);
+    let mut trims = tokio::time::interval_at(Instant::now() + TRIM, TRIM);
     loop {
         let changed: Vec<Arc<core::PersistentVolume>> = tokio::select! {
             change = changes.next() => match change {
@@ -44,6 +48,11 @@ pub async fn keep_volumes(context: Arc<Context>, caches: &Caches) {
                 Change::Synced | Change::Absent => continue,
             },
             () = context.storage.released() => informer.list(),
+            _ = trims.tick() => {
+                let images = images.clone();
+                drop(tokio::task::spawn_blocking(move || images.trim_all()).await);
+                continue;
+            }
             _ = again.tick() => {
                 context.storage.release_unused().await;
                 informer.list()

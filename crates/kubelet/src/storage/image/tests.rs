@@ -50,6 +50,22 @@ fn filesystem(name: &str, size: &str) -> core::PersistentVolume {
 }
 
 #[test]
+fn volume_gives_back_what_is_deleted() {
+    use std::os::unix::fs::MetadataExt;
+    let node = Node::new();
+    let mount = node.stage(&filesystem("v", "64Mi")).unwrap();
+    let taken = || node.images.dir.join("v/image").metadata().unwrap().blocks() * 512;
+    let empty = taken();
+    fs::write(mount.join("big"), vec![1; 32 << 20]).unwrap();
+    fs::File::open(mount.join("big")).unwrap().sync_all().unwrap();
+    assert!(taken() > empty + (24 << 20), "{empty} {}", taken());
+    fs::remove_file(mount.join("big")).unwrap();
+    nix::unistd::syncfs(fs::File::open(&mount).unwrap()).unwrap();
+    node.images.trim_all();
+    assert!(taken() < empty + (8 << 20), "{empty} {}", taken());
+}
+
+#[test]
 fn volume_has_its_size_and_keeps_its_data() {
     let node = Node::new();
     let wanted = filesystem("v", "32Mi");
