@@ -163,4 +163,31 @@ mod tests {
         let error = Nfs::new(&config).bring(&wanted(&volume).unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("mount failed: ") && error.len() > 20, "{error}");
     }
+
+    #[test]
+    #[ignore = "needs a kernel with NFS and a server: TEST_NFS=SERVER:/PATH"]
+    fn nfs_volume_of_a_claim_is_made_and_mounted() {
+        let share = std::env::var("TEST_NFS").expect("TEST_NFS names a server and a path");
+        let (server, path) = share.split_once(":/").expect("SERVER:/PATH");
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::new("n", &fs::canonicalize(dir.path()).unwrap(), "127.0.0.1".parse().unwrap());
+        let name = format!("test-{}", std::process::id());
+        let nfs = Nfs::new(&config);
+        let wanted = Wanted {
+            path: format!("/{path}/{name}"),
+            server: server.to_owned(),
+            options: Vec::new(),
+            is_made: true,
+            name,
+        };
+        for round in ["first", "second"] {
+            nfs.bring(&wanted).unwrap();
+            let file = nfs.mount_of(&wanted.name).join("f");
+            match round {
+                "first" => fs::write(&file, "kept").unwrap(),
+                _ => assert_eq!(fs::read_to_string(&file).unwrap(), "kept"),
+            }
+            ext4::unmount(&nfs.mount_of(&wanted.name)).unwrap();
+        }
+    }
 }
