@@ -1,12 +1,10 @@
 //! Images as raw block devices, for volumes of mode `Block`. All of it blocks.
-//!
-//! The device of an image is found by asking the kernel, so nobody has to remember it.
 
 use std::fs;
 use std::path::Path;
 
 use super::StorageError;
-use super::ext4::loop_devices;
+use super::loop_device::{direct, loop_devices};
 use super::program::run;
 
 /// Gives an image a device, and makes `at` a link to it.
@@ -18,6 +16,9 @@ pub fn attach(image: &Path, at: &Path) -> Result<(), StorageError> {
         }
         None => run("losetup", "mount", [Path::new("-f"), Path::new("--show"), image])?,
     };
+    if let Err(error) = direct(Path::new(&device)) {
+        tracing::debug!(device, %error, "its image is written through a cache");
+    }
     if fs::read_link(at).is_ok_and(|old| old == Path::new(&device)) {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use minik8s_datadir::{is_mount_point, remove_tree};
 use minik8s_meta::local_volume::{DRIVER, NODE_ATTRIBUTE, SNAPSHOT_ATTRIBUTE, SOURCE_ATTRIBUTE};
 use nix::sys::statvfs::statvfs;
 
-use super::{Place, Staged, StorageError, VolumePlugin, block, check_name, ext4};
+use super::{Place, Staged, StorageError, VolumePlugin, block, check_name, ext4, loop_device};
 use crate::{Config, quantity};
 
 pub(super) const IMAGE: &str = "image";
@@ -136,8 +136,7 @@ impl Images {
     fn bring(&self, wanted: &Wanted) -> Result<Staged, StorageError> {
         let dir = self.dir.join(&wanted.name);
         let image = dir.join(IMAGE);
-        let is_new = !image.exists();
-        if is_new {
+        if !image.exists() {
             self.make(wanted, &dir, &image)?;
         }
         ext4::lengthen(&image, wanted.size)?;
@@ -145,12 +144,11 @@ impl Images {
             return block::attach(&image, &dir.join(DEVICE)).map(|()| Staged::Whole);
         }
         let mount = dir.join(MOUNT);
-        // Nobody has used it, it is whole, and as large as it shall be.
-        if is_new && wanted.source.is_none() {
+        if ext4::is_unused(&image) {
             return ext4::mount(&image, &mount, &wanted.options).map(|()| Staged::Whole);
         }
         // Also where it is not ours to see: a file system that is in use is never checked or grown from outside.
-        let is_in_use = is_mount_point(&mount) || !ext4::loop_devices(&image)?.is_empty();
+        let is_in_use = is_mount_point(&mount) || !loop_device::loop_devices(&image)?.is_empty();
         if !is_in_use {
             ext4::check(&image)?;
             ext4::grow(&image)?;
@@ -181,15 +179,17 @@ impl Images {
         Ok(())
     }
 
-    /// Makes a volume that starts with other content, which may go afterwards. Nothing for others.
-    pub fn make_copy(&self, volume: &core::PersistentVolume) -> Result<(), StorageError> {
+    /// Makes a volume before a pod comes: while its claim is bound, time is saved; and one that starts with other content
+    /// gets it before that goes. What fails here is told to the pod, except for the content.
+    pub fn make_ahead(&self, volume: &core::PersistentVolume) -> Result<(), StorageError> {
         let wanted = self.wanted(volume)?;
         let dir = self.dir.join(&wanted.name);
         let image = dir.join(IMAGE);
-        match wanted.source.is_none() || image.exists() {
-            true => Ok(()),
-            false => self.make(&wanted, &dir, &image),
+        if image.exists() {
+            return Ok(());
         }
+        let made = self.make(&wanted, &dir, &image);
+        if wanted.source.is_some() { made } else { Ok(()) }
     }
 
     /// Whether a volume is still to be made of a snapshot.

@@ -122,10 +122,9 @@ async fn look_after(
         };
     }
     if !images.is_staged(name(volume)) {
-        // What starts with other content is made before a pod comes: its source may go meanwhile.
         let _lock = context.storage.lock(name(volume)).await;
         let (images, volume) = (images.clone(), volume.clone());
-        let made = tokio::task::spawn_blocking(move || images.make_copy(&volume)).await;
+        let made = tokio::task::spawn_blocking(move || images.make_ahead(&volume)).await;
         made.map_err(StorageError::from)??;
         return Ok(Looked::After);
     }

@@ -10,6 +10,7 @@ pub mod fs_group;
 mod fullness;
 mod image;
 mod keeper;
+mod loop_device;
 mod nfs;
 mod path;
 mod program;

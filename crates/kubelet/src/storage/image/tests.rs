@@ -80,7 +80,7 @@ fn volume_has_its_size_and_keeps_its_data() {
     node.stage(&wanted).unwrap();
     node.put_away("v");
     assert!(!mount.join("kept").exists() && node.images.staged().is_empty());
-    assert!(ext4::loop_devices(&node.images.dir.join("v/image")).unwrap().is_empty());
+    assert!(loop_device::loop_devices(&node.images.dir.join("v/image")).unwrap().is_empty());
     node.stage(&wanted).unwrap();
     assert_eq!(fs::read_to_string(mount.join("kept")).unwrap(), "data");
     // It grows while it is in use.
@@ -105,6 +105,27 @@ fn may_grow_online() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
     u64::from_str_radix(effective, 16).unwrap() & SYS_RESOURCE != 0
+}
+
+#[test]
+fn volume_made_before_its_pod_is_written_past_the_cache() {
+    let node = Node::new();
+    let wanted = filesystem("v", "16Mi");
+    let image = node.images.dir.join("v/image");
+    node.images.make_ahead(&wanted).unwrap();
+    assert!(ext4::is_unused(&image) && node.images.staged().is_empty());
+    let mount = node.stage(&wanted).unwrap();
+    assert!(!ext4::is_unused(&image), "one that was used is checked the next time");
+    let device = loop_device::loop_devices(&image).unwrap().remove(0);
+    let dio = || fs::read_to_string(format!("/sys/block/{}/loop/dio", &device[5..])).unwrap();
+    // Where the file system of the data dir can do that.
+    let probe = loop_device::direct(Path::new(&device));
+    assert_eq!(dio().trim() == "1", probe.is_ok());
+    fs::write(mount.join("f"), "data").unwrap();
+    assert_eq!(fs::read_to_string(mount.join("f")).unwrap(), "data");
+    // One that does not fit is told to its pod, not here.
+    node.images.make_ahead(&filesystem("huge", "9000Ti")).unwrap();
+    assert!(!node.images.is_made("huge"));
 }
 
 #[test]
@@ -177,7 +198,7 @@ fn block_volume_is_a_device() {
     node.stage(&volume("v", "8Mi", "Block", json!({}))).unwrap();
     assert_eq!(fs::read_link(&device).unwrap(), first);
     node.put_away("v");
-    assert!(ext4::loop_devices(&node.images.dir.join("v/image")).unwrap().is_empty());
+    assert!(loop_device::loop_devices(&node.images.dir.join("v/image")).unwrap().is_empty());
 }
 
 #[test]
@@ -196,7 +217,7 @@ fn snapshot_keeps_what_was_there_and_outlives_its_volume() {
     node.images.remove("v").unwrap();
     let restored = volume("w", "32Mi", "Filesystem", json!({"snapshot": "s"}));
     assert!(node.images.awaits_snapshot(&restored, "s") && !node.images.awaits_snapshot(&restored, "t"));
-    node.images.make_copy(&restored).unwrap();
+    node.images.make_ahead(&restored).unwrap();
     assert!(!node.images.awaits_snapshot(&restored, "s"));
     node.images.remove_snapshot("s").unwrap();
     node.images.remove_snapshot("s").unwrap();
