@@ -1,7 +1,5 @@
 //! Volumes of a CSI driver, on a real node with a real driver (`csi_driver.rs`).
 
-use std::path::PathBuf;
-
 use http::Method;
 use serde_json::{Value, json};
 
@@ -12,17 +10,18 @@ use crate::volume_snapshots;
 
 const DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-const SNAPSHOT_CLASSES: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
+pub const SNAPSHOT_CLASSES: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
+pub const ATTRIBUTES_CLASSES: &str = "/apis/storage.k8s.io/v1/volumeattributesclasses";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
 /// A driver that nobody but minik8s calls, its class, and what must go with them.
-struct Deployed {
-    driver: Driver,
+pub struct Deployed {
+    pub driver: Driver,
     _state: tempfile::TempDir,
 }
 
 impl Space {
-    async fn deploy(&self) -> Deployed {
+    pub async fn deploy(&self) -> Deployed {
         let name = format!("{}.csi.example", self.name);
         let state = tempfile::tempdir().unwrap();
         let driver = Driver::start(&name, state.path(), &self.cluster.config().data_dir);
@@ -48,7 +47,7 @@ impl Space {
         .await;
     }
 
-    async fn undeploy(&self, deployed: Deployed) {
+    pub async fn undeploy(&self, deployed: Deployed) {
         let name = deployed.driver.name.clone();
         assert!(deployed.driver.list("volumes").is_empty() && deployed.driver.list("attached").is_empty());
         for path in [DRIVERS, CLASSES] {
@@ -65,13 +64,13 @@ impl Space {
         .await;
     }
 
-    fn wish(&self, name: &str, size: &str, mode: &str) -> Value {
+    pub fn wish(&self, name: &str, size: &str, mode: &str) -> Value {
         json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": mode,
             "storageClassName": format!("{}.csi.example", self.name), "resources": {"requests": {"storage": size}}}})
     }
 
     /// The volume of a claim that is bound.
-    async fn csi_volume(&self, claim: &str) -> Value {
+    pub async fn csi_volume(&self, claim: &str) -> Value {
         let path = self.path("persistentvolumeclaims", claim);
         let mut found = Value::Null;
         self.eventually(&format!("{claim} bound"), async || {
@@ -109,7 +108,7 @@ impl Space {
     }
 }
 
-fn mounting(mut spec: Value, claim: &str) -> Value {
+pub fn mounting(mut spec: Value, claim: &str) -> Value {
     spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
     spec
@@ -289,59 +288,66 @@ pub async fn snapshots_of_a_driver(space: Space) {
     space.undeploy(deployed).await;
 }
 
-/// kill -9 of server and agent at each step: no volume is orphaned, doubled, or left attached or mounted.
-pub async fn crashes(cluster: std::sync::Arc<crate::cluster::Cluster>) {
-    let space = Space::new(cluster, "csi-crashes").await;
+/// A VolumeAttributesClass sets what the driver can change, at once and later, and stays as long as it is used.
+pub async fn attributes_of_volumes(space: Space) {
     let deployed = space.deploy().await;
     let driver = &deployed.driver;
-    let pods = space.cluster.config().pods_dir();
-    let published = || {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        mounts.lines().any(|line| line.contains(pods.to_str().unwrap()) && line.contains("/csi/"))
-    };
-    let staged = || staged_records(&space).next().is_some();
-    let making: [(&str, &dyn Fn() -> bool); 4] = [
-        ("made", &|| !driver.list("volumes").is_empty()),
-        ("attached", &|| !driver.list("attached").is_empty()),
-        ("staged", &staged),
-        ("published", &published),
-    ];
-    let removing: [&dyn Fn() -> bool; 4] =
-        [&|| !published(), &|| !staged(), &|| driver.list("attached").is_empty(), &|| {
-            driver.list("volumes").is_empty()
-        }];
-    for ((name, made), removed) in making.into_iter().zip(removing) {
-        space.create("persistentvolumeclaims", space.wish(name, "1Mi", "Filesystem")).await;
-        let mut spec = mounting(once("echo x >> /data/f; cat /data/f"), name);
-        spec["restartPolicy"] = "OnFailure".into();
-        space.pod(name, spec).await;
-        space.crash_when(made).await;
-        space.phase(name, "Succeeded").await;
-        let volume = space.csi_volume(name).await["metadata"]["name"].as_str().unwrap().to_owned();
-        assert_eq!(driver.list("volumes"), std::slice::from_ref(&volume), "{name}: there is one volume");
-        space.send(Method::DELETE, &space.path("persistentvolumeclaims", name), json!({})).await.unwrap();
-        space.delete(name, 0).await;
-        space.crash_when(removed).await;
-        let path = format!("/api/v1/persistentvolumes/{volume}");
-        space.eventually(&format!("{volume} gone"), async || space.get(&path).await.is_none()).await;
-        assert!(driver.list("volumes").is_empty() && driver.list("attached").is_empty(), "{name}");
-        space.eventually("nothing staged", async || !staged() && !published()).await;
+    let name = |word: &str| format!("{}-{word}", space.name);
+    let class = |word: &str, driver: &str, parameters: Value| json!({"metadata": {"name": name(word)}, "driverName": driver, "parameters": parameters});
+    for object in [
+        class("slow", &driver.name, json!({"speed": "slow"})),
+        class("fast", &driver.name, json!({"speed": "fast"})),
+        class("odd", &driver.name, json!({"colour": "green"})),
+        class("other", "other.example", json!({"speed": "fast"})),
+    ] {
+        space.send(Method::POST, ATTRIBUTES_CLASSES, object).await.unwrap();
     }
-    // A claim that goes while its volume is made leaves none.
-    space.create("persistentvolumeclaims", space.wish("brief", "1Mi", "Filesystem")).await;
-    space.pod("brief", mounting(idle(), "brief")).await;
-    space.crash_when(&|| !driver.list("volumes").is_empty()).await;
-    space.delete("brief", 0).await;
-    space.send(Method::DELETE, &space.path("persistentvolumeclaims", "brief"), json!({})).await.unwrap();
-    space.eventually("no volume", async || driver.list("volumes").is_empty()).await;
-    space.deleted("brief").await;
+    let mut wish = space.wish("data", "1Mi", "Filesystem");
+    wish["spec"]["volumeAttributesClassName"] = name("slow").into();
+    space.create("persistentvolumeclaims", wish).await;
+    space.pod("user", mounting(idle(), "data")).await;
+    space.ready("user").await;
+    let volume = space.csi_volume("data").await;
+    assert_eq!(volume["spec"]["volumeAttributesClassName"], name("slow"));
+    let volume = volume["metadata"]["name"].as_str().unwrap().to_owned();
+    let speed = || std::fs::read_to_string(driver.state.join("speeds").join(&volume)).unwrap();
+    assert_eq!(speed(), "slow");
+    let path = space.path("persistentvolumeclaims", "data");
+    let change = async |word: &str| {
+        let patch = json!({"spec": {"volumeAttributesClassName": name(word)}});
+        space.send(Method::PATCH, &path, patch).await.unwrap();
+    };
+    let status = async |what: &str, seen: &dyn Fn(&Value) -> bool| {
+        space.eventually(what, async || seen(&space.get(&path).await.unwrap_or_default()["status"])).await;
+    };
+    change("fast").await;
+    status("fast", &|status| status["currentVolumeAttributesClassName"] == name("fast")).await;
+    assert_eq!(speed(), "fast");
+    let rows = space.kubectl(&["get", "pvc", "data"]).await;
+    assert!(rows.contains(&name("fast")), "{rows}");
+    // What cannot be set says why, and nothing is changed.
+    change("odd").await;
+    status("infeasible", &|status| status["modifyVolumeStatus"]["status"] == "Infeasible").await;
+    space.event("data", "VolumeModifyFailed", "there is only speed").await;
+    change("other").await;
+    space.event("data", "VolumeModifyFailed", "is for the driver other.example").await;
+    assert_eq!(speed(), "fast");
+    change("slow").await;
+    status("slow", &|status| {
+        status["currentVolumeAttributesClassName"] == name("slow") && status["modifyVolumeStatus"].is_null()
+    })
+    .await;
+    // One that is used stays until nobody uses it.
+    let class = |word: &str| format!("{ATTRIBUTES_CLASSES}/{}", name(word));
+    for word in ["slow", "fast", "odd", "other"] {
+        space.send(Method::DELETE, &class(word), json!({})).await.unwrap();
+    }
+    space.eventually("the others are gone", async || space.get(&class("fast")).await.is_none()).await;
+    assert!(
+        space.get(&class("slow")).await.is_some_and(|one| one["metadata"]["deletionTimestamp"].is_string())
+    );
+    space.finish("user").await;
+    space.drop_claim("data", &volume).await;
+    space.eventually("the last is gone", async || space.get(&class("slow")).await.is_none()).await;
     space.undeploy(deployed).await;
-}
-
-fn staged_records(space: &Space) -> impl Iterator<Item = PathBuf> {
-    let all = space.cluster.config().plugins_dir().join("kubernetes.io/csi");
-    let drivers = std::fs::read_dir(all).into_iter().flatten().flatten();
-    drivers
-        .flat_map(|driver| std::fs::read_dir(driver.path()).into_iter().flatten().flatten())
-        .map(|dir| dir.path())
 }

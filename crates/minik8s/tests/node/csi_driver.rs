@@ -84,7 +84,7 @@ fn is_a_process_of_its_own() {
     let socket = data.join("plugins").join(&name).join("csi.sock");
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
     fs::create_dir_all(data.join("plugins_registry")).unwrap();
-    for part in ["volumes", "attached", "inline", "sizes", "snapshots"] {
+    for part in ["volumes", "attached", "inline", "sizes", "speeds", "snapshots"] {
         fs::create_dir_all(state.join(part)).unwrap();
     }
     let registration = data.join("plugins_registry").join(format!("{name}-reg.sock"));
@@ -150,9 +150,16 @@ impl Service {
             }
             "ControllerGetCapabilities" => {
                 use controller::Can::{
-                    CreateDeleteSnapshot, CreateDeleteVolume, ExpandVolume, PublishUnpublishVolume,
+                    CreateDeleteSnapshot, CreateDeleteVolume, ExpandVolume, ModifyVolume,
+                    PublishUnpublishVolume,
                 };
-                let can = [CreateDeleteVolume, PublishUnpublishVolume, ExpandVolume, CreateDeleteSnapshot];
+                let can = [
+                    CreateDeleteVolume,
+                    PublishUnpublishVolume,
+                    ExpandVolume,
+                    CreateDeleteSnapshot,
+                    ModifyVolume,
+                ];
                 Ok(controller::Capabilities::of(&can).encode_to_vec())
             }
             "CreateVolume" => self.create(read(message)?),
@@ -164,6 +171,11 @@ impl Service {
                 Ok(Vec::new())
             }
             "ControllerExpandVolume" => self.grow(&read(message)?),
+            "ControllerModifyVolume" => {
+                let call: controller::ModifyVolume = read(message)?;
+                unless(self.volume(&call.volume_id).exists(), Code::NOT_FOUND, "no such volume")?;
+                self.set_attributes(&call.volume_id, &call.mutable_parameters)
+            }
             "CreateSnapshot" => self.snapshot(&read(message)?),
             "DeleteSnapshot" => {
                 let call: controller::DeleteSnapshot = read(message)?;
@@ -212,10 +224,19 @@ impl Service {
             .unwrap_or(0)
     }
 
+    /// The one thing that can be set is a speed.
+    fn set_attributes(&self, handle: &str, attributes: &Pairs) -> Answer {
+        unless(attributes.keys().all(|key| key == "speed"), Code::INVALID_ARGUMENT, "there is only speed")?;
+        let speed = attributes.get("speed").cloned().unwrap_or_default();
+        fs::write(self.state.join("speeds").join(handle), speed).map_err(failed)?;
+        Ok(Vec::new())
+    }
+
     fn create(&self, call: controller::CreateVolume) -> Answer {
         unless(!call.parameters.contains_key("broken"), Code::INVALID_ARGUMENT, "this class is broken")?;
         let wanted = call.accessibility_requirements.clone().unwrap_or_default().requisite;
         unless(wanted.contains(&self.topology()), Code::RESOURCE_EXHAUSTED, "not here")?;
+        self.set_attributes(&call.name, &call.mutable_parameters)?;
         let size = call.capacity_range.unwrap_or_default().required_bytes;
         let is_block = call.volume_capabilities.iter().any(is_block);
         let volume = self.volume(&call.name);
@@ -271,7 +292,9 @@ impl Service {
         let attached = self.state.join("attached").join(handle);
         unless(!attached.exists(), Code::FAILED_PRECONDITION, "it is attached")?;
         minik8s_datadir::remove_tree(&self.state.join("volumes"), handle).map_err(failed)?;
-        let _ = fs::remove_file(self.state.join("sizes").join(handle));
+        for part in ["sizes", "speeds"] {
+            let _ = fs::remove_file(self.state.join(part).join(handle));
+        }
         Ok(Vec::new())
     }
 

@@ -11,6 +11,7 @@ mod commands;
 mod containers;
 mod counted_devices;
 mod csi;
+mod csi_crashes;
 mod csi_driver;
 mod dashboard;
 #[path = "../../../kubelet/tests/support/device_plugin.rs"]
@@ -41,6 +42,7 @@ mod scaling;
 mod security;
 mod space;
 mod storage;
+mod storage_crashes;
 mod user_files;
 #[path = "../harness/verbs.rs"]
 #[allow(dead_code, reason = "other tests need the rest of the lists")]
@@ -92,7 +94,7 @@ const CASES: &[(&str, Case)] = cases! {
         service_account_tokens, optional_objects, bound_claims, trust_bundles;
     storage: local_volumes, static_volumes, volumes_of_other_forms, volumes_of_a_stateful_set,
         claims_that_cannot_be_served, copies_and_metrics;
-    csi: volumes_of_a_driver, other_volumes_of_a_driver, snapshots_of_a_driver;
+    csi: volumes_of_a_driver, other_volumes_of_a_driver, snapshots_of_a_driver, attributes_of_volumes;
     volume_snapshots: snapshots, snapshots_that_cannot_be_made;
     counted_devices: counted_devices;
     dra: claimed_devices;
@@ -242,10 +244,10 @@ fn a_node_in_need_evicts() {
 
 #[test]
 fn volumes_of_a_driver_survive_crashes() {
-    on_a_cluster(|cluster| block_on(csi::crashes(cluster)));
+    on_a_cluster(|cluster| block_on(csi_crashes::crashes(cluster)));
 }
 
 #[test]
 fn volumes_survive_crashes() {
-    on_a_cluster(|cluster| block_on(storage::crashes(cluster)));
+    on_a_cluster(|cluster| block_on(storage_crashes::crashes(cluster)));
 }

@@ -9,13 +9,13 @@ use crate::cluster::NODE;
 use crate::space::{Space, idle, once};
 
 /// A claim of the default class.
-fn claim(name: &str, size: &str) -> Value {
+pub fn claim(name: &str, size: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}})
 }
 
 /// The spec with a claim at `/data`.
-fn with_claim(mut spec: Value, claim: &str) -> Value {
+pub fn with_claim(mut spec: Value, claim: &str) -> Value {
     spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
     spec
@@ -30,7 +30,7 @@ fn with_template(mut spec: Value, size: &str) -> Value {
 
 impl Space {
     /// Waits for a claim to look as wanted. One that is gone looks like null.
-    async fn claim_until(&self, name: &str, what: &str, seen: impl Fn(&Value) -> bool) -> Value {
+    pub async fn claim_until(&self, name: &str, what: &str, seen: impl Fn(&Value) -> bool) -> Value {
         let path = self.path("persistentvolumeclaims", name);
         let mut last = Value::Null;
         self.eventually(&format!("{name} {what}"), async || {
@@ -41,16 +41,16 @@ impl Space {
         last
     }
 
-    async fn volume_of(&self, claim: &str) -> String {
+    pub async fn volume_of(&self, claim: &str) -> String {
         let claim = self.claim_until(claim, "bound", |claim| claim["status"]["phase"] == "Bound").await;
         claim["spec"]["volumeName"].as_str().unwrap().to_owned()
     }
 
-    async fn delete_claim(&self, name: &str) {
+    pub async fn delete_claim(&self, name: &str) {
         self.send(Method::DELETE, &self.path("persistentvolumeclaims", name), json!({})).await.unwrap();
     }
 
-    async fn volume_gone(&self, volume: &str) {
+    pub async fn volume_gone(&self, volume: &str) {
         let path = format!("/api/v1/persistentvolumes/{volume}");
         self.eventually(&format!("{volume} gone"), async || self.get(&path).await.is_none()).await;
     }
@@ -59,7 +59,7 @@ impl Space {
         self.cluster.config().volumes_dir().join(volume)
     }
 
-    async fn end(&self, pod: &str) {
+    pub async fn end(&self, pod: &str) {
         self.delete(pod, 0).await;
         self.deleted(pod).await;
     }
@@ -278,61 +278,6 @@ pub async fn claims_that_cannot_be_served(space: Space) {
     assert!(said.contains("none") && said.contains("not found"), "{said}");
 }
 
-/// kill -9 of server and agent at each step of making and removing a volume: none is lost, doubled, or left behind.
-pub async fn crashes(cluster: std::sync::Arc<crate::cluster::Cluster>) {
-    let space = Space::new(cluster, "crashes").await;
-    let volumes = space.cluster.config().volumes_dir();
-    let images = || std::fs::read_dir(&volumes).into_iter().flatten().flatten().map(|entry| entry.path());
-    let making: [(&str, &dyn Fn() -> bool); 4] = [
-        ("directory", &|| images().next().is_some()),
-        ("image", &|| images().any(|dir| dir.join("image").exists())),
-        ("mounted", &|| images().any(|dir| minik8s_datadir::is_mount_point(&dir.join("mount")))),
-        ("written", &|| images().any(|dir| dir.join("mount/f").exists())),
-    ];
-    let removing: [&dyn Fn() -> bool; 4] = [
-        &|| true,
-        &|| !images().any(|dir| minik8s_datadir::is_mount_point(&dir.join("mount"))),
-        &|| !images().any(|dir| dir.join("image").exists()),
-        &|| images().next().is_none(),
-    ];
-    for ((name, made), removed) in making.into_iter().zip(removing) {
-        space.create("persistentvolumeclaims", claim(name, "16Mi")).await;
-        let mut spec = with_claim(once("echo x >> /data/f; cat /data/f"), name);
-        spec["restartPolicy"] = "OnFailure".into();
-        space.pod(name, spec).await;
-        space.crash_when(made).await;
-        space.phase(name, "Succeeded").await;
-        let log = space.kubectl(&["logs", name]).await;
-        assert!(log.lines().all(|line| line == "x") && !log.is_empty(), "{name}: {log}");
-        let volume = space.volume_of(name).await;
-        let own: Vec<_> = images().filter(|path| path.is_dir()).collect();
-        assert_eq!(own, [volumes.join(&volume)], "{name}: there is one volume");
-        space.end(name).await;
-        let again = format!("{name}-again");
-        let log = space.output(&again, with_claim(once("cat /data/f"), name)).await;
-        assert!(log.starts_with("x\n"), "{name}: {log}");
-        space.delete(&again, 0).await;
-        space.delete_claim(name).await;
-        space.crash_when(removed).await;
-        space.claim_until(name, "gone", Value::is_null).await;
-        space.volume_gone(&volume).await;
-        space.eventually("nothing left", async || images().next().is_none()).await;
-    }
-}
-
-impl Space {
-    /// Kills minik8s as soon as something is so, and starts it again.
-    pub async fn crash_when(&self, seen: &dyn Fn() -> bool) {
-        let begun = std::time::Instant::now();
-        while !seen() {
-            assert!(begun.elapsed() < crate::cluster::TIMEOUT, "{}: the step never came", self.name);
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-        self.cluster.crash_server();
-        self.cluster.restart_server().await;
-    }
-}
-
 /// A claim that starts with the content of another; the metrics of volumes.
 pub async fn copies_and_metrics(space: Space) {
     space.create("persistentvolumeclaims", claim("first", "16Mi")).await;
@@ -364,6 +309,14 @@ pub async fn copies_and_metrics(space: Space) {
         .find_map(|found| found.strip_prefix(&line))
         .unwrap_or_else(|| panic!("{line} in\n{page}"));
     assert!(used.parse::<f64>().unwrap() >= f64::from(4 << 20), "{used}");
+    // One that is full says so, to whoever looks at the claim and at the cluster.
+    let fill = "dd if=/dev/zero of=/data/big bs=1M count=64 2>/dev/null; sync";
+    space.kubectl(&["exec", "first", "--", "sh", "-c", fill]).await;
+    space.event("first", "VolumeFull", "raise the claim's spec.resources.requests.storage").await;
+    let status = space.command(env!("CARGO_BIN_EXE_minik8s")).args(["status"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    let own = format!("{}/first ", space.name);
+    assert!(said.contains("Volumes\n") && said.contains(&own), "{said}");
     for name in ["first", "copy"] {
         space.end(name).await;
         let volume = space.volume_of(name).await;

@@ -25,7 +25,7 @@ pub fn mounting(mut spec: Value, claim: &str) -> Value {
 }
 
 impl Space {
-    fn snapshot_path(&self, name: &str) -> String {
+    pub fn snapshot_path(&self, name: &str) -> String {
         format!("/apis/{GROUP}/v1/namespaces/{}/volumesnapshots/{name}", self.name)
     }
 

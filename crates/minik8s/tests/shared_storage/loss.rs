@@ -59,7 +59,7 @@ pub fn killed_servers_fail_no_write(world: &World) {
     world.end(&["writer"], &["log"]);
 }
 
-fn pids(world: &World, node: &str, program: &str) -> Vec<String> {
+pub fn pids(world: &World, node: &str, program: &str) -> Vec<String> {
     let listed = world.lab.run(&["exec", node, "ps", "-e", "-o", "pid=,comm="]);
     let own = listed.lines().filter_map(|line| line.trim().split_once(' '));
     own.filter(|(_, name)| name.trim() == program).map(|(pid, _)| pid.to_owned()).collect()

@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "other tests need the rest")]
 mod lab;
 mod loss;
+mod steps;
 mod use_of_it;
 mod world;
 
@@ -31,6 +32,7 @@ const CASES: &[Case] = &[
 const LONG: &[Case] = &[
     ("enabled", use_of_it::enabled),
     ("database_moves_when_its_node_is_lost", loss::database_moves_when_its_node_is_lost),
+    ("killed_servers_orphan_no_volume", steps::killed_servers_orphan_no_volume),
     ("master_is_recovered_from_its_log", loss::master_is_recovered_from_its_log),
 ];
 

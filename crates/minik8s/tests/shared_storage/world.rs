@@ -64,12 +64,20 @@ impl World {
     }
 
     pub fn claim(&self, name: &str, mode: &str, size: &str, source: &str) {
+        self.ask_for_claim(name, mode, size, source);
+        self.bound(name);
+    }
+
+    pub fn bound(&self, name: &str) {
+        self.lab
+            .until(&format!("{name} is bound"), || self.object(&["pvc", name])["status"]["phase"] == "Bound");
+    }
+
+    pub fn ask_for_claim(&self, name: &str, mode: &str, size: &str, source: &str) {
         self.apply(&format!(
             "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: {name}}}\nspec:\n  storageClassName: shared\n  \
              accessModes: [{mode}]\n  resources: {{requests: {{storage: {size}}}}}\n{source}"
         ));
-        self.lab
-            .until(&format!("{name} is bound"), || self.object(&["pvc", name])["status"]["phase"] == "Bound");
     }
 
     /// A pod that sleeps on a node, with claims at `/NAME`.
