@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::moosefs::{MooseFs, client_config};
 use crate::part::Part;
 use crate::pending::Pending;
+use crate::root_mount::{self, RootMount};
 use crate::{SharedError, guard, mount};
 
 /// How soon a server that died is started again.
@@ -75,6 +76,7 @@ pub struct SharedStorageAgent {
     engine: Arc<dyn Engine>,
     part: Arc<RwLock<Option<Part>>>,
     problem: Mutex<Option<String>>,
+    root: Arc<Mutex<RootMount>>,
     changed: Notify,
     /// One change, or one look, at a time.
     alone: Mutex<()>,
@@ -87,6 +89,7 @@ impl SharedStorageAgent {
             engine: Arc::new(MooseFs),
             machine,
             problem: Mutex::default(),
+            root: Arc::default(),
             changed: Notify::new(),
             alone: Mutex::default(),
         }
@@ -122,7 +125,7 @@ impl SharedStorageAgent {
             part: self.part.clone(),
             address: self.machine.address.to_string(),
             socket: own.clone(),
-            root: Mutex::default(),
+            root: self.root.clone(),
             pending: Pending::default(),
         });
         // The driver's own socket first: whoever sees the other asks it at once.
@@ -143,6 +146,12 @@ impl SharedStorageAgent {
     fn look(&self) {
         let _alone = self.alone.lock();
         let Some(part) = self.part.read().clone() else { return };
+        // One that a call holds is in use.
+        if let Some(mut root) = self.root.try_lock()
+            && let Err(error) = root.let_go_if_idle(&part)
+        {
+            tracing::warn!(%error, "cannot unmount the whole of the shared file system");
+        }
         let looked = daemon::keep_running(self.engine.as_ref(), &part);
         let problem = looked.err().map(|error| told(&error));
         let mut known = self.problem.lock();
@@ -204,6 +213,7 @@ impl SharedStorageAgent {
     /// Ends servers that the new part does not have. Mounts that a master was behind who is no more are cut off: whoever
     /// waits there would wait for ever.
     fn leave(&self, old: &Part, new: Option<&Part>) -> Result<(), SharedError> {
+        mount::let_go(&root_mount::path(old))?;
         let kept: Vec<&str> = new
             .filter(|new| new.setup.id == old.setup.id)
             .map(|new| self.engine.daemons(new).iter().map(|daemon| daemon.name).collect())

@@ -1,5 +1,5 @@
 //! Volumes and snapshots as directories of the file system: `volumes/NAME` and `snapshots/NAME`, seen through a mount of the
-//! whole that is there for one call only.
+//! whole ([`RootMount`]).
 //!
 //! A directory has its name only when it is complete; every call can be made again.
 
@@ -12,16 +12,16 @@ use minik8s_csi::controller::{
     ExpandVolume, ExpandedVolume, Snapshot, Time, ValidateCapabilities, ValidatedCapabilities, Volume,
 };
 use minik8s_csi::{AccessType, VolumeCapability};
-use minik8s_datadir::remove_tree;
+use minik8s_datadir::{is_mount_point, remove_tree};
 
 use crate::SharedError;
 use crate::daemon::at;
 use crate::engine::Engine;
-use crate::mount;
 use crate::part::Part;
+use crate::root_mount::RootMount;
 
-const VOLUMES: &str = "volumes";
-const SNAPSHOTS: &str = "snapshots";
+pub const VOLUMES: &str = "volumes";
+pub const SNAPSHOTS: &str = "snapshots";
 /// Less cannot even hold a directory.
 const LEAST: u64 = 1 << 20;
 
@@ -44,19 +44,16 @@ pub struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    pub fn mount(engine: &'a dyn Engine, part: &'a Part) -> Result<Self, SharedError> {
-        let path = part.dir.join("root");
-        mount::bring(engine, part, "/", &path, &[])?;
-        let root = Root { engine, part, path };
-        for directory in [VOLUMES, SNAPSHOTS] {
-            match fs::create_dir(root.path.join(directory)) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                    return Err(at(&root.path.join(directory))(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(root)
+    pub fn mount(
+        engine: &'a dyn Engine,
+        part: &'a Part,
+        mount: &mut RootMount,
+    ) -> Result<Self, SharedError> {
+        Ok(Root { engine, part, path: mount.bring(engine, part)? })
+    }
+
+    pub fn is_mounted(&self) -> bool {
+        is_mount_point(&self.path)
     }
 
     pub fn create(&self, call: &CreateVolume) -> Result<CreatedVolume, SharedError> {
@@ -72,8 +69,12 @@ impl<'a> Root<'a> {
             remove_tree(&volumes, &new)?;
             let path = volumes.join(&new);
             match call.volume_content_source.as_ref().and_then(|source| source.content.as_ref()) {
+                // It has the copies of the directory that it is in.
                 None => fs::create_dir(&path).map_err(at(&path))?,
-                Some(content) => self.engine.copy(&self.existing(content)?, &path)?,
+                Some(content) => {
+                    self.engine.copy(&self.existing(content)?, &path)?;
+                    self.engine.adopt(self.part, &path)?;
+                }
             }
             self.engine.limit(self.part, &path, bytes)?;
             fs::rename(&path, &volume).map_err(at(&volume))?;
@@ -170,14 +171,6 @@ impl<'a> Root<'a> {
             ready_to_use: true,
         };
         Ok(CreatedSnapshot { snapshot: Some(snapshot) })
-    }
-}
-
-impl Drop for Root<'_> {
-    fn drop(&mut self) {
-        if let Err(error) = mount::put_away(&self.path) {
-            tracing::warn!(%error, "cannot unmount the whole of the shared file system; it is used again");
-        }
     }
 }
 

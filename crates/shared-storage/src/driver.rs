@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::node;
 use crate::part::Part;
 use crate::pending::Pending;
+use crate::root_mount::RootMount;
 
 /// How long a call waits for the one before it.
 const ROOT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -30,7 +31,7 @@ pub struct SharedDriver {
     pub address: String,
     pub socket: PathBuf,
     /// One at a time looks at the whole.
-    pub root: Mutex<()>,
+    pub root: Arc<Mutex<RootMount>>,
     pub pending: Pending,
 }
 
@@ -185,10 +186,12 @@ impl SharedDriver {
 
     fn with_root<T>(&self, act: impl FnOnce(&Root<'_>) -> Result<T, SharedError>) -> Result<T, SharedError> {
         let alone = self.root.try_lock_for(ROOT_TIMEOUT);
-        let _alone =
+        let mut mount =
             alone.ok_or_else(|| SharedError::Pending("another call looks at the whole".to_owned()))?;
         let part = self.part()?;
-        let root = Root::mount(self.engine.as_ref(), &part)?;
-        act(&root)
+        let root = Root::mount(self.engine.as_ref(), &part, &mut mount)?;
+        let done = act(&root)?;
+        // What was seen where it is not any more says nothing: a volume is not gone because its file system is.
+        if root.is_mounted() { Ok(done) } else { Err(SharedError::NotSetUp) }
     }
 }

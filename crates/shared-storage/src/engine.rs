@@ -23,7 +23,10 @@ pub trait Engine: Send + Sync {
     /// The command that mounts a directory of the file system, and then stays behind as a process of its own.
     fn mount(&self, part: &Part, directory: &str, at: &Path, options: &[String]) -> Vec<String>;
 
-    /// Gives a directory in a mount of the whole its copies, and a limit in bytes.
+    /// Gives a directory in a mount of the whole its copies; what is made in it from then on has as many.
+    fn adopt(&self, part: &Part, directory: &Path) -> Result<(), SharedError>;
+
+    /// Gives a directory in a mount of the whole a limit in bytes.
     fn limit(&self, part: &Part, directory: &Path, bytes: u64) -> Result<(), SharedError>;
 
     /// A copy that shares its data until one of both changes.

@@ -18,6 +18,7 @@ mod node;
 mod part;
 mod pending;
 mod program;
+mod root_mount;
 
 use std::io;
 

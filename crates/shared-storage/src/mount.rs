@@ -70,6 +70,14 @@ pub fn put_away(path: &Path) -> Result<(), SharedError> {
     Ok(umount2(path, flags).map_err(std::io::Error::from)?)
 }
 
+/// The same without asking its servers anything: they may be away.
+pub fn let_go(path: &Path) -> Result<(), SharedError> {
+    match is_mount_point(path) {
+        true => Ok(umount2(path, MntFlags::MNT_DETACH).map_err(std::io::Error::from)?),
+        false => Ok(()),
+    }
+}
+
 /// Cuts all mounts of such file systems in the data dir off, whoever waits in them.
 pub fn cut_off(data_dir: &Path) -> Result<(), SharedError> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;

@@ -95,11 +95,15 @@ impl Engine for MooseFs {
         command
     }
 
-    fn limit(&self, part: &Part, directory: &Path, bytes: u64) -> Result<(), SharedError> {
+    fn adopt(&self, part: &Part, directory: &Path) -> Result<(), SharedError> {
         let path = directory.as_os_str();
         run("mfssetgoal", CLIENT, [part.setup.copies.to_string().as_ref(), path])?;
         // What is deleted is deleted, and not kept for a day.
-        run("mfssettrashtime", CLIENT, ["0".as_ref(), path])?;
+        run("mfssettrashtime", CLIENT, ["0".as_ref(), path]).map(drop)
+    }
+
+    fn limit(&self, _: &Part, directory: &Path, bytes: u64) -> Result<(), SharedError> {
+        let path = directory.as_os_str();
         run("mfssetquota", CLIENT, ["-L".as_ref(), bytes.to_string().as_ref(), path]).map(drop)
     }
 
