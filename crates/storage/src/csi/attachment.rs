@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_csi::controller::{Can, GetCapabilities, PublishVolume, UnpublishVolume};
+use minik8s_csi::controller::{Can, PublishVolume, UnpublishVolume};
 use minik8s_csi::{Code, Mode, Mount, VolumeCapability};
 use minik8s_runtime::Key;
 use serde_json::json;
@@ -40,7 +40,7 @@ impl Operator {
     ) -> Result<minik8s_csi::Pairs, RemoteError> {
         let driver = &attachment.spec.attacher;
         let remote = self.remote(driver, |node| reaches(volume, node));
-        let can = remote.call(&GetCapabilities {}).await?;
+        let can = self.capabilities(&remote).await?;
         if !can.has(Can::PublishUnpublishVolume) {
             return Ok(minik8s_csi::Pairs::new());
         }

@@ -1,7 +1,7 @@
 //! A volume grows in its storage system; the rest is the node's.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use minik8s_csi::controller::{Can, ExpandVolume, GetCapabilities};
+use minik8s_csi::controller::{Can, ExpandVolume};
 use minik8s_csi::{CapacityRange, Mode, Mount, VolumeCapability};
 use minik8s_meta::{Quantity, QuantityFormat};
 use minik8s_runtime::EventRecord;
@@ -62,7 +62,7 @@ impl Operator {
         let csi = spec.csi.unwrap_or_default();
         let wanted = requested(claim);
         let remote = self.remote(&csi.driver, |node| reaches(volume, node));
-        if !remote.call(&GetCapabilities {}).await?.has(Can::ExpandVolume) {
+        if !self.capabilities(&remote).await?.has(Can::ExpandVolume) {
             // All of it is done on nodes.
             return Ok((wanted, true));
         }

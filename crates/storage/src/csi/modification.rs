@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
-use minik8s_csi::controller::{Can, GetCapabilities, ModifyVolume};
+use minik8s_csi::controller::{Can, ModifyVolume};
 use minik8s_csi::{Code, Pairs};
 use minik8s_runtime::{EventRecord, Key};
 use serde_json::json;
@@ -69,7 +69,7 @@ impl Operator {
             );
             return Err(RemoteError::Wish(why));
         }
-        if !remote.call(&GetCapabilities {}).await?.has(Can::ModifyVolume) {
+        if !self.capabilities(remote).await?.has(Can::ModifyVolume) {
             let why = format!("the driver {driver} cannot set what the VolumeAttributesClass {name:?} says");
             return Err(RemoteError::Wish(why));
         }

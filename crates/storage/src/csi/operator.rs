@@ -9,8 +9,10 @@ use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
 use kube::Client;
+use minik8s_csi::controller::{Capabilities, GetCapabilities};
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use minik8s_runtime::{Action, Caches, Executor, Key, Object, Plan, Recorder, Target};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,11 +29,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A safety net: changes tell what is due.
 const AGAIN: Duration = Duration::from_secs(60);
+const CAPABILITIES_TTL: Duration = Duration::from_secs(60);
 
 pub struct Operator {
     pub client: Client,
     pub caches: Arc<Caches>,
     pub executor: Executor,
+    /// What drivers have said that they can do, by their names, and when.
+    can: Mutex<HashMap<String, (Instant, Capabilities)>>,
 }
 
 type Name = (&'static str, Key);
@@ -53,7 +58,7 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
     let (told, mut changes) = watch::channel(0_u64);
     follow(&caches, &Arc::new(told)).await;
     let executor = Executor::new(client.clone(), caches.clone(), Recorder::start(client.clone()));
-    let operator = Arc::new(Operator { client, caches, executor });
+    let operator = Arc::new(Operator { client, caches, executor, can: Mutex::default() });
     let mut running: JoinSet<(Name, bool)> = JoinSet::new();
     let mut busy: HashSet<Name> = HashSet::new();
     let mut failed: HashMap<Name, (Instant, Duration)> = HashMap::new();
@@ -147,6 +152,17 @@ impl Operator {
             driver: driver.to_owned(),
             nodes: nodes_for(driver, &csi_nodes, &nodes, prefers),
         }
+    }
+
+    /// What a driver's controller can do. It is asked once a minute at most: that changes only when it is replaced.
+    pub async fn capabilities(&self, remote: &Remote) -> Result<Capabilities, RemoteError> {
+        let known = self.can.lock().get(&remote.driver).cloned();
+        if let Some((_, can)) = known.filter(|(asked, _)| asked.elapsed() < CAPABILITIES_TTL) {
+            return Ok(can);
+        }
+        let can = remote.call(&GetCapabilities {}).await?;
+        self.can.lock().insert(remote.driver.clone(), (Instant::now(), can.clone()));
+        Ok(can)
     }
 
     pub async fn patch<K: Object>(&self, object: &K, patch: Value) -> Result<(), RemoteError> {
