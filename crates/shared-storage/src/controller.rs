@@ -44,11 +44,7 @@ pub struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    pub fn mount(
-        engine: &'a dyn Engine,
-        part: &'a Part,
-        mount: &mut RootMount,
-    ) -> Result<Self, SharedError> {
+    pub fn mount(engine: &'a dyn Engine, part: &'a Part, mount: &mut RootMount) -> Result<Self, SharedError> {
         Ok(Root { engine, part, path: mount.bring(engine, part)? })
     }
 
