@@ -80,21 +80,24 @@ async fn attachment(context: &Context, volume: &Record) -> Result<Result<Pairs, 
 
 /// Tells which volumes must not be detached, if that is news.
 pub async fn tell_in_use(context: &Context) -> Result<(), CsiError> {
+    let _alone = context.csi.telling_in_use.lock().await;
     let names = record::in_use(&context.config)?;
     let told = context.csi.told_in_use.lock().clone();
     if told.as_ref() == Some(&names) {
         return Ok(());
     }
     let nodes: Api<Lenient<Node>> = Api::all(context.client.clone());
-    // An agent of before may have said more, or nothing at all.
-    let Some(node) = nodes.get_opt(&context.config.node_name).await? else {
-        // It is about to be registered.
-        return Ok(());
-    };
-    let status = node.into_inner().status.unwrap_or_default();
-    if status.volumes_in_use.unwrap_or_default() == names {
-        *context.csi.told_in_use.lock() = Some(names);
-        return Ok(());
+    // An agent of before may have said more, or nothing at all; later nobody but we says it.
+    if told.is_none() {
+        let Some(node) = nodes.get_opt(&context.config.node_name).await? else {
+            // It is about to be registered.
+            return Ok(());
+        };
+        let status = node.into_inner().status.unwrap_or_default();
+        if status.volumes_in_use.unwrap_or_default() == names {
+            *context.csi.told_in_use.lock() = Some(names);
+            return Ok(());
+        }
     }
     let patch = json!({"status": {"volumesInUse": names}});
     nodes.patch_status(&context.config.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?;

@@ -85,5 +85,5 @@ pub async fn publish(
     if let Some(group) = group.filter(|_| takes && source.read_only != Some(true) && !is_there) {
         tokio::task::spawn_blocking(move || fs_group::apply(&target, group, false)).await??;
     }
-    Ok(Record { is_complete: true, ..published.record.clone() }.write(&published.dir)?)
+    Ok(Record::complete(&published.dir)?)
 }

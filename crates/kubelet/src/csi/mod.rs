@@ -37,6 +37,8 @@ pub struct Csi {
     pub drivers: Drivers,
     /// The volumes in use as the server was last told.
     told_in_use: Mutex<Option<Vec<String>>>,
+    /// Held while the server is told: a list of before must not come after the newer one.
+    telling_in_use: tokio::sync::Mutex<()>,
     /// The drivers as the server was last told.
     told_drivers: Mutex<Option<serde_json::Value>>,
 }

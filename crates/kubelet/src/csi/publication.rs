@@ -122,7 +122,7 @@ async fn bring(
         volume_context,
     };
     registered.driver.call(&call).await?;
-    Ok(Record { is_complete: true, ..published.record.clone() }.write(&published.dir)?)
+    Ok(Record::complete(&published.dir)?)
 }
 
 /// The path where the volume is staged; empty for drivers that do not stage.
@@ -152,7 +152,7 @@ async fn stage(
         volume_context: source.volume_attributes.unwrap_or_default().into_iter().collect(),
     };
     registered.driver.call(&call).await?;
-    Record { is_complete: true, ..staged.record }.write(&staged.dir)?;
+    Record::complete(&staged.dir)?;
     Ok(path)
 }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::Config;
 
 const RECORD: &str = "vol_data.json";
+/// Beside a record, when the driver has said that the volume is there.
+const COMPLETE: &str = "complete";
 /// The directory of a pod with its volumes of drivers, one directory each.
 const CSI: &str = "csi";
 /// The target of a publication, in the directory of its record.
@@ -42,9 +44,13 @@ impl Record {
         unique_volume_name(&self.driver, &self.handle)
     }
 
-    /// Complete or not at all, and on the disk.
+    /// Complete or not at all, and on the disk: before a driver is asked.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         fs::create_dir_all(dir)?;
+        match fs::remove_file(dir.join(COMPLETE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let new = dir.join(format!(".{RECORD}.tmp"));
         let mut file = fs::File::create(&new)?;
         file.write_all(&serde_json::to_vec(self)?)?;
@@ -53,10 +59,19 @@ impl Record {
         fs::File::open(dir)?.sync_all()
     }
 
+    /// The driver has said that the volume is there. Nobody waits for the disk: whoever finds this missing asks again.
+    pub fn complete(dir: &Path) -> io::Result<()> {
+        fs::File::create(dir.join(COMPLETE)).map(drop)
+    }
+
     /// None if there is none. One that cannot be read is an error: nobody may take it for nothing.
     pub fn read(dir: &Path) -> io::Result<Option<Record>> {
         match fs::read(dir.join(RECORD)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Ok(text) => {
+                let record: Record = serde_json::from_slice(&text)?;
+                let is_complete = record.is_complete || dir.join(COMPLETE).exists();
+                Ok(Some(Record { is_complete, ..record }))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -160,6 +175,13 @@ mod tests {
         record("h2", false).write(&staging_dir(&config, "d.example", "h2")).unwrap();
         assert_eq!(in_use(&config).unwrap(), ["kubernetes.io/csi/d.example^h/../1"]);
         assert_eq!(staged_records(&config).unwrap().len(), 2);
+        let staged = staging_dir(&config, "d.example", "h2");
+        let is_complete = || Record::read(&staged).unwrap().unwrap().is_complete;
+        assert!(!is_complete());
+        Record::complete(&staged).unwrap();
+        assert!(is_complete());
+        record("h2", false).write(&staged).unwrap();
+        assert!(!is_complete(), "it is asked for again");
         fs::create_dir_all(config.pods_dir().join("uid/csi/empty")).unwrap();
         let mut records = pod_records(&config, "uid").unwrap();
         records.sort();
