@@ -115,6 +115,20 @@ impl PodQueue {
         }
     }
 
+    /// What these pods waited for has come, once and for all: those that are parked are tried at once.
+    pub fn wake_at_once(&mut self, is_helped: impl Fn(&PodInfo) -> bool) {
+        let helped = |key: &&Key| self.entries.get(*key).is_some_and(|entry| is_helped(&entry.pod));
+        let keys: Vec<Key> = self.due.values().filter(helped).cloned().collect();
+        for key in keys {
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let State::Parked { due, .. } = entry.state else { continue };
+            self.due.remove(&due);
+            entry.state = State::Active;
+            entry.attempts = 0;
+            self.active.insert((Reverse(entry.pod.priority), entry.ticket), key);
+        }
+    }
+
     /// When to look again if nothing happens.
     pub fn next_due(&self) -> Option<Instant> {
         self.due.keys().next().map(|(at, _)| *at)
@@ -210,5 +224,23 @@ mod tests {
         assert_eq!(taken(&mut queue, now + FLUSH).as_deref(), Some("a"), "safety net");
         queue.remove(&key);
         assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn pod_whose_wait_is_over_is_tried_before_its_back_off_is() {
+        let mut queue = PodQueue::default();
+        let now = Instant::now();
+        for name in ["a", "b"] {
+            queue.put(pod(name, 0));
+            taken(&mut queue, now);
+            queue.park(&Key::new("", name), Waking::VOLUME, now);
+        }
+        queue.wake_at_once(|pod| pod.key.name == "b");
+        assert_eq!(taken(&mut queue, now).as_deref(), Some("b"));
+        assert_eq!(taken(&mut queue, now), None);
+        // One that is not parked is left alone.
+        queue.wake_at_once(|_| true);
+        assert_eq!(taken(&mut queue, now).as_deref(), Some("a"));
+        assert_eq!(taken(&mut queue, now), None);
     }
 }

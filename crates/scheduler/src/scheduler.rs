@@ -134,7 +134,7 @@ impl Scheduler {
                 old.iter().for_each(|budget| drop(self.budgets.remove(&key_of(&**budget))));
                 self.budgets.extend(new.map(|budget| (key_of(&*budget), budget)));
             }
-            Event::Claim((_, Some(new))) => self.storage_seen(now, |volumes| volumes.set_claim(new)),
+            Event::Claim((old, Some(new))) => self.claim_seen(old.as_deref(), new, now),
             Event::Claim((Some(old), None)) => self.snapshot.volumes.remove_claim(&key_of(&*old)),
             Event::Volume((_, Some(new))) => self.storage_seen(now, |volumes| volumes.set_volume(new)),
             Event::Volume((Some(old), None)) => self.snapshot.volumes.remove_volume(&key_of(&*old).name),
@@ -347,6 +347,24 @@ impl Scheduler {
         }
     }
 
+    /// One that is bound at last is what its pods waited for: back-off is for changes that may not help.
+    fn claim_seen(
+        &mut self,
+        old: Option<&PersistentVolumeClaim>,
+        new: Arc<PersistentVolumeClaim>,
+        now: Instant,
+    ) {
+        let key = key_of(&*new);
+        let is_news = is_bound(&new) && !old.is_some_and(is_bound);
+        self.storage_seen(now, |volumes| volumes.set_claim(new));
+        if is_news {
+            let volumes = &self.snapshot.volumes;
+            self.queue.wake_at_once(|pod| {
+                pod.key.namespace == key.namespace && volumes.claims_of(pod).contains(&key.name)
+            });
+        }
+    }
+
     fn storage_seen(&mut self, now: Instant, change: impl FnOnce(&mut crate::volumes::Volumes)) {
         change(&mut self.snapshot.volumes);
         self.queue.wake(Waking::VOLUME, now);
@@ -382,6 +400,10 @@ impl Scheduler {
 }
 
 const DEFAULT: &str = "default-scheduler";
+
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound")
+}
 
 fn is_finished(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
