@@ -139,6 +139,7 @@ impl Images {
         if !image.exists() {
             self.make(wanted, &dir, &image)?;
         }
+        self.note_made(&wanted.name)?;
         ext4::lengthen(&image, wanted.size)?;
         if wanted.is_block {
             return block::attach(&image, &dir.join(DEVICE)).map(|()| Staged::Whole);
@@ -175,7 +176,15 @@ impl Images {
             Some(Source::Snapshot(name)) => self.restore(name, image, wanted.size)?,
             None => ext4::make(image, wanted.size, wanted.is_block)?,
         }
-        fs::File::create(made)?.sync_all()?;
+        self.note_made(&wanted.name)
+    }
+
+    /// Also for an image whose maker was killed before it could say so.
+    fn note_made(&self, name: &str) -> Result<(), StorageError> {
+        let made = self.dir.join(made(name));
+        if !made.exists() {
+            fs::File::create(made)?.sync_all()?;
+        }
         Ok(())
     }
 
@@ -186,7 +195,7 @@ impl Images {
         let dir = self.dir.join(&wanted.name);
         let image = dir.join(IMAGE);
         if image.exists() {
-            return Ok(());
+            return self.note_made(&wanted.name);
         }
         let made = self.make(&wanted, &dir, &image);
         if wanted.source.is_some() { made } else { Ok(()) }

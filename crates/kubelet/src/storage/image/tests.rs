@@ -136,6 +136,10 @@ fn volume_whose_making_was_cut_short_is_made_again() {
     let mount = node.stage(&filesystem("v", "16Mi")).unwrap();
     fs::write(mount.join("f"), "x").unwrap();
     assert!(!node.images.dir.join("v/image.new").exists());
+    // Killed after the image, before the word that it was made.
+    fs::remove_file(node.images.dir.join(made("v"))).unwrap();
+    node.images.make_ahead(&filesystem("v", "16Mi")).unwrap();
+    assert!(node.images.is_made("v"));
 }
 
 #[test]
