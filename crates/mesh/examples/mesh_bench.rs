@@ -180,7 +180,7 @@ async fn sidecar(port: u16, backend: SocketAddr) -> Result<()> {
         {"endpoints": endpoints},
     ]});
     let shared: Arc<Shared<Outbound>> = Arc::default();
-    let table = Table::new(&[serde_json::from_value(route)?], &[], None, &Table::default());
+    let table = Table::new(&[serde_json::from_value(route)?], &[], None, "", &Table::default());
     shared.table.send_replace(Arc::new(table));
     let worker = Worker::start(shared, CancellationToken::new());
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;

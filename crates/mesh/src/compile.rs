@@ -1,7 +1,7 @@
 //! From a VirtualService and what it refers to, to what proxies do: `(VirtualService, Subsets, Service, slices, pods) →
 //! MeshRoute`. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub struct Inputs {
     pub service: Option<Arc<Service>>,
     pub slices: Vec<Arc<EndpointSlice>>,
     pub pods: Vec<Arc<Pod>>,
+    /// Pods that get no new requests, for a RollingUpdate is about to replace them.
+    pub drained: BTreeSet<String>,
 }
 
 /// Why there can be no route.
@@ -74,7 +76,8 @@ pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
         );
         return Err(problem("NotHTTP", message));
     }
-    let endpoints = endpoints(&inputs.slices, port.name.as_deref().unwrap_or_default(), &inputs.pods);
+    let port_name = port.name.as_deref().unwrap_or_default();
+    let endpoints = endpoints(&inputs.slices, port_name, &inputs.pods, &inputs.drained);
     let found: Vec<(&SubsetRoute, Option<Vec<Endpoint>>)> =
         spec.subsets.iter().map(|route| (route, members(inputs, &route.name, &endpoints))).collect();
     let rules = match spec.subsets.iter().any(|route| route.weight.is_some()) {
@@ -164,8 +167,13 @@ fn account(pod: &Pod) -> Option<String> {
     Some(format!("{}/{account}", pod.metadata.namespace.as_deref().unwrap_or_default()))
 }
 
-/// Those that are ready; if nobody is, those that still serve while they end.
-pub fn endpoints(slices: &[Arc<EndpointSlice>], port_name: &str, pods: &[Arc<Pod>]) -> Vec<Endpoint> {
+/// Those that are ready; if nobody is, those that still serve while they end or are drained.
+pub fn endpoints(
+    slices: &[Arc<EndpointSlice>],
+    port_name: &str,
+    pods: &[Arc<Pod>],
+    drained: &BTreeSet<String>,
+) -> Vec<Endpoint> {
     let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
     let accounts: HashMap<String, Option<String>> =
         pods.iter().map(|pod| (name(pod), account(pod))).collect();
@@ -183,7 +191,10 @@ pub fn endpoints(slices: &[Arc<EndpointSlice>], port_name: &str, pods: &[Arc<Pod
             let account = accounts.get(&pod).cloned().flatten();
             let one = Endpoint { pod, address: SocketAddr::new(ip, number), account };
             let conditions = endpoint.conditions.as_ref();
-            if conditions.and_then(|c| c.ready).unwrap_or(true) {
+            let is_ready = conditions.and_then(|c| c.ready).unwrap_or(true);
+            if is_ready && drained.contains(&one.pod) {
+                serving.push(one);
+            } else if is_ready {
                 ready.push(one);
             } else if conditions.and_then(|c| c.serving).unwrap_or(false) {
                 serving.push(one);
@@ -339,6 +350,7 @@ mod tests {
         let by_name =
             from::<Subset>(json!({"metadata": {"name": "named"}, "spec": {"pods": ["a2", "gone"]}}));
         Inputs {
+            drained: BTreeSet::new(),
             virtual_service: Arc::new(from(json!({"metadata": {"name": "x", "namespace": "ns", "uid": "u"},
                 "spec": {"serviceRef": "reviews", "port": 80, "subsets": subsets}}))),
             subsets: vec![by_label("v1"), by_label("v2"), by_label("v9"), Arc::new(by_name)],

@@ -12,6 +12,7 @@ use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches};
 
 use crate::compile::{Inputs, Problem, compile};
+use crate::rolling_update::{self, RollingUpdate};
 use crate::status;
 
 pub struct VirtualServiceController;
@@ -63,6 +64,9 @@ impl Controller for VirtualServiceController {
             service_of(slice).map(|(namespace, name)| of_service(caches, namespace, name)).unwrap_or_default()
         });
         watches.own::<MeshRoute>();
+        watches.on::<RollingUpdate>(|caches, update| {
+            of_service(caches, namespace(&update.metadata), &update.spec.service_ref)
+        });
         watches.on::<MeshAck>(|_, ack| {
             let name = ack.metadata.name.as_deref().unwrap_or_default();
             let route = name.split_once('.').map(|(route, _)| Key::new(namespace(&ack.metadata), route));
@@ -108,6 +112,9 @@ impl Controller for VirtualServiceController {
                 service: caches.of::<Service>().get(&Key::new(&*key.namespace, service.as_str())),
                 slices,
                 pods: caches.of::<Pod>().in_namespace(&key.namespace),
+                drained: rolling_update::update_of(caches, &key.namespace, service)
+                    .map(|update| update.draining.into_iter().collect())
+                    .unwrap_or_default(),
                 virtual_service,
             },
         })
@@ -197,7 +204,7 @@ fn older(caches: &Caches, virtual_service: &VirtualService) -> Option<String> {
 }
 
 /// Namespace and name, and node, of a pod whose proxy has started. One that starts later has everything from the start.
-fn proxy(pod: &Pod) -> Option<(String, String)> {
+pub fn proxy(pod: &Pod) -> Option<(String, String)> {
     let spec = pod.spec.as_ref()?;
     let is_proxy = |name: &str, image: Option<&str>| name == SIDECAR && image == Some(SIDECAR_IMAGE);
     let mut init = spec.init_containers.iter().flatten();

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use minik8s_api::{Cell, Column, FieldErrors, NameRule, Resource, Strategy, table};
-use minik8s_meta::mesh::{MeshAck, MeshRoute, MeshService, PROGRAMMED, Subset, VirtualService};
+use minik8s_meta::mesh::{MeshAck, MeshProgress, MeshRoute, MeshService, PROGRAMMED, Subset, VirtualService};
 use serde_json::Value;
 
 use crate::{policy, rolling_update, validate};
@@ -21,6 +21,7 @@ pub fn all() -> Vec<Resource> {
         Resource::of::<MeshRoute>(MeshRoutes),
         Resource::of::<MeshService>(MeshServices),
         Resource::of::<MeshAck>(MeshAcks).created_by_put(),
+        Resource::of::<MeshProgress>(MeshProgresses).created_by_put(),
     ]
 }
 
@@ -144,6 +145,29 @@ impl Strategy for MeshAcks {
             table::name(object),
             table::text_or(&spec["revision"], table::NONE).into(),
             table::count(&spec["waiting"]).to_string().into(),
+            table::age(object, now),
+        ]
+    }
+}
+
+struct MeshProgresses;
+
+impl Strategy for MeshProgresses {
+    fn columns(&self) -> Option<Vec<Column>> {
+        Some(table::texts(&["Name", "Routed", "Changing", "Idle", "Requests", "Failed", "Age"]))
+    }
+
+    fn row(&self, object: &Value, now: Timestamp) -> Vec<Cell> {
+        let spec = &object["spec"];
+        let count = |field: &str| table::count(&spec[field]).to_string().into();
+        let since = |field: &str| table::text_or(&spec["since"][field], "0").into();
+        vec![
+            table::name(object),
+            count("routed"),
+            count("changing"),
+            count("idle"),
+            since("total"),
+            since("failed"),
             table::age(object, now),
         ]
     }

@@ -4,8 +4,10 @@
 //! Both sides are of one program, but not always of one version: what is not known is passed over.
 
 use std::fmt;
+use std::sync::Arc;
 
 use minik8s_meta::mesh::{MeshRouteSpec, MeshServiceSpec};
+use minik8s_proxy::Metrics;
 use serde::{Deserialize, Serialize};
 
 /// From the agent.
@@ -28,6 +30,12 @@ pub struct Own {
     pub credentials: Option<Credentials>,
     #[serde(default)]
     pub inbound: Inbound,
+    /// The pod is about to be replaced: the proxy says at once how many connections to it are open.
+    #[serde(default)]
+    pub draining: bool,
+    /// The pod's namespace, whose routes it goes by.
+    #[serde(default)]
+    pub namespace: String,
 }
 
 /// By what a pod proves who it is, and knows the others.
@@ -92,6 +100,33 @@ pub struct Report {
     /// Connections to the pod, and what policies said of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inbound: Vec<InboundCount>,
+    /// Connections to the pod that are open, where the agent has asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<u64>,
+}
+
+impl Report {
+    /// What a proxy has counted of what it sends.
+    pub fn of(metrics: &Metrics) -> Self {
+        let counts = metrics.counts().into_iter().filter(|(label, _, _)| !label.is_empty());
+        let one = |(label, code, count): (Arc<str>, u16, u64)| RequestCount {
+            service: label.to_string(),
+            code,
+            count,
+        };
+        let mut requests: Vec<RequestCount> = counts.map(one).collect();
+        requests.sort();
+        let took = metrics.durations().into_iter().filter(|(label, _, _)| !label.is_empty());
+        let mut durations: Vec<Durations> = took
+            .map(|(label, buckets, nanoseconds)| Durations {
+                service: label.to_string(),
+                buckets,
+                nanoseconds,
+            })
+            .collect();
+        durations.sort();
+        Report { requests, durations, ..Report::default() }
+    }
 }
 
 /// Requests to a Service that were answered with a code.

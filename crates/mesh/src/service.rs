@@ -11,11 +11,12 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_meta::mesh::{MeshPort, MeshService, MeshServiceSpec, takes_inbound};
+use minik8s_meta::mesh::{MeshPort, MeshService, MeshServiceSpec, MeshUpdate, takes_inbound};
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Selector, Watches, key_of};
 
 use crate::compile::{addresses, endpoints, mesh_endpoint, port_of, says_http};
+use crate::rolling_update::{self, RollingUpdate};
 
 pub struct MeshServiceController;
 
@@ -24,6 +25,7 @@ pub struct Observed {
     slices: Vec<Arc<EndpointSlice>>,
     pods: Vec<Arc<Pod>>,
     known: Option<Arc<MeshService>>,
+    update: Option<MeshUpdate>,
 }
 
 impl Controller for MeshServiceController {
@@ -37,6 +39,7 @@ impl Controller for MeshServiceController {
     fn watch(&self, watches: &Watches<Key>) {
         watches.own::<Service>();
         watches.own::<MeshService>();
+        watches.on::<RollingUpdate>(rolling_update::services);
         watches.on::<EndpointSlice>(|_, slice| {
             let service = service_of(slice).map(|(namespace, name)| Key::new(namespace, name));
             service.into_iter().collect()
@@ -63,7 +66,8 @@ impl Controller for MeshServiceController {
         let mut slices = caches.of::<EndpointSlice>().in_namespace(&key.namespace);
         slices.retain(|slice| service_of(slice).is_some_and(|(_, name)| name == key.name));
         let pods = caches.of::<Pod>().in_namespace(&key.namespace);
-        Some(Observed { service, slices, pods, known: caches.of::<MeshService>().get(key) })
+        let update = rolling_update::update_of(caches, &key.namespace, &key.name);
+        Some(Observed { service, slices, pods, known: caches.of::<MeshService>().get(key), update })
     }
 
     fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
@@ -71,11 +75,11 @@ impl Controller for MeshServiceController {
         if seen.service.metadata.deletion_timestamp.is_some() {
             return plan;
         }
-        let spec = compile(&seen.service, &seen.slices, &seen.pods);
+        let spec = compile(&seen.service, &seen.slices, &seen.pods, seen.update.as_ref());
         match &seen.known {
             Some(known) if known.spec == spec => {}
             Some(known) => plan.act(Action::update(&MeshService { spec, ..MeshService::clone(known) })),
-            None if spec.ports.is_empty() => {}
+            None if spec.ports.is_empty() && spec.update.is_none() => {}
             None => plan.act(Action::create(&MeshService {
                 metadata: ObjectMeta {
                     name: seen.service.metadata.name.clone(),
@@ -92,7 +96,13 @@ impl Controller for MeshServiceController {
 }
 
 /// No ports, if none of its pods is of the mesh.
-fn compile(service: &Service, slices: &[Arc<EndpointSlice>], pods: &[Arc<Pod>]) -> MeshServiceSpec {
+fn compile(
+    service: &Service,
+    slices: &[Arc<EndpointSlice>],
+    pods: &[Arc<Pod>],
+    update: Option<&MeshUpdate>,
+) -> MeshServiceSpec {
+    let drained = update.map(|update| update.draining.iter().cloned().collect()).unwrap_or_default();
     let meta = &service.metadata;
     let name = format!(
         "{}/{}",
@@ -108,13 +118,13 @@ fn compile(service: &Service, slices: &[Arc<EndpointSlice>], pods: &[Arc<Pod>]) 
     });
     let ports = numbers.filter_map(|number| {
         let port = port_of(service, number)?;
-        let found = endpoints(slices, port.name.as_deref().unwrap_or_default(), pods);
+        let found = endpoints(slices, port.name.as_deref().unwrap_or_default(), pods, &drained);
         let endpoints: Vec<_> = found.iter().map(|endpoint| mesh_endpoint(endpoint, 1)).collect();
         let is_meshed = endpoints.iter().any(|endpoint| endpoint.service_account.is_some());
         let addresses = if promises_more { Vec::new() } else { addresses(service, number) };
         is_meshed.then(|| MeshPort { addresses, http: says_http(port), endpoints })
     });
-    MeshServiceSpec { service: name, ports: ports.collect() }
+    MeshServiceSpec { service: name, ports: ports.collect(), update: update.cloned() }
 }
 
 fn owner(service: &Service) -> OwnerReference {

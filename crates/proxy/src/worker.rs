@@ -34,6 +34,9 @@ use crate::{Body, Front, Refusal, Shared, plain};
 
 /// How often waiting connections to backends are looked through, while there are any.
 const SWEEP: Duration = Duration::from_secs(10);
+/// And how often for a while after a change: connections that were in use then are put back one by one.
+const SWEEP_SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_secs(30);
 /// Streams of one HTTP/2 connection at a time.
 const MOST_STREAMS: u32 = 100;
 
@@ -231,19 +234,23 @@ impl<F: Front> Worker<F> {
 
     async fn sweep(&self) {
         let mut table = self.shared.table.subscribe();
+        let mut changed_at: Option<Instant> = None;
         loop {
+            let is_new = changed_at.is_some_and(|then| then.elapsed() < SOON);
+            let pause = if is_new { SWEEP_SOON } else { SWEEP };
             let later = async {
                 tokio::select! {
                     () = self.pool.filled() => {}
                     () = self.plain.filled() => {}
                 }
-                sleep(SWEEP).await;
+                sleep(pause).await;
             };
             tokio::select! {
                 changed = table.changed() => {
                     if changed.is_err() {
                         return;
                     }
+                    changed_at = Some(Instant::now());
                 }
                 () = later => {}
             }

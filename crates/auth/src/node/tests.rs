@@ -352,6 +352,9 @@ fn node_tells_only_its_own_demand() {
     check("update internal.minik8s.io/functionendpoints ns/f", false);
     check("update internal.minik8s.io/meshacks ns/r.a.b", true);
     check("update internal.minik8s.io/meshacks ns/r.b", false);
+    check("update internal.minik8s.io/meshprogresses ns/u.a.b", true);
+    check("update internal.minik8s.io/meshprogresses ns/u.b", false);
+    check("list minik8s.io/rollingupdates", false);
     check("update internal.minik8s.io/meshroutes ns/r", false);
     check("update internal.minik8s.io/meshservices ns/s", false);
     check("update minik8s.io/meshpolicies ns/p", false);

@@ -1,6 +1,7 @@
 //! `rollout`: how a Deployment, DaemonSet or StatefulSet changes over to a new template, and back.
 
 mod history;
+mod mesh;
 mod progress;
 
 use std::time::Duration;
@@ -43,6 +44,11 @@ pub enum Rollout {
     /// Replace all pods, a few at a time
     #[command(after_help = "Example: minik8s rollout restart deployment/web")]
     Restart(Which),
+    /// Replace the pods of a Service by such of another image, steered by the mesh, without a request lost
+    #[command(after_help = "Examples:
+  minik8s rollout mesh reviews --image reviews:2 --min-alive 1 --interval 15s
+  minik8s rollout mesh reviews --abort")]
+    Mesh(mesh::MeshRollout),
 }
 
 /// Which workloads.
@@ -122,6 +128,7 @@ pub async fn run(session: &Session, verb: Rollout) -> Result<()> {
         Rollout::Pause(flags) => set_paused(session, &flags, true).await,
         Rollout::Resume(flags) => set_paused(session, &flags, false).await,
         Rollout::Restart(flags) => restart(session, &flags).await,
+        Rollout::Mesh(flags) => mesh::run(session, &flags).await,
     }
 }
 

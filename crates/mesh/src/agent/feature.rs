@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use minik8s_feature::{AgentFeature, AgentParts};
+use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use tokio::sync::{Mutex, mpsc};
 
 use super::Node;
@@ -30,6 +30,7 @@ impl AgentFeature for MeshAgent {
             name: parts.node.name.clone(),
             domain: parts.node.domain.clone(),
             pods_dir: parts.node.pods_dir.clone(),
+            instance: parts.node.place.instance.clone(),
         };
         parts.task("the mesh's part of the node", move || {
             let (access, node) = (access.clone(), node.clone());
@@ -44,5 +45,9 @@ impl AgentFeature for MeshAgent {
 
     fn metrics(&self) -> String {
         self.0.page()
+    }
+
+    fn teardown<'a>(&'a self, place: &'a NodePlace) -> BoxFuture<'a, ()> {
+        Box::pin(super::tear_down(&place.instance))
     }
 }

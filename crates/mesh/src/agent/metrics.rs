@@ -2,12 +2,15 @@
 //! number is bounded by pods, Services and policies: nothing that a client sends is a label.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
+use minik8s_meta::mesh::RequestTotals;
 use minik8s_metrics::Text;
-use minik8s_proxy::DURATION_BUCKETS;
+use minik8s_proxy::{DURATION_BUCKETS, Shared};
 use parking_lot::Mutex;
 
 use crate::protocol::{Durations, InboundCount, Report, RequestCount};
+use crate::sidecar::Outbound;
 
 const REQUESTS: &str = "minik8s_mesh_requests_total";
 const DURATION: &str = "minik8s_mesh_request_duration_seconds";
@@ -17,6 +20,8 @@ const INBOUND: &str = "minik8s_mesh_inbound_total";
 pub struct Metrics {
     /// By the pod: namespace and name.
     pods: Mutex<BTreeMap<String, Counts>>,
+    /// The node's own proxy, under a name that no pod has.
+    node: OnceLock<(String, Arc<Shared<Outbound>>)>,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +49,36 @@ impl Metrics {
         }
     }
 
+    /// The node's own proxy counts, too.
+    pub(super) fn count_of_node(&self, node: &str, shared: Arc<Shared<Outbound>>) {
+        let _ = self.node.set((format!("/{node}"), shared));
+    }
+
+    fn count_node(&self) {
+        if let Some((name, shared)) = self.node.get() {
+            let report = Report::of(&shared.metrics);
+            if !report.requests.is_empty() {
+                self.name(name, "node");
+                self.set(name, report);
+            }
+        }
+    }
+
+    /// Requests to a Service, by the pod that sent them.
+    pub(super) fn totals(&self, service: &str) -> BTreeMap<String, RequestTotals> {
+        self.count_node();
+        let pods = self.pods.lock();
+        let each = pods.iter().map(|(pod, counts)| {
+            let mut totals = RequestTotals::default();
+            for one in counts.requests.iter().filter(|one| one.service == service) {
+                totals.total += one.count;
+                totals.failed += if one.code >= 500 { one.count } else { 0 };
+            }
+            (pod.clone(), totals)
+        });
+        each.filter(|(_, totals)| totals.total > 0).collect()
+    }
+
     pub(super) fn name(&self, pod: &str, workload: &str) {
         let mut pods = self.pods.lock();
         let counts = pods.entry(pod.to_owned()).or_default();
@@ -58,6 +93,7 @@ impl Metrics {
 
     /// In Prometheus' text format; empty where there is no mesh.
     pub fn page(&self) -> String {
+        self.count_node();
         let pods = self.pods.lock();
         if pods.is_empty() {
             return String::new();

@@ -6,13 +6,16 @@
 //! away, proxies go on with what they know.
 
 mod acks;
+mod engine;
 mod feature;
 mod followed;
 mod identities;
 mod metrics;
 mod proxies;
+mod ruled;
 mod rules;
 mod sources;
+mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,19 +25,24 @@ use std::time::{Duration, Instant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Client;
 use minik8s_informer::ApiAccess;
-use minik8s_meta::mesh::{MeshAck, MeshAckSpec, MeshRouteSpec, MeshServiceSpec, MeshStep};
+use minik8s_meta::mesh::{
+    MeshAck, MeshAckSpec, MeshProgress, MeshProgressSpec, MeshRouteSpec, MeshServiceSpec, MeshStep,
+};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use self::acks::{Wanted, due};
+use self::engine::Engine;
+pub use self::engine::tear_down;
 pub use self::feature::MeshAgent;
 use self::followed::Name;
 use self::identities::Identities;
 use self::metrics::Metrics;
 use self::proxies::{Encoded, Feeds, Proxy};
 use self::sources::{Changes, Sources};
+use self::updates::{ProxyState, Updates};
 use crate::policy;
 use crate::protocol::Own;
 
@@ -48,6 +56,8 @@ pub struct Node {
     /// The cluster's domain, in which identities are.
     pub domain: String,
     pub pods_dir: PathBuf,
+    /// Tells what this node has in the kernel from what others on the machine have.
+    pub instance: String,
 }
 
 /// The folder below a pod's own that its proxy has mounted.
@@ -75,6 +85,9 @@ pub async fn run(
         proxies: BTreeMap::new(),
         wanted: BTreeMap::new(),
         told: BTreeMap::new(),
+        updates: Updates::default(),
+        progress_told: BTreeMap::new(),
+        engine: None,
         node,
     };
     for (uid, dir, pod) in proxies::known(&agent.node.pods_dir, FOLDER) {
@@ -85,7 +98,8 @@ pub async fn run(
     let mut sources = Sources::default();
     let mut again = None;
     loop {
-        if !agent.proxies.is_empty() {
+        sources.follow_routes(&caches);
+        if !agent.proxies.is_empty() || !sources.routes.known.is_empty() {
             sources.start(&caches, &agent.node.name);
         }
         let pause = async {
@@ -102,7 +116,10 @@ pub async fn run(
                 }
                 None => return,
             },
-            changes = sources.changed() => agent.publish(&sources, changes),
+            changes = sources.changed() => {
+                agent.publish(&sources, changes);
+                agent.serve_others(&sources).await;
+            }
             Some(one) = issued.recv() => {
                 agent.identities.take(one);
                 agent.tell_each(&sources);
@@ -110,7 +127,7 @@ pub async fn run(
             () = agent.progress.notified() => {}
             () = pause => {}
         }
-        again = agent.acknowledge().await;
+        again = agent.acknowledge().await.into_iter().chain(agent.tell_progress().await).min();
     }
 }
 
@@ -125,6 +142,11 @@ struct Agent {
     proxies: BTreeMap<String, Proxy>,
     wanted: BTreeMap<Name, Wanted>,
     told: BTreeMap<Name, MeshAckSpec>,
+    updates: Updates,
+    /// Of RollingUpdates.
+    progress_told: BTreeMap<Name, MeshProgressSpec>,
+    /// From the first route on.
+    engine: Option<Engine>,
 }
 
 /// What all proxies are told, without its end.
@@ -201,6 +223,8 @@ impl Agent {
         }
         self.wanted = wanted;
         self.told.retain(|name, _| routes.contains_key(name));
+        let metrics = &self.metrics;
+        self.updates.take(&sources.services.known, routes, version, |service| metrics.totals(service));
         let part = SharedPart {
             version,
             routes: routes.values().map(|route| &route.spec).collect(),
@@ -210,6 +234,30 @@ impl Agent {
         shared.pop();
         debug!(version, routes = routes.len(), "proxies are told");
         self.config.send_replace(Arc::new(Encoded { version, shared }));
+    }
+
+    /// Services with rules, for whoever has no proxy.
+    async fn serve_others(&mut self, sources: &Sources) {
+        let routes = &sources.routes.known;
+        if !sources.are_complete() || routes.is_empty() && self.engine.is_none() {
+            return;
+        }
+        if self.engine.is_none() {
+            match Engine::start(&self.node.instance).await {
+                Ok(engine) => {
+                    self.metrics.count_of_node(&self.node.name, engine.shared());
+                    self.engine = Some(engine);
+                }
+                Err(error) => return warn!(%error, "clients without a proxy do not route by VirtualServices"),
+            }
+        }
+        let policies = sources.network_policies.known.values().map(AsRef::as_ref);
+        let pods = sources.pods.known.values().map(AsRef::as_ref);
+        let specs: Vec<&MeshRouteSpec> = routes.values().map(|route| &route.spec).collect();
+        let ruled = ruled::ruled(specs.iter().copied(), policies, pods);
+        if let Some(engine) = &mut self.engine {
+            engine.apply(&specs, &ruled).await;
+        }
     }
 
     /// By its own pod: who it is, and who may call it.
@@ -225,6 +273,8 @@ impl Agent {
             let own = Own {
                 credentials: self.identities.get(&pod.account),
                 inbound: policy::compile(sources.policies.known.values().map(AsRef::as_ref), &pod.view),
+                draining: self.updates.asks(&proxy.pod),
+                namespace: pod.view.namespace.clone(),
             };
             proxy.own.send_if_modified(|known| {
                 let is_new = *known != own;
@@ -242,7 +292,7 @@ impl Agent {
         let mut again = due.again;
         for (name, ack) in due.tell {
             let uid = self.wanted.get(&name).map(|wanted| wanted.uid.clone()).unwrap_or_default();
-            match tell(&self.client, &self.node.name, &name, uid, &ack).await {
+            match tell(&self.client, ack_of(&self.node.name, &name, uid, &ack)).await {
                 Ok(()) => drop(self.told.insert(name, ack)),
                 Err(error) => {
                     debug!(%error, "cannot acknowledge a route");
@@ -252,34 +302,64 @@ impl Agent {
         }
         again
     }
+
+    /// How far proxies are with RollingUpdates; how long until it is tried again.
+    async fn tell_progress(&mut self) -> Option<Duration> {
+        let connected = self.proxies.values().filter_map(|one| {
+            let applied = (*one.applied.borrow())?;
+            Some((one.pod.clone(), ProxyState { applied, open: *one.open.borrow() }))
+        });
+        let metrics = &self.metrics;
+        let progress = self.updates.progress(&connected.collect(), |service| metrics.totals(service));
+        self.progress_told.retain(|name, _| progress.contains_key(name));
+        let mut again = None;
+        for (name, spec) in progress {
+            if self.progress_told.get(&name) == Some(&spec) {
+                continue;
+            }
+            match tell(&self.client, progress_of(&self.node.name, &name, &spec)).await {
+                Ok(()) => drop(self.progress_told.insert(name, spec)),
+                Err(error) => {
+                    debug!(%error, "cannot say how far a RollingUpdate is");
+                    again = Some(RETRY);
+                }
+            }
+        }
+        again
+    }
 }
 
-async fn tell(
-    client: &Client,
-    node: &str,
-    (namespace, route): &Name,
-    uid: String,
-    ack: &MeshAckSpec,
-) -> kube::Result<()> {
-    let name = format!("{route}.{node}");
-    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshacks/{name}");
+fn progress_of(node: &str, (namespace, update): &Name, spec: &MeshProgressSpec) -> (String, MeshProgress) {
+    let name = format!("{update}.{node}");
+    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshprogresses/{name}");
+    let metadata = owned(name, namespace, "RollingUpdate", update, spec.uid.clone());
+    (path, MeshProgress { metadata, spec: spec.clone(), ..MeshProgress::default() })
+}
+
+fn owned(name: String, namespace: &str, kind: &str, owner: &str, uid: String) -> ObjectMeta {
     let owner = OwnerReference {
         api_version: "minik8s.io/v1".to_owned(),
-        kind: "VirtualService".to_owned(),
-        name: route.clone(),
+        kind: kind.to_owned(),
+        name: owner.to_owned(),
         uid,
         ..OwnerReference::default()
     };
-    let object = MeshAck {
-        metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(namespace.clone()),
-            owner_references: Some(vec![owner]),
-            ..ObjectMeta::default()
-        },
-        spec: ack.clone(),
-        ..MeshAck::default()
-    };
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(namespace.to_owned()),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn ack_of(node: &str, (namespace, route): &Name, uid: String, ack: &MeshAckSpec) -> (String, MeshAck) {
+    let name = format!("{route}.{node}");
+    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshacks/{name}");
+    let metadata = owned(name, namespace, "VirtualService", route, uid);
+    (path, MeshAck { metadata, spec: ack.clone(), ..MeshAck::default() })
+}
+
+async fn tell(client: &Client, (path, object): (String, impl Serialize)) -> kube::Result<()> {
     let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
     let request = http::Request::put(path).header("content-type", "application/json").body(body);
     client.request::<serde_json::Value>(request.map_err(kube::Error::HttpError)?).await.map(drop)

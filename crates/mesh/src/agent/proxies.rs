@@ -56,6 +56,8 @@ pub struct Proxy {
     pub pod: String,
     /// The version that it routes by; `None` while it is not connected.
     pub applied: watch::Receiver<Option<u64>>,
+    /// Connections to the pod, where it was asked.
+    pub open: watch::Receiver<Option<u64>>,
     /// What it alone is told.
     pub own: watch::Sender<Own>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -67,16 +69,17 @@ impl Proxy {
         std::fs::create_dir_all(dir)?;
         std::fs::write(dir.join(POD), pod)?;
         let (listener, keeping) = (bind(dir, SOCKET)?, bind(dir, LISTENERS_SOCKET)?);
-        let (state, applied) = watch::channel(None);
+        let ((state, applied), (opened, open)) = (watch::channel(None), watch::channel(None));
         let (own, told) = watch::channel(Own::default());
         let name = pod.to_owned();
         let feeding = tokio::spawn(async move {
             loop {
                 // One at a time: a proxy that was started anew has closed its former connection.
                 let Some(stream) = accept(&listener).await else { continue };
-                let ended = feed(stream, &feeds, told.clone(), &state, &name).await;
+                let ended = feed(stream, &feeds, told.clone(), (&state, &opened), &name).await;
                 debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
                 state.send_replace(None);
+                opened.send_replace(None);
                 feeds.progress.notify_one();
             }
         });
@@ -96,7 +99,7 @@ impl Proxy {
             }
         });
         let tasks = [feeding, keeping].map(AbortOnDropHandle::new);
-        Ok(Proxy { pod: pod.to_owned(), applied, own, _tasks: tasks })
+        Ok(Proxy { pod: pod.to_owned(), applied, open, own, _tasks: tasks })
     }
 }
 
@@ -148,7 +151,7 @@ async fn feed(
     stream: UnixStream,
     feeds: &Feeds,
     mut own: watch::Receiver<Own>,
-    state: &watch::Sender<Option<u64>>,
+    (state, opened): (&watch::Sender<Option<u64>>, &watch::Sender<Option<u64>>),
     pod: &str,
 ) -> io::Result<()> {
     let mut config = feeds.config.clone();
@@ -166,9 +169,11 @@ async fn feed(
                 let report: Report = serde_json::from_str(&line)?;
                 if let Some(version) = report.applied {
                     state.send_replace(Some(version));
-                    feeds.progress.notify_one();
+                } else {
+                    opened.send_replace(report.open);
                 }
                 feeds.metrics.set(pod, report);
+                feeds.progress.notify_one();
                 // What has changed meanwhile stays unseen: it is told in the next turn.
                 continue;
             }

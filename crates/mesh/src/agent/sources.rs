@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use minik8s_informer::{Caches, ListOptions};
 use minik8s_meta::mesh::{MeshRoute, MeshService};
 use tokio::time::{Instant, timeout_at};
 
 use super::followed::{Followed, News};
 use super::identities::Account;
+use super::ruled;
 use crate::policy::{MeshPolicy, PodView};
 
 /// Events come in groups: a Service's endpoints, the objects of one file.
@@ -20,6 +22,7 @@ pub struct Sources {
     pub policies: Followed<MeshPolicy>,
     /// Of this node.
     pub pods: Followed<Pod>,
+    pub network_policies: Followed<NetworkPolicy>,
     /// What nobody was told yet.
     changes: Changes,
 }
@@ -40,19 +43,27 @@ impl Default for Sources {
             services: Followed::new(|old, new| old.spec == new.spec),
             policies: Followed::new(|old, new| old.spec == new.spec),
             pods: Followed::new(|old, new| {
-                old.metadata.labels == new.metadata.labels && old.metadata.uid == new.metadata.uid
+                old.metadata.labels == new.metadata.labels
+                    && old.metadata.uid == new.metadata.uid
+                    && ruled::address(old) == ruled::address(new)
             }),
+            network_policies: Followed::new(|old, new| old.spec == new.spec),
             changes: Changes::default(),
         }
     }
 }
 
 impl Sources {
-    pub fn start(&mut self, caches: &Caches, node: &str) {
+    /// What a node without a proxy must know: whether there is any route.
+    pub fn follow_routes(&mut self, caches: &Caches) {
         self.routes.start(caches, ListOptions::default());
+    }
+
+    pub fn start(&mut self, caches: &Caches, node: &str) {
         self.services.start(caches, ListOptions::default());
         self.policies.start(caches, ListOptions::default());
         self.pods.start(caches, ListOptions::fields(format!("spec.nodeName={node}")));
+        self.network_policies.start(caches, ListOptions::default());
     }
 
     /// Whether all is known. Before that a proxy would let in whom a policy keeps out.
@@ -62,6 +73,7 @@ impl Sources {
             self.services.is_complete,
             self.policies.is_complete,
             self.pods.is_complete,
+            self.network_policies.is_complete,
         ];
         complete.into_iter().all(|complete| complete)
     }
@@ -83,6 +95,7 @@ impl Sources {
             news = self.services.next() => (news, true),
             news = self.policies.next() => (news, false),
             news = self.pods.next() => (news, false),
+            news = self.network_policies.next() => (news, false),
         };
         self.changes.shared |= is_shared && news == News::Changed;
         self.changes.own |= !is_shared && news == News::Changed || news == News::Absent;

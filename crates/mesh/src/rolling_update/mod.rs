@@ -1,150 +1,29 @@
-//! RollingUpdate: the pods of a Service, replaced batch by batch. What it must look like, and when it is looked at; the
-//! decisions are in [`plan`].
+//! RollingUpdate: the pods of a Service, replaced batch by batch without a request lost. What wakes it and what it looks
+//! at; the decisions are in [`plan`].
 //!
-//! Requests leave a pod before it ends without anything being done here: a deleted pod's agent sends no signal before all
-//! nodes have its address out of their rules.
+//! Pods of a batch get no new requests ([`minik8s_meta::mesh::MeshUpdate`] takes them out of what proxies are told), and
+//! go when every node has said that its proxies follow, and nothing is under way. New ones count when they are ready and
+//! every proxy sends them requests. It never replaces pods that are another controller's.
 
+mod errors;
+mod kind;
 mod plan;
+mod template;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodSpec, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use minik8s_api::{At, Cell, Column, FieldErrors, NameRule, Resource, Strategy, table};
-use minik8s_meta::{api_version, kind, served_type};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use minik8s_meta::mesh::{MeshProgress, MeshProgressSpec, MeshUpdate};
 use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-/// RollingUpdate replaces the pods of a Service by pods of a new spec, some at a time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "io.minik8s.v1.RollingUpdate")]
-#[serde(rename_all = "camelCase")]
-pub struct RollingUpdate {
-    /// APIVersion defines the versioned schema of this representation of an object.
-    #[serde(default = "api_version::<RollingUpdate>")]
-    pub api_version: String,
-    /// Kind is the name of this object's schema.
-    #[serde(default = "kind::<RollingUpdate>")]
-    pub kind: String,
-    /// Standard object's metadata.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// spec is what the user wants.
-    #[serde(default)]
-    pub spec: RollingUpdateSpec,
-    /// status is how far it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<RollingUpdateStatus>,
-}
+pub use kind::{Batch, RollingUpdate, RollingUpdateStatus, resource};
 
-/// RollingUpdateSpec says which pods are replaced, by what and how fast.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "io.minik8s.v1.RollingUpdateSpec")]
-#[serde(rename_all = "camelCase")]
-pub struct RollingUpdateSpec {
-    /// serviceRef is a Service of the same namespace.
-    pub service_ref: String,
-    /// port of the Service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub port: Option<i32>,
-    /// minimumAlive pods stay ready all the time; 1 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub minimum_alive: Option<i32>,
-    /// interval in seconds: half of it passes after pods were taken away, half after others have come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval: Option<i32>,
-    /// newPodSpec is the spec of the pods that come.
-    #[serde(default)]
-    pub new_pod_spec: PodSpec,
-}
-
-/// RollingUpdateStatus is how far a RollingUpdate is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "io.minik8s.v1.RollingUpdateStatus")]
-#[serde(rename_all = "camelCase")]
-pub struct RollingUpdateStatus {
-    /// observedGeneration is the generation of the spec that this status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// phase is Draining, Drained, Creating, Created, Done or Failed.
-    #[serde(default)]
-    pub phase: String,
-    /// total of the pods when it began.
-    #[serde(default)]
-    pub total: i32,
-    /// updated pods that are ready.
-    #[serde(default)]
-    pub updated: i32,
-    /// resumeTime is when the next step may be taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume_time: Option<Time>,
-    /// message says why it does not go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
-
-served_type!(RollingUpdate: "minik8s.io" "v1" "RollingUpdate" "rollingupdates" NamespaceResourceScope);
-
-impl Default for RollingUpdate {
-    fn default() -> Self {
-        RollingUpdate {
-            api_version: api_version::<Self>(),
-            kind: kind::<Self>(),
-            metadata: ObjectMeta::default(),
-            spec: RollingUpdateSpec::default(),
-            status: None,
-        }
-    }
-}
-
-pub fn resource() -> Resource {
-    Resource::of::<RollingUpdate>(RollingUpdates).named(NameRule::Label).status().counted()
-}
-
-struct RollingUpdates;
-
-impl Strategy for RollingUpdates {
-    fn validate(&self, object: &Value, errors: &mut FieldErrors) {
-        let spec = At::root(object).field("spec");
-        let service = spec.field("serviceRef");
-        if service.text().is_empty() {
-            service.required(errors, "name a Service of this namespace");
-        }
-        for (field, low, high) in [("minimumAlive", 0, 10_000), ("interval", 0, 86_400), ("port", 1, 65_535)]
-        {
-            let at = spec.field(field);
-            if at.exists() && !at.int().is_some_and(|number| (low..=high).contains(&number)) {
-                at.invalid(errors, format!("must be between {low} and {high}"));
-            }
-        }
-        let containers = spec.field("newPodSpec").field("containers");
-        if containers.is_empty() {
-            containers.required(errors, "say what the new pods run");
-        }
-    }
-
-    fn columns(&self) -> Option<Vec<Column>> {
-        Some(table::texts_and_wide(&["Name", "Service", "Phase", "Updated", "Age"], &["Message"]))
-    }
-
-    fn row(&self, object: &Value, now: Timestamp) -> Vec<Cell> {
-        let (spec, status) = (&object["spec"], &object["status"]);
-        let count = |field: &str| table::text_or(&status[field], "0");
-        vec![
-            table::name(object),
-            table::text_or(&spec["serviceRef"], table::NONE).into(),
-            table::text_or(&status["phase"], "Pending").into(),
-            format!("{}/{}", count("updated"), count("total")).into(),
-            table::age(object, now),
-            table::text_or(&status["message"], "").into(),
-        ]
-    }
-}
+use crate::controller::proxy;
 
 pub struct RollingUpdateController;
 
@@ -152,8 +31,14 @@ pub struct RollingUpdateController;
 pub struct Observed {
     pub update: Arc<RollingUpdate>,
     pub service: Option<Arc<Service>>,
-    /// That the Service selects.
+    /// That the Service selects, the oldest first.
     pub pods: Vec<Arc<Pod>>,
+    /// Another one that is at work on the Service.
+    pub other: Option<String>,
+    /// Nodes with proxies that run.
+    pub nodes: BTreeSet<String>,
+    /// What nodes say.
+    pub progress: BTreeMap<String, MeshProgressSpec>,
 }
 
 impl Controller for RollingUpdateController {
@@ -165,9 +50,14 @@ impl Controller for RollingUpdateController {
     }
 
     fn watch(&self, watches: &Watches<Key>) {
-        watches.own::<RollingUpdate>();
+        watches.on::<RollingUpdate>(|caches, one| of_namespace(caches, &one.metadata));
         watches.on::<Service>(|caches, service| of_namespace(caches, &service.metadata));
         watches.on::<Pod>(|caches, pod| of_namespace(caches, &pod.metadata));
+        watches.on::<MeshProgress>(|_, progress| {
+            let name = progress.metadata.name.as_deref().unwrap_or_default();
+            let namespace = progress.metadata.namespace.as_deref().unwrap_or_default();
+            name.split_once('.').map(|(update, _)| Key::new(namespace, update)).into_iter().collect()
+        });
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -179,7 +69,22 @@ impl Controller for RollingUpdateController {
         let mut pods = caches.of::<Pod>().in_namespace(&key.namespace);
         pods.retain(|pod| selector.matches_object(&pod.metadata));
         pods.sort_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.metadata.name.clone()));
-        Some(Observed { update, service, pods })
+        let working = working(caches, &key.namespace, &update.spec.service_ref);
+        let other = working.and_then(|one| one.metadata.name.clone()).filter(|name| *name != key.name);
+        let progress = caches.of::<MeshProgress>().in_namespace(&key.namespace);
+        let of_node = |one: &Arc<MeshProgress>| {
+            let (name, node) = one.metadata.name.as_deref()?.split_once('.')?;
+            let is_it = name == key.name && Some(&one.spec.uid) == update.metadata.uid.as_ref();
+            is_it.then(|| (node.to_owned(), one.spec.clone()))
+        };
+        Some(Observed {
+            progress: progress.iter().filter_map(of_node).collect(),
+            nodes: caches.of::<Pod>().list().iter().filter_map(|pod| Some(proxy(pod)?.1)).collect(),
+            update,
+            service,
+            pods,
+            other,
+        })
     }
 
     fn plan(&self, seen: &Observed, now: Timestamp) -> Plan {
@@ -187,12 +92,45 @@ impl Controller for RollingUpdateController {
     }
 }
 
+/// What proxies are told of the Service's update, if there is one.
+pub fn update_of(caches: &Caches, namespace: &str, service: &str) -> Option<MeshUpdate> {
+    let update = working(caches, namespace, service)?;
+    let status = update.status.as_ref()?;
+    // Until they are gone: slices say a moment later than the pod that it ends.
+    let batch = status.batch.as_ref();
+    Some(MeshUpdate {
+        name: update.metadata.name.clone().unwrap_or_default(),
+        uid: update.metadata.uid.clone().unwrap_or_default(),
+        draining: batch.map(|batch| batch.pods.clone()).unwrap_or_default(),
+        in_flight: batch.is_some_and(|batch| batch.step == plan::IN_FLIGHT),
+    })
+}
+
+/// Those that a change of their Service is told to.
+pub fn services(caches: &Caches, one: &RollingUpdate) -> Vec<Key> {
+    let namespace = one.metadata.namespace.as_deref().unwrap_or_default();
+    let key = Key::new(namespace, one.spec.service_ref.as_str());
+    caches.of::<Service>().get(&key).map(|_| key).into_iter().collect()
+}
+
+/// The oldest that is not over has the Service.
+fn working(caches: &Caches, namespace: &str, service: &str) -> Option<Arc<RollingUpdate>> {
+    let all = caches.of::<RollingUpdate>().in_namespace(namespace);
+    let is_at_work = |one: &&Arc<RollingUpdate>| {
+        one.spec.service_ref == service
+            && one.metadata.deletion_timestamp.is_none()
+            && !plan::is_over(one)
+            && !plan::is_stuck(one)
+    };
+    let age =
+        |one: &&Arc<RollingUpdate>| (one.metadata.creation_timestamp.clone(), one.metadata.name.clone());
+    all.iter().filter(is_at_work).min_by_key(age).cloned()
+}
+
 /// Those that still go on.
 fn of_namespace(caches: &Caches, meta: &ObjectMeta) -> Vec<Key> {
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let all = caches.of::<RollingUpdate>().in_namespace(namespace);
-    let goes_on =
-        |one: &&Arc<RollingUpdate>| one.status.as_ref().is_none_or(|status| status.phase != plan::DONE);
     let name = |one: &Arc<RollingUpdate>| one.metadata.name.clone().unwrap_or_default();
-    all.iter().filter(goes_on).map(|one| Key::new(namespace, name(one))).collect()
+    all.iter().filter(|one| !plan::is_over(one)).map(|one| Key::new(namespace, name(one))).collect()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::protocol::InboundCount;
 
@@ -21,12 +21,38 @@ pub const WOULD_DENY: &str = "would_deny";
 pub struct Counters {
     counts: Mutex<BTreeMap<(&'static str, String), u64>>,
     touched: Notify,
+    open: watch::Sender<u64>,
+}
+
+/// A connection to the pod, for as long as this lives.
+pub struct Open(std::sync::Arc<Counters>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Counters {
     pub fn count(&self, what: &'static str, policy: &str) {
         *self.counts.lock().entry((what, policy.to_owned())).or_default() += 1;
         self.touched.notify_one();
+    }
+
+    pub fn opened(self: &std::sync::Arc<Self>) -> Open {
+        self.open.send_modify(|count| *count += 1);
+        Open(self.clone())
+    }
+
+    /// Connections to the pod.
+    pub fn open(&self) -> u64 {
+        *self.open.borrow()
+    }
+
+    /// Returns when there are not so many connections.
+    pub async fn open_differs(&self, from: Option<u64>) {
+        // It fails only if nobody could ever change it.
+        let _ = self.open.subscribe().wait_for(|count| Some(*count) != from).await;
     }
 
     /// Returns when something was counted since it last did.

@@ -18,7 +18,7 @@ use super::table::{Outbound, Table};
 use super::tls::Tls;
 use crate::handover::{self, Listeners};
 use crate::policy::verdict::Policies;
-use crate::protocol::{Config, Credentials, Durations, Own, Report, RequestCount};
+use crate::protocol::{Config, Credentials, Own, Report};
 
 /// Between reports about requests, while there are any.
 const REPORT: Duration = Duration::from_secs(2);
@@ -43,7 +43,8 @@ pub async fn follow(parts: &Parts) {
             Ok(stream) => {
                 told = false;
                 parts.give_listeners().await;
-                let ended = Feed { parts, known: None, seen: Report::default() }.read(stream).await;
+                let ended =
+                    Feed { parts, known: None, seen: Report::default(), draining: false }.read(stream).await;
                 info!(cause = ended.err().map(|error| error.to_string()), "the agent is gone; routes stay");
             }
             Err(error) if !told => {
@@ -77,6 +78,8 @@ struct Feed<'a> {
     known: Option<(Credentials, Arc<Tls>)>,
     /// What the agent has heard.
     seen: Report,
+    /// The agent wants to know at once what is open.
+    draining: bool,
 }
 
 impl Feed<'_> {
@@ -89,9 +92,10 @@ impl Feed<'_> {
                     let Some(line) = line? else { return Ok(()) };
                     let config: Config = serde_json::from_str(&line)?;
                     self.apply(&config);
+                    self.draining = config.own.draining;
                     Report { applied: Some(config.version), ..Report::default() }
                 }
-                report = changed(self.parts, &self.seen) => {
+                report = changed(self.parts, &self.seen, self.draining) => {
                     self.seen = report.clone();
                     report
                 }
@@ -104,7 +108,7 @@ impl Feed<'_> {
 
     /// Who may come in first, then where to go.
     fn apply(&mut self, config: &Config) {
-        let Own { credentials, inbound } = &config.own;
+        let Own { credentials, inbound, .. } = &config.own;
         let tls = credentials.as_ref().and_then(|credentials| self.tls(credentials));
         self.parts.guard.table.send_replace(Arc::new(Guarded {
             strict: inbound.strict,
@@ -114,7 +118,8 @@ impl Feed<'_> {
             ..Guarded::default()
         }));
         let outbound = &self.parts.outbound.table;
-        let table = Table::new(&config.routes, &config.services, tls, &outbound.borrow());
+        let table =
+            Table::new(&config.routes, &config.services, tls, &config.own.namespace, &outbound.borrow());
         outbound.send_replace(Arc::new(table));
     }
 
@@ -138,14 +143,20 @@ impl Feed<'_> {
 }
 
 /// What the agent does not know of. While there is nothing to be counted, nobody wakes.
-async fn changed(parts: &Parts, seen: &Report) -> Report {
+async fn changed(parts: &Parts, seen: &Report, draining: bool) -> Report {
     loop {
+        let counted = async {
+            tokio::select! {
+                () = parts.outbound.front.has_open() => {}
+                () = parts.counters.touched() => {}
+            }
+            sleep(REPORT).await;
+        };
         tokio::select! {
-            () = parts.outbound.front.has_open() => {}
-            () = parts.counters.touched() => {}
+            () = counted => {}
+            () = parts.counters.open_differs(seen.open), if draining => {}
         }
-        sleep(REPORT).await;
-        let report = report(parts);
+        let report = Report { open: draining.then(|| parts.counters.open()), ..report(parts) };
         if report != *seen {
             return report;
         }
@@ -153,15 +164,5 @@ async fn changed(parts: &Parts, seen: &Report) -> Report {
 }
 
 fn report(parts: &Parts) -> Report {
-    let metrics = &parts.outbound.metrics;
-    let counts = metrics.counts().into_iter().filter(|(label, _, _)| !label.is_empty());
-    let mut requests: Vec<RequestCount> =
-        counts.map(|(label, code, count)| RequestCount { service: label.to_string(), code, count }).collect();
-    requests.sort();
-    let took = metrics.durations().into_iter().filter(|(label, _, _)| !label.is_empty());
-    let mut durations: Vec<Durations> = took
-        .map(|(label, buckets, nanoseconds)| Durations { service: label.to_string(), buckets, nanoseconds })
-        .collect();
-    durations.sort();
-    Report { applied: None, requests, durations, inbound: parts.counters.all() }
+    Report { inbound: parts.counters.all(), ..Report::of(&parts.outbound.metrics) }
 }

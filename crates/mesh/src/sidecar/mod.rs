@@ -11,7 +11,7 @@ mod feed;
 mod guard;
 mod hello;
 mod inbound;
-mod opaque;
+pub mod opaque;
 mod outlier;
 mod rule;
 mod table;
@@ -36,8 +36,7 @@ use tracing::{debug, info, warn};
 use self::counters::Counters;
 use self::feed::Parts;
 use self::guard::Guard;
-use self::table::Way;
-pub use self::table::{Outbound, Table};
+pub use self::table::{Outbound, Table, Way};
 use crate::handover::{self, Listeners};
 
 /// For open requests to end after the signal. The pod's own containers have ended before.
@@ -64,6 +63,7 @@ pub async fn run() -> io::Result<()> {
         counters: Arc::<Counters>::default(),
         listeners: both,
     };
+    let counters = parts.counters.clone();
     let connections = TaskTracker::new();
     let mut terminate = signal(SignalKind::terminate())?;
     info!("connections of this pod are taken on {}", outgoing.local_addr()?);
@@ -72,7 +72,11 @@ pub async fn run() -> io::Result<()> {
     });
     let coming = accept(&incoming, |stream, peer| {
         let is_of_mesh = outbound.shared.table.borrow().is_of_mesh(peer.ip());
-        connections.spawn(inbound::serve(stream, peer, guard.clone(), is_of_mesh));
+        let (open, guard) = (counters.opened(), guard.clone());
+        connections.spawn(async move {
+            inbound::serve(stream, peer, guard, is_of_mesh).await;
+            drop(open);
+        });
     });
     tokio::select! {
         () = feed::follow(&parts) => {}
@@ -151,7 +155,7 @@ async fn is_http2(stream: &TcpStream) -> bool {
 }
 
 /// Where the connection would have gone.
-fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+pub fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let found = getsockopt(stream, sockopt::OriginalDst)?;
     let ip = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));
     Ok(SocketAddr::V4(SocketAddrV4::new(ip, u16::from_be(found.sin_port))))

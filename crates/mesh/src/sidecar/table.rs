@@ -86,6 +86,7 @@ impl Table {
         routes: &[MeshRouteSpec],
         plain: &[MeshServiceSpec],
         tls: Option<Arc<Tls>>,
+        _namespace: &str,
         before: &Table,
     ) -> Self {
         let mut table = Table { tls, ..Table::default() };
@@ -140,6 +141,10 @@ impl Table {
     pub fn secured(&self, address: SocketAddr) -> Secured {
         let account = self.accounts.get(&address.ip())?;
         self.tls.as_ref()?.client(account)
+    }
+
+    pub fn knows(&self, destination: SocketAddr) -> bool {
+        self.services.contains_key(&destination)
     }
 
     pub fn is_of_mesh(&self, ip: IpAddr) -> bool {

@@ -25,9 +25,11 @@ fn requests_are_split_and_changes_cost_none() {
         assert_eq!(plain.values().sum::<u64>(), 20, "without a VirtualService requests pass: {plain:?}");
         by_weight(&shop);
         by_header(&shop);
+        clients_without_a_proxy_are_led_alike(&shop);
         under_load(&shop, &cluster);
         bad_objects_are_explained(&shop);
         pods_are_rolled(&shop);
+        update_with_errors_goes_back(&shop);
         // Its requests go on by the Service alone.
         shop.kubectl(&["delete", "virtualservice", "reviews"]);
         assert!(!shop.ask(20, &[]).contains_key("failed"));
@@ -81,6 +83,28 @@ fn by_header(shop: &Shop) {
     assert_eq!(versions(&["end-user=jasonx"]), "v1=20");
     assert_eq!(versions(&["path=/reviews/7/new"]), "v2=20");
     assert_eq!(versions(&[]), "v1=20");
+}
+
+/// Pods that are not of the mesh, and processes of the node: by the node's own proxy.
+fn clients_without_a_proxy_are_led_alike(shop: &Shop) {
+    let address = shop.get("service", "reviews")["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let versions = |pod: &str, headers: &[&str]| shop.versions(&shop.ask_as(pod, 20, headers));
+    assert_eq!(versions("outside", &["end-user=jason"]), "v2=20");
+    assert_eq!(versions("outside", &[]), "v1=20");
+    let host = format!("host={address}");
+    assert_eq!(versions("host", &[&host, "end-user=jason"]), "v2=20");
+    assert_eq!(versions("host", &[&host]), "v1=20");
+    shop.route(&json!([{"name": "v1", "weight": 1}, {"name": "v2", "weight": 3}]));
+    assert_eq!(versions("outside", &[]), "v1=5 v2=15");
+    // A connection that could be a NetworkPolicy's to judge is left to the kernel's rules.
+    shop.apply(
+        &json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "all"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}}),
+    );
+    shop.until("requests go to all pods of the Service", || {
+        shop.ask_as("outside", 12, &[]).values().filter(|count| **count == 4).count() == 3
+    });
+    shop.kubectl(&["delete", "networkpolicy", "all"]);
 }
 
 /// Weights change, a pod is replaced, and the server is killed and started again: no request of the client fails.
@@ -137,9 +161,56 @@ fn pods_are_rolled(shop: &Shop) {
     let (counts, said) = load.end();
     assert_eq!(counts.get("failed"), None, "{counts:?} {said}");
     assert!(counts.keys().any(|pod| pod.starts_with("rolled-")), "{counts:?}");
+    let named = |batch: &serde_json::Value| {
+        batch["step"] == "Verifying" && batch["pods"].as_array().unwrap().len() == 1
+    };
+    assert!(status["history"].as_array().unwrap().iter().all(named), "one at a time, by all steps: {status}");
+    assert!(
+        status["requests"]["total"].as_u64().unwrap() > 0 && status["requests"]["failed"] == 0,
+        "{status}"
+    );
     let told = shop.kubectl(&["mesh", "status"]);
     assert!(told.contains("rolled (Service rolled, port 9080)") && told.contains("2 ready pods"), "{told}");
 }
+
+/// New pods that answer with errors are replaced by such as there were; and an update that is done can be undone.
+fn update_with_errors_goes_back(shop: &Shop) {
+    let load = shop.load(&["host=rolled"]);
+    let broken = json!({"terminationGracePeriodSeconds": 1, "containers": [shop.python("main", BROKEN)]});
+    shop.apply(&json!({"apiVersion": "minik8s.io/v1", "kind": "RollingUpdate", "metadata": {"name": "bad"},
+        "spec": {"serviceRef": "rolled", "port": 9080, "minimumAlive": 1, "interval": 10, "newPodSpec": broken}}));
+    let status = shop.rolled("bad");
+    assert_eq!(status["phase"], "Aborted", "{status}");
+    assert!(status["message"].as_str().unwrap().contains("have failed"), "{status}");
+    load.end();
+    assert!(!shop.ask(20, &["host=rolled"]).contains_key("failed"), "the former pods answer");
+    let image = "minik8s.io/function-python:3.11-4";
+    let told = shop.kubectl(&[
+        "rollout",
+        "mesh",
+        "rolled",
+        "--image",
+        image,
+        "--min-alive",
+        "1",
+        "--interval",
+        "1s",
+    ]);
+    assert!(told.contains("Done: 2 of 2 pods updated"), "{told}");
+    let told = shop.kubectl(&["rollout", "mesh", "rolled", "--abort"]);
+    assert!(told.contains("Aborted: 0 of 2 pods updated, 2 ready"), "{told}");
+}
+
+const BROKEN: &str = r#"
+import http.server
+class Broken(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        self.send_response(500)
+        self.send_header("content-length", "0")
+        self.end_headers()
+http.server.ThreadingHTTPServer(("", 9080), Broken).serve_forever()
+"#;
 
 /// Pods prove who they are, policies are enforced, and a proxy that is killed refuses nobody.
 #[test]

@@ -184,10 +184,18 @@ impl Shop {
         let begun = Instant::now();
         loop {
             let status = self.get("rollingupdate", name)["status"].clone();
-            if status["phase"] == "Done" {
+            if matches!(status["phase"].as_str(), Some("Done" | "Aborted")) {
                 return status;
             }
             assert!(begun.elapsed() < TIMEOUT, "{status}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < TIMEOUT, "{what}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }

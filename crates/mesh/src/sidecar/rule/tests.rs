@@ -57,7 +57,7 @@ async fn ask(endpoints: &[SocketAddr], change: Value, method: &str, number: usiz
     let mut route = json!({"uid": "", "revision": "", "service": "ns/s", "addresses": [VIP], "rules": [{"endpoints": list}]});
     change.as_object().unwrap().iter().for_each(|(key, value)| route[key] = value.clone());
     let shared: Arc<Shared<Outbound>> = Arc::default();
-    let table = Table::new(&[serde_json::from_value(route).unwrap()], &[], None, &Table::default());
+    let table = Table::new(&[serde_json::from_value(route).unwrap()], &[], None, "", &Table::default());
     shared.table.send_replace(Arc::new(table));
     let worker = Worker::start(shared, CancellationToken::new());
     let mut codes = Vec::new();

@@ -17,7 +17,7 @@ fn table(change: Value, before: &Table) -> Table {
     let mut route =
         json!({"uid": "u", "revision": "r", "service": "ns/reviews", "addresses": [VIP], "rules": []});
     change.as_object().unwrap().iter().for_each(|(key, value)| route[key] = value.clone());
-    Table::new(&[serde_json::from_value(route).unwrap()], &[], None, before)
+    Table::new(&[serde_json::from_value(route).unwrap()], &[], None, "", before)
 }
 
 fn ask(table: &Table, target: &str, headers: &[(&'static str, &str)]) -> Result<SocketAddr, u16> {
@@ -89,14 +89,14 @@ fn connections_without_a_route_are_passed_on() {
     let http = table(json!({"rules": [{"endpoints": endpoints(&[(V1, 1)])}]}), &nothing);
     assert_eq!(http.way(vip), Way::Requests);
     // The VirtualService is gone; a connection that was open for requests can still make them.
-    let freed = Table::new(&[], &[], None, &http);
+    let freed = Table::new(&[], &[], None, "", &http);
     assert_eq!(ask(&freed, "/", &[]).unwrap(), vip);
     let opaque =
         table(json!({"opaque": true, "rules": [{"endpoints": endpoints(&[(V1, 1), (V2, 1)])}]}), &nothing);
     let Way::Opaque(mut tries) = opaque.way(vip) else { panic!("looked into") };
     tries.sort();
     assert_eq!(tries, [V1.parse().unwrap(), V2.parse().unwrap()]);
-    assert_eq!(Table::new(&[], &[], None, &opaque).way(vip), Way::Opaque(vec![vip]));
+    assert_eq!(Table::new(&[], &[], None, "", &opaque).way(vip), Way::Opaque(vec![vip]));
 }
 
 /// Services without a VirtualService: led to a pod by the proxy itself, with TLS where the pod has a proxy.
@@ -110,13 +110,13 @@ fn services_lead_to_pods_that_are_known() {
         serde_json::from_value(json!({"service": "ns/reviews", "ports": [port]})).unwrap()
     };
     let tls = Arc::new(FakeAuthority::new().account("ns/web"));
-    let table = Table::new(&[], &[service(false)], Some(tls), &Table::default());
+    let table = Table::new(&[], &[service(false)], Some(tls), "", &Table::default());
     let Way::Opaque(tries) = table.way(vip) else { panic!("looked into") };
     assert_eq!(tries.len(), 2);
     assert!(table.secured(V1.parse().unwrap()).is_some() && table.secured(V2.parse().unwrap()).is_none());
     assert!(table.secured("10.244.0.1:81".parse().unwrap()).is_some(), "any port of the pod");
     assert!(table.is_of_mesh([10, 244, 0, 1].into()) && !table.is_of_mesh([10, 244, 0, 2].into()));
-    let http = Table::new(&[], &[service(true)], None, &Table::default());
+    let http = Table::new(&[], &[service(true)], None, "", &Table::default());
     assert!(matches!(http.way(vip), Way::PlainRequests(tries) if tries.len() == 2));
     assert!(http.secured(V1.parse().unwrap()).is_none(), "it has nothing to show yet");
     assert!(ask(&http, "/", &[]).is_ok());

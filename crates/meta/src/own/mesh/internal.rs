@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Abort, Delay, Outlier, Retries};
+use super::{Abort, Delay, MeshUpdate, Outlier, Retries};
 use crate::own::{api_version, kind};
 use crate::served_type;
 
@@ -144,6 +144,9 @@ pub struct MeshServiceSpec {
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<MeshPort>,
+    /// update is the RollingUpdate that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<MeshUpdate>,
 }
 
 /// MeshPort is one port of a Service.

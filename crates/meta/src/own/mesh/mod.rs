@@ -2,6 +2,7 @@
 
 mod identity;
 mod internal;
+mod progress;
 mod resilience;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ pub use internal::{
     MeshAck, MeshAckSpec, MeshEndpoint, MeshMirror, MeshPort, MeshRoute, MeshRouteSpec, MeshRule,
     MeshService, MeshServiceSpec,
 };
+pub use progress::{MeshProgress, MeshProgressSpec, MeshUpdate, RequestTotals};
 pub use resilience::{Abort, Delay, Fault, Mirror, Outlier, Retries};
 
 use crate::own::{api_version, kind};
