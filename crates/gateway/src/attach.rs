@@ -21,7 +21,9 @@ pub struct Attached {
 pub enum Parent {
     Gateway(Key),
     ListenerSet(Key),
-    /// Not for Gateways: a Service, or something of another controller.
+    /// For the mesh.
+    Service(Key),
+    /// Something of another controller.
     Other,
 }
 
@@ -31,6 +33,7 @@ pub fn parent(reference: &ParentReference, namespace: &str) -> Parent {
     match reference.kind.as_deref().unwrap_or("Gateway") {
         "Gateway" if group == GROUP => Parent::Gateway(key),
         "ListenerSet" if group == GROUP => Parent::ListenerSet(key),
+        "Service" if group.is_empty() => Parent::Service(key),
         _ => Parent::Other,
     }
 }

@@ -29,12 +29,12 @@ pub struct Compiled<'a> {
 }
 
 /// Which requests a listener's routes want, by host.
-type Wants<'r> = BTreeMap<(usize, String), Vec<Want<'r>>>;
+pub type Wants<'r> = BTreeMap<(usize, String), Vec<Want<'r>>>;
 
-struct Want<'r> {
-    ranked: &'r Ranked,
+pub struct Want<'r> {
+    pub ranked: &'r Ranked,
     /// Route, rule and match by their numbers, in the order in which equals are tried.
-    order: (usize, usize, usize),
+    pub order: (usize, usize, usize),
 }
 
 /// `router_port` says where routers answer for a port (and whether it is UDP).
@@ -128,7 +128,7 @@ fn attach_all<'r>(
 }
 
 /// Matches in the order in which they are tried, by listener and host, and the rules that they lead to.
-fn order(
+pub fn order(
     routes: &[Route<'_>],
     wants: Wants<'_>,
     view: &View,

@@ -17,6 +17,7 @@ pub mod kinds;
 mod listeners;
 mod public;
 mod route;
+mod service_route;
 mod tls_policy;
 mod view;
 
@@ -27,7 +28,11 @@ use controller::{ClassController, GatewayController, PolicyController, RouteCont
 use kinds::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
 
 /// The feature: its kinds and its controllers.
-pub struct GatewayApi;
+#[derive(Debug, Default)]
+pub struct GatewayApi {
+    /// Whether there is a mesh, so that Services can be parents of routes.
+    pub mesh: bool,
+}
 
 impl ServerFeature for GatewayApi {
     fn name(&self) -> &'static str {
@@ -42,11 +47,14 @@ impl ServerFeature for GatewayApi {
         parts.controller(ClassController);
         parts.controller(GatewayController);
         parts.controller(PolicyController);
-        parts.controller(RouteController::<HttpRoute>::new("http-route-controller"));
-        parts.controller(RouteController::<GrpcRoute>::new("grpc-route-controller"));
-        parts.controller(RouteController::<TlsRoute>::new("tls-route-controller"));
-        parts.controller(RouteController::<TcpRoute>::new("tcp-route-controller"));
-        parts.controller(RouteController::<UdpRoute>::new("udp-route-controller"));
+        parts.controller(RouteController::<HttpRoute>::new("http-route-controller", self.mesh));
+        parts.controller(RouteController::<GrpcRoute>::new("grpc-route-controller", self.mesh));
+        parts.controller(RouteController::<TlsRoute>::new("tls-route-controller", false));
+        parts.controller(RouteController::<TcpRoute>::new("tcp-route-controller", false));
+        parts.controller(RouteController::<UdpRoute>::new("udp-route-controller", false));
+        if self.mesh {
+            parts.controller(service_route::ServiceRouteController);
+        }
         parts.task(controller::create_class(parts.client.clone(), parts.stop.clone()));
     }
 }

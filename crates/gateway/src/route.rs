@@ -7,6 +7,7 @@ use minik8s_meta::gateway::{GatewayMatch, GatewayRetry, PathMatch, ValueMatch};
 use minik8s_meta::routing::normal_path;
 use minik8s_runtime::{Key, Object};
 
+use crate::attach::{Parent, parent};
 use crate::duration;
 use crate::kinds::{
     BackendRef, GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, HttpFilter, HttpRetry, HttpRoute, HttpRouteMatch,
@@ -99,6 +100,17 @@ impl<'a> Route<'a> {
         named.map(move |reference| {
             Key::new(reference.namespace.as_deref().unwrap_or(namespace), reference.name.as_str())
         })
+    }
+}
+
+impl Route<'_> {
+    /// Every Service that is a parent.
+    pub fn services(&self) -> Vec<Key> {
+        let service = |reference: &ParentReference| match parent(reference, self.namespace()) {
+            Parent::Service(key) => Some(key),
+            _ => None,
+        };
+        self.parents.iter().filter_map(service).collect()
     }
 }
 

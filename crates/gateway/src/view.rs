@@ -56,7 +56,10 @@ impl View {
                 .collect(),
             ..View::default()
         };
-        let services: BTreeSet<Key> = view.routes().iter().flat_map(Route::backends).collect();
+        let routes = view.routes();
+        let parents = routes.iter().flat_map(Route::services);
+        let services: BTreeSet<Key> = routes.iter().flat_map(Route::backends).chain(parents).collect();
+        drop(routes);
         view.services = found(services, |key| caches.of::<Service>().get(key));
         let secrets: BTreeSet<Key> = view.certificate_names().collect();
         view.secrets = found(secrets, |key| caches.of::<Secret>().get(key));
@@ -199,7 +202,7 @@ impl View {
         let of = |parent: Parent| match parent {
             Parent::Gateway(key) => Some(key),
             Parent::ListenerSet(key) => caches.of::<ListenerSet>().get(&key).map(|set| parent_of(&set)),
-            Parent::Other => None,
+            Parent::Service(_) | Parent::Other => None,
         };
         parents.filter_map(of).collect()
     }

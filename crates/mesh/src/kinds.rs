@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use minik8s_api::{Cell, Column, FieldErrors, NameRule, Resource, Strategy, table};
+use minik8s_meta::gateway::ServiceRoute;
 use minik8s_meta::mesh::{MeshAck, MeshProgress, MeshRoute, MeshService, PROGRAMMED, Subset, VirtualService};
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Resource> {
         Resource::of::<Subset>(Subsets).counted(),
         rolling_update::resource(),
         policy::resource(),
+        Resource::of::<ServiceRoute>(ServiceRoutes),
         Resource::of::<MeshRoute>(MeshRoutes),
         Resource::of::<MeshService>(MeshServices),
         Resource::of::<MeshAck>(MeshAcks).created_by_put(),
@@ -79,6 +81,24 @@ impl Strategy for Subsets {
     }
 }
 
+struct ServiceRoutes;
+
+impl Strategy for ServiceRoutes {
+    fn columns(&self) -> Option<Vec<Column>> {
+        Some(table::texts(&["Name", "Ports", "Rules", "Age"]))
+    }
+
+    fn row(&self, object: &Value, now: Timestamp) -> Vec<Cell> {
+        let spec = &object["spec"];
+        vec![
+            table::name(object),
+            table::count(&spec["ports"]).to_string().into(),
+            table::count(&spec["rules"]).to_string().into(),
+            table::age(object, now),
+        ]
+    }
+}
+
 struct MeshRoutes;
 
 impl Strategy for MeshRoutes {
@@ -93,7 +113,9 @@ impl Strategy for MeshRoutes {
             texts.collect::<Vec<_>>().join(",")
         };
         let rules = spec["rules"].as_array().into_iter().flatten();
-        let endpoints = rules.flat_map(|rule| rule["endpoints"].as_array().into_iter().flatten());
+        let targets = spec["gateway"]["targets"].as_array().into_iter().flatten();
+        let endpoints =
+            rules.chain(targets).flat_map(|rule| rule["endpoints"].as_array().into_iter().flatten());
         let shown: Vec<String> = endpoints
             .map(|one| format!("{}={}", one["address"].as_str().unwrap_or_default(), one["weight"]))
             .collect();

@@ -12,6 +12,7 @@ pub mod agent;
 pub mod command;
 mod compile;
 mod controller;
+mod gamma;
 mod handover;
 mod kinds;
 mod pattern;
@@ -45,5 +46,6 @@ impl ServerFeature for Mesh {
         parts.controller(controller::VirtualServiceController);
         parts.controller(service::MeshServiceController);
         parts.controller(rolling_update::RollingUpdateController);
+        parts.controller(gamma::GammaController);
     }
 }

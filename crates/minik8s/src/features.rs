@@ -37,7 +37,7 @@ pub struct ServerFeatures {
 impl ServerFeatures {
     /// All of them but those that are switched off; the mesh only where pods have proxies.
     pub fn new(disabled: &[String], mesh: bool) -> anyhow::Result<Self> {
-        let mut features = ServerFeatures::without(disabled)?;
+        let mut features = ServerFeatures::without(disabled, mesh)?;
         if mesh {
             features.list.push(Arc::new(Mesh));
         }
@@ -45,7 +45,7 @@ impl ServerFeatures {
     }
 
     /// All that need not be asked for, but those that are switched off.
-    fn without(disabled: &[String]) -> anyhow::Result<Self> {
+    fn without(disabled: &[String], mesh: bool) -> anyhow::Result<Self> {
         let metrics = ResourceMetrics::default();
         let (history, wants) = (metrics.history.clone(), metrics.wants.clone());
         let autoscaling = Autoscaling { history: history.clone(), wants, ..Autoscaling::default() };
@@ -64,7 +64,7 @@ impl ServerFeatures {
             Arc::new(Storage),
             Arc::new(Monitoring::default()),
             Arc::new(Functions::default()),
-            Arc::new(GatewayApi),
+            Arc::new(GatewayApi { mesh }),
             Arc::new(ImageRegistry::default()),
         ];
         let of_node = AgentFeatures::to_teardown();
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn features_can_each_be_switched_off() {
-        let all = ServerFeatures::without(&[]).unwrap();
+        let all = ServerFeatures::without(&[], false).unwrap();
         for feature in &all.list {
-            let rest = ServerFeatures::without(&[feature.name().to_owned()]).unwrap();
+            let rest = ServerFeatures::without(&[feature.name().to_owned()], false).unwrap();
             assert_eq!(rest.list.len(), all.list.len() - 1);
             assert!(rest.list.iter().all(|other| other.name() != feature.name()));
         }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn unknown_feature_is_refused_with_the_known_ones() {
-        let error = ServerFeatures::without(&["wokloads".to_owned()]).err().unwrap().to_string();
+        let error = ServerFeatures::without(&["wokloads".to_owned()], false).err().unwrap().to_string();
         assert!(error.contains("wokloads") && error.contains("workloads, services"), "{error}");
     }
 
@@ -234,7 +234,7 @@ mod tests {
     fn computed_kinds_come_and_go_with_their_feature() {
         let kinds = |disabled: &[&str]| -> Vec<String> {
             let disabled: Vec<String> = disabled.iter().map(|name| (*name).to_owned()).collect();
-            let extension = ServerFeatures::without(&disabled).unwrap().extension();
+            let extension = ServerFeatures::without(&disabled, false).unwrap().extension();
             extension.kinds.iter().map(|kind| kind.qualified()).collect()
         };
         assert!(kinds(&[]).contains(&"scalingdecisions.minik8s.io".to_owned()));

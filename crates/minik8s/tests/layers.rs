@@ -72,7 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("join", &["auth", "datadir"]),
     ("kubelet", &["csi", "datadir", "informer", "meta", "metrics", "runtime", "shared-storage", "telemetry"]),
     ("router", &["informer", "limits", "meta", "metrics", "proxy", "telemetry"]),
-    ("proxy", &["limits", "metrics", "telemetry"]),
+    ("proxy", &["limits", "meta", "metrics", "telemetry"]),
     ("network", &["informer", "limits", "meta", "metrics"]),
     ("shared-storage", &["csi", "datadir", "meta"]),
     ("csi", &[]),

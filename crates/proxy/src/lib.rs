@@ -13,6 +13,7 @@ mod body;
 mod exchange;
 mod forward;
 mod front;
+pub mod gateway;
 pub mod headers;
 mod metrics;
 mod patient;

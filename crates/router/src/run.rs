@@ -150,7 +150,7 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
         }
         router.shared.certificates.send_replace(Arc::new(certificates));
         let endpoints = table.gateways.endpoints();
-        router.shared.h2c.retain(|address| endpoints.contains(address));
+        router.shared.treating.h2c.retain(|address| endpoints.contains(address));
         router.apply(table, &hosts_file, &config);
         of_gateways.apply();
     }

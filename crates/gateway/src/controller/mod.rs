@@ -10,6 +10,6 @@ mod status;
 mod tests;
 
 pub use class::{ClassController, create_class};
-pub use gateway::GatewayController;
+pub use gateway::{GatewayController, needs};
 pub use policy::PolicyController;
 pub use route::RouteController;

@@ -16,17 +16,20 @@ use crate::kinds::{
 };
 use crate::listeners::{judge, lets_in};
 use crate::route::{Route, RouteObject};
+use crate::service_route;
 use crate::view::{View, parent_of};
 
 /// One for each kind of routes.
 pub struct RouteController<R> {
     name: &'static str,
+    /// Whether Services can be parents.
+    mesh: bool,
     kind: PhantomData<fn() -> R>,
 }
 
 impl<R> RouteController<R> {
-    pub fn new(name: &'static str) -> Self {
-        RouteController { name, kind: PhantomData }
+    pub fn new(name: &'static str, mesh: bool) -> Self {
+        RouteController { name, mesh, kind: PhantomData }
     }
 }
 
@@ -54,7 +57,9 @@ impl<R: RouteObject> Controller for RouteController<R> {
             .on::<ListenerSet>(|caches, set| with_parent::<R>(caches, &[Parent::ListenerSet(key_of(set))]));
         watches.on::<Service>(|caches, service| {
             let key = key_of(service);
-            select::<R>(caches, |route| route.backends().any(|backend| backend == key))
+            select::<R>(caches, |route| {
+                route.backends().any(|backend| backend == key) || route.services().contains(&key)
+            })
         });
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Namespace>(move |old, new| {
@@ -77,7 +82,7 @@ impl<R: RouteObject> Controller for RouteController<R> {
         if route.meta.deletion_timestamp.is_some() {
             return plan;
         }
-        let status = status(&route, view, now);
+        let status = status(&route, view, self.mesh, now);
         if route.status.is_some() || !status.parents.is_empty() {
             plan.status(&**object, object.with_status(status));
         }
@@ -86,7 +91,7 @@ impl<R: RouteObject> Controller for RouteController<R> {
 }
 
 /// Entries of our own for the parents that are ours, and those of other controllers as they are.
-pub fn status(route: &Route<'_>, view: &View, now: Timestamp) -> RouteStatus {
+pub fn status(route: &Route<'_>, view: &View, mesh: bool, now: Timestamp) -> RouteStatus {
     let known = route.status.map(|status| status.parents.as_slice()).unwrap_or_default();
     let mut parents: Vec<RouteParentStatus> =
         known.iter().filter(|one| one.controller_name != CONTROLLER).cloned().collect();
@@ -94,7 +99,8 @@ pub fn status(route: &Route<'_>, view: &View, now: Timestamp) -> RouteStatus {
         route.rules.iter().flat_map(|rule| compile_rule(route, rule, view).1).collect();
     let resolved = missing.into_iter().next().map_or(Ok(()), Err);
     for reference in route.parents {
-        let Some(accepted) = accepted(route, reference, view) else { continue };
+        let by_mesh = service_route::accepted(route, reference, view).filter(|_| mesh);
+        let Some(accepted) = by_mesh.or_else(|| accepted(route, reference, view)) else { continue };
         let old = known.iter().find(|one| one.parent_ref == *reference && one.controller_name == CONTROLLER);
         let writer = Writer {
             known: old.map(|one| one.conditions.as_slice()).unwrap_or_default(),
@@ -121,7 +127,7 @@ fn accepted(route: &Route<'_>, reference: &ParentReference, view: &View) -> Opti
             let set = view.sets.iter().find(|set| key_of(&***set) == key)?;
             (parent_of(set), Some(set))
         }
-        Parent::Other => return None,
+        Parent::Service(_) | Parent::Other => return None,
     };
     let gateway = view.gateway(&key).filter(|gateway| view.serves(&gateway.spec.gateway_class_name))?;
     if set.is_some_and(|set| !lets_in(gateway, set, view)) {

@@ -53,7 +53,7 @@ fn simulation(world: World) -> Simulation {
     Simulation::new(world)
         .with(ClassController)
         .with(GatewayController)
-        .with(RouteController::<HttpRoute>::new("http-route-controller"))
+        .with(RouteController::<HttpRoute>::new("http-route-controller", false))
 }
 
 fn condition<'c>(conditions: &'c [Condition], kind: &str) -> (&'c str, &'c str) {

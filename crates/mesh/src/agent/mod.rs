@@ -216,7 +216,8 @@ impl Agent {
         let now = Instant::now();
         let routes = &sources.routes.known;
         let mut wanted = BTreeMap::new();
-        for (name, route) in routes {
+        // Only those of VirtualServices are waited for; names of others have a dot.
+        for (name, route) in routes.iter().filter(|(name, _)| !name.1.contains('.')) {
             let (uid, revision) = (route.spec.uid.clone(), route.spec.revision.clone());
             let known = self.wanted.remove(name).filter(|known| known.revision == revision);
             wanted.insert(name.clone(), known.unwrap_or(Wanted { uid, revision, version, since: now }));

@@ -33,7 +33,8 @@ pub fn ruled<'a>(
 /// Of all pods that its requests can reach.
 fn namespaces_of(route: &MeshRouteSpec) -> BTreeSet<&str> {
     let own = route.service.split_once('/').map(|(namespace, _)| namespace);
-    own.into_iter().collect()
+    let targets = route.gateway.iter().flat_map(|gateway| &gateway.targets);
+    own.into_iter().chain(targets.map(|target| target.namespace.as_str())).collect()
 }
 
 /// Without types a policy is about what comes, and about what leaves if it has rules for that.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use minik8s_meta::mesh::{MeshProgressSpec, MeshRoute, MeshService, MeshUpdate, RequestTotals};
+use minik8s_meta::mesh::{MeshProgressSpec, MeshRoute, MeshService, MeshTarget, MeshUpdate, RequestTotals};
 
 use super::followed::Name;
 
@@ -140,7 +140,12 @@ fn routed<'a>(service: &'a MeshService, routes: &'a BTreeMap<Name, Arc<MeshRoute
     let plain = service.spec.ports.iter().flat_map(|port| &port.endpoints);
     let of_service = routes.values().filter(|route| route.spec.service == service.spec.service);
     let ruled = of_service.flat_map(|route| &route.spec.rules).flat_map(|rule| &rule.endpoints);
-    plain.chain(ruled).filter(|one| one.weight > 0).map(|one| one.pod.as_str()).collect()
+    let targets =
+        routes.values().filter_map(|route| route.spec.gateway.as_ref()).flat_map(|one| &one.targets);
+    let is_it =
+        |target: &&MeshTarget| format!("{}/{}", target.namespace, target.service) == service.spec.service;
+    let led = targets.filter(is_it).flat_map(|target| &target.endpoints);
+    plain.chain(ruled).chain(led).filter(|one| one.weight > 0).map(|one| one.pod.as_str()).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use minik8s_meta::mesh::{
-    MeshEndpoint, MeshRoute, MeshService, PROGRAMMED, SubsetRoute, VirtualService, VirtualServiceSpec,
+    MeshEndpoint, MeshGateway, MeshRoute, MeshService, PROGRAMMED, SubsetRoute, VirtualService,
+    VirtualServiceSpec,
 };
 use serde_json::json;
 
@@ -147,6 +148,10 @@ async fn routes(client: Client, namespace: &str, service: Option<&str>) -> anyho
     let mut text = String::new();
     for route in routes.items.iter().filter(|route| is_wanted(&route.spec.service)) {
         let name = route.metadata.name.as_deref().unwrap_or_default();
+        if let Some(gateway) = &route.spec.gateway {
+            text += &by_gateway(&route.spec.addresses, gateway);
+            continue;
+        }
         text += &format!("{} by VirtualService {name}\n", route.spec.addresses.join(", "));
         for rule in &route.spec.rules {
             let headers = rule.headers.iter().map(|(name, value)| format!("{name}: {value}"));
@@ -169,6 +174,20 @@ async fn routes(client: Client, namespace: &str, service: Option<&str>) -> anyho
         text = "no Service of this namespace has pods of the mesh\n".to_owned();
     }
     say(&text)
+}
+
+fn by_gateway(addresses: &[String], gateway: &MeshGateway) -> String {
+    let mut text = format!("{} by routes of the Gateway API\n", addresses.join(", "));
+    for rule in &gateway.rules {
+        text += &format!("  {}\n", rule.route);
+        for backend in &rule.backends {
+            let target = &backend.target;
+            let problem = target.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+            let place = format!("{}/{}:{}", target.namespace, target.service, target.port);
+            text += &format!("    weight {} to {place}{problem}\n", backend.weight);
+        }
+    }
+    text
 }
 
 fn shares(endpoints: &[MeshEndpoint]) -> String {

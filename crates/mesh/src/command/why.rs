@@ -6,7 +6,11 @@ use std::net::SocketAddr;
 
 use http::{HeaderMap, Uri};
 use k8s_openapi::api::core::v1::{Pod, Service};
-use minik8s_meta::mesh::{Identity, MeshEndpoint, MeshRoute, MeshRule, MeshService, takes_inbound};
+use minik8s_meta::mesh::{
+    Identity, MeshEndpoint, MeshRoute, MeshRule, MeshService, MeshTarget, takes_inbound,
+};
+use minik8s_proxy::RequestHead;
+use minik8s_proxy::gateway::Match;
 
 use crate::pattern;
 use crate::policy::verdict::{Asked, Policies};
@@ -46,7 +50,15 @@ pub fn explain(world: &World, question: &Question<'_>) -> Result<String, String>
         text += "the pod has no proxy: the node's rules choose one of the Service's pods\n";
         return Ok(text);
     }
-    let route = world.routes.iter().find(|route| route.spec.addresses.contains(&address));
+    if let Some(found) = by_gateway(world, question, &address, namespace, &mut text) {
+        match found {
+            Some(endpoints) => describe(world, question, &endpoints, &mut text),
+            None => text += "no rule of theirs matches: 404\n",
+        }
+        return Ok(text);
+    }
+    let is_it = |route: &&MeshRoute| route.spec.gateway.is_none() && route.spec.addresses.contains(&address);
+    let route = world.routes.iter().find(is_it);
     let endpoints = match route {
         Some(route) => {
             let _ = writeln!(text, "VirtualService {} has rules for it", full_name(&route.metadata));
@@ -71,6 +83,47 @@ pub fn explain(world: &World, question: &Question<'_>) -> Result<String, String>
     };
     describe(world, question, endpoints, &mut text);
     Ok(text)
+}
+
+/// Who gets the request by routes of the Gateway API; the outer `None` if there are none for the pod.
+fn by_gateway(
+    world: &World,
+    question: &Question<'_>,
+    address: &String,
+    namespace: &str,
+    text: &mut String,
+) -> Option<Option<Vec<MeshEndpoint>>> {
+    let mut routes = world.routes.iter().filter(|route| route.spec.addresses.contains(address));
+    let gateway = routes.find_map(|route| route.spec.gateway.as_ref())?;
+    let of = |wanted: &str| gateway.clients.iter().find(|one| one.namespace == wanted);
+    let clients = of(namespace).or_else(|| of(""))?;
+    let head = RequestHead {
+        method: question.method,
+        host: question.uri.host().unwrap_or_default(),
+        target: question.uri.path_and_query().map_or("/", |target| target.as_str()),
+        headers: question.headers,
+    };
+    let whose = if clients.namespace.is_empty() { "its own namespace" } else { "the pod's namespace" };
+    let _ = writeln!(text, "routes of the Gateway API have rules for it, of {whose}");
+    let met = clients.matches.iter().find(|wanted| Match::new(wanted, ()).is_met(&head));
+    let Some(rule) = met.and_then(|wanted| gateway.rules.get(wanted.rule)) else { return Some(None) };
+    let _ = writeln!(text, "{} matches", rule.route);
+    let mut endpoints = Vec::new();
+    let all: u64 = rule.backends.iter().map(|backend| u64::from(backend.weight)).sum();
+    for backend in rule.backends.iter().filter(|backend| backend.weight > 0) {
+        let target = &backend.target;
+        let is_it = |one: &&MeshTarget| {
+            (&one.namespace, &one.service, one.port) == (&target.namespace, &target.service, target.port)
+        };
+        let found =
+            gateway.targets.iter().find(is_it).map(|one| one.endpoints.as_slice()).unwrap_or_default();
+        if let Some(problem) = &target.problem {
+            let _ = writeln!(text, "  {} of {all} requests are answered with 500: {problem}", backend.weight);
+        }
+        let weight = u64::from(backend.weight) * 1000 / found.len().max(1) as u64;
+        endpoints.extend(found.iter().map(|one| MeshEndpoint { weight, ..one.clone() }));
+    }
+    Some(Some(endpoints))
 }
 
 fn find_service<'a>(world: &'a World, host: &str, namespace: &str) -> Option<&'a Service> {

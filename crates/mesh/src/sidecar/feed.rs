@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_meta::mesh::{LISTENERS_SOCKET, SOCKET, SOCKET_DIR};
-use minik8s_proxy::Shared;
+use minik8s_proxy::{Front, Shared};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
@@ -120,6 +120,8 @@ impl Feed<'_> {
         let outbound = &self.parts.outbound.table;
         let table =
             Table::new(&config.routes, &config.services, tls, &config.own.namespace, &outbound.borrow());
+        let endpoints = Outbound::endpoints(&table);
+        self.parts.outbound.front.treating.h2c.retain(|address| endpoints.contains(address));
         outbound.send_replace(Arc::new(table));
     }
 

@@ -8,6 +8,7 @@
 
 mod counters;
 mod feed;
+mod gamma;
 mod guard;
 mod hello;
 mod inbound;

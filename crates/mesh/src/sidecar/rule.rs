@@ -1,5 +1,6 @@
 //! A rule of a Service: which requests it is about, who gets them, and what else is done with them.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use minik8s_meta::mesh::{MeshEndpoint, MeshRouteSpec, MeshRule, Retries};
+use minik8s_proxy::gateway::{Treatment, filter};
 use minik8s_proxy::{Client, Refusal, RequestHead, Retry, RetryOn, Route};
 use regex::Regex;
 use tracing::warn;
@@ -26,6 +28,8 @@ pub struct Rule {
     turn: AtomicUsize,
     /// What all rules of a Service have in common.
     pub common: Arc<Common>,
+    /// What a route of the Gateway API does with requests beside handing them over.
+    pub treatment: Option<Arc<Treatment<Rule>>>,
 }
 
 #[derive(Debug)]
@@ -66,6 +70,11 @@ impl Common {
             mirror: route.mirror.as_ref().map(|one| (Share::new(one.percent), turns(&one.endpoints))),
             outlier: route.outlier.as_ref().map(|wanted| Outlier::new(wanted, outlier)),
         }
+    }
+
+    /// Of a route of the Gateway API.
+    pub fn of_gateway(service: &str, timeout: Option<Duration>) -> Self {
+        Common { timeout, ..Common::plain(service) }
     }
 
     /// Of a Service that nobody has said anything about.
@@ -123,7 +132,12 @@ impl Rule {
 
     /// For every request.
     pub fn all(turns: Arc<[SocketAddr]>, common: Arc<Common>) -> Self {
-        Rule { url: None, headers: Vec::new(), turns, turn: anywhere(), common }
+        Rule { url: None, headers: Vec::new(), turns, turn: anywhere(), common, treatment: None }
+    }
+
+    /// As a route of the Gateway API.
+    pub fn treated(self, treatment: Option<Arc<Treatment<Rule>>>) -> Self {
+        Rule { treatment, ..self }
     }
 
     pub fn matches(&self, head: &RequestHead<'_>) -> bool {
@@ -174,7 +188,7 @@ impl Route for Rule {
     fn endpoints(&self) -> Result<Arc<[SocketAddr]>, Refusal> {
         if self.turns.is_empty() {
             let service = &self.common.service;
-            let text = format!("no pod of Service {service} is ready in the subsets of its VirtualService");
+            let text = format!("no pod of Service {service} is ready for this request");
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
         }
         Ok(match &self.common.outlier {
@@ -189,6 +203,17 @@ impl Route for Rule {
 
     fn timeout(&self) -> Option<Duration> {
         self.common.timeout
+    }
+
+    fn rewrite<'a>(&self, path_and_query: &'a str) -> Cow<'a, str> {
+        match &self.treatment {
+            Some(treatment) => filter::rewrite(treatment, path_and_query),
+            None => path_and_query.into(),
+        }
+    }
+
+    fn answers_itself(&self) -> bool {
+        self.treatment.is_some()
     }
 
     fn retry(&self) -> Option<&Retry> {

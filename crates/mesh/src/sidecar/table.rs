@@ -8,9 +8,11 @@ use http::header::HeaderValue;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use minik8s_meta::mesh::{MeshEndpoint, MeshPort, MeshRouteSpec, MeshServiceSpec};
+use minik8s_proxy::gateway::{Treating, Treats, treat};
 use minik8s_proxy::{Answering, Client, Front, Refusal, RequestHead, Secured, Worker};
 use tokio::sync::watch;
 
+use super::gamma::Gamma;
 use super::rule::{Common, Rule, Share, turns};
 use super::tls::Tls;
 
@@ -19,6 +21,13 @@ use super::tls::Tls;
 pub struct Outbound {
     /// Connections whose requests are looked at.
     open: watch::Sender<usize>,
+    pub treating: Treating,
+}
+
+impl Treats for Outbound {
+    fn treating(&self) -> &Treating {
+        &self.treating
+    }
 }
 
 /// Such a connection, for as long as this lives.
@@ -67,6 +76,8 @@ pub enum Way {
 struct Service {
     kind: Kind,
     rules: Vec<Rule>,
+    /// What routes of the Gateway API say; then there are no other rules.
+    gateway: Option<Gamma>,
     abort: Option<(Share, StatusCode)>,
 }
 
@@ -86,7 +97,7 @@ impl Table {
         routes: &[MeshRouteSpec],
         plain: &[MeshServiceSpec],
         tls: Option<Arc<Tls>>,
-        _namespace: &str,
+        namespace: &str,
         before: &Table,
     ) -> Self {
         let mut table = Table { tls, ..Table::default() };
@@ -100,7 +111,16 @@ impl Table {
             route.rules.iter().for_each(|rule| table.know(&rule.endpoints));
             let first = route.addresses.first().and_then(|text| text.parse().ok());
             let known = first.and_then(|address: SocketAddr| before.services.get(&address));
-            table.insert(&route.addresses, Service::new(route, known));
+            if route.gateway.is_none() {
+                table.insert(&route.addresses, Service::new(route, known));
+            }
+        }
+        // Routes of the Gateway API come before VirtualServices.
+        for (route, gateway) in routes.iter().filter_map(|route| Some((route, route.gateway.as_ref()?))) {
+            gateway.targets.iter().for_each(|target| table.know(&target.endpoints));
+            if let Some(gamma) = Gamma::new(gateway, &route.service, namespace) {
+                table.insert(&route.addresses, Service::of_gateway(&route.service, gamma));
+            }
         }
         for (address, former) in &before.services {
             if !table.services.contains_key(address) && former.kind != Kind::Opaque {
@@ -163,6 +183,7 @@ impl Service {
         Service {
             kind: if route.opaque { Kind::Opaque } else { Kind::Requests },
             rules: route.rules.iter().filter_map(|rule| Rule::new(rule, &common)).collect(),
+            gateway: None,
             abort,
         }
     }
@@ -170,14 +191,20 @@ impl Service {
     fn plain(name: &str, port: &MeshPort) -> Self {
         let rule = Rule::all(turns(&port.endpoints), Arc::new(Common::plain(name)));
         let kind = if port.http { Kind::PlainRequests } else { Kind::Opaque };
-        Service { kind, rules: vec![rule], abort: None }
+        Service { kind, rules: vec![rule], gateway: None, abort: None }
+    }
+
+    fn of_gateway(name: &str, gamma: Gamma) -> Self {
+        // For what is left of it when the routes go: its name.
+        let rule = Rule::all([].into(), Arc::new(Common::plain(name)));
+        Service { kind: Kind::Requests, rules: vec![rule], gateway: Some(gamma), abort: None }
     }
 
     /// All requests to the address itself.
     fn freed(&self, address: SocketAddr) -> Self {
         let service = self.rules.first().map(|rule| rule.common.service.clone()).unwrap_or_else(|| "".into());
         let rule = Rule::all([address].into(), Arc::new(Common::plain(&service)));
-        Service { kind: Kind::Requests, rules: vec![rule], abort: None }
+        Service { kind: Kind::Requests, rules: vec![rule], gateway: None, abort: None }
     }
 
     /// Endpoints in the order of their turns; the Service itself if there are none.
@@ -203,13 +230,17 @@ impl Front for Outbound {
         if let Some((_, status)) = service.abort.as_ref().filter(|(share, _)| share.is_next()) {
             return Err(Refusal::new(*status, "fault injected by a VirtualService"));
         }
+        if let Some(gamma) = &service.gateway {
+            return gamma.find(head);
+        }
         let rule = service.rules.iter().find(|rule| rule.matches(head));
         rule.ok_or_else(|| unavailable("no rule of the VirtualService leads anywhere"))
     }
 
     fn endpoints(table: &Table) -> HashSet<SocketAddr> {
+        let gammas = table.services.values().filter_map(|service| service.gateway.as_ref());
         let rules = table.services.values().flat_map(|service| &service.rules);
-        rules.flat_map(|rule| rule.turns.iter().copied()).collect()
+        rules.chain(gammas.flat_map(Gamma::rules)).flat_map(|rule| rule.turns.iter().copied()).collect()
     }
 
     fn secured(table: &Table, address: SocketAddr) -> Secured {
@@ -217,13 +248,21 @@ impl Front for Outbound {
     }
 
     fn answer<'a>(
-        _: &'a Worker<Self>,
-        _: &'a Rule,
-        _: HeaderValue,
-        _: &'a Client,
-        _: Request<Incoming>,
+        worker: &'a Worker<Self>,
+        rule: &'a Rule,
+        host: HeaderValue,
+        client: &'a Client,
+        request: Request<Incoming>,
     ) -> Answering<'a> {
-        Box::pin(async { Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no rule answers itself")) })
+        let chosen = rule.treatment.as_ref().and_then(|treatment| treatment.choice.as_ref());
+        let rule = chosen.map_or(rule, |choice| choice.next());
+        let Some(treatment) = &rule.treatment else {
+            return Box::pin(async {
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no rule answers itself"))
+            });
+        };
+        let port = client.destination.map(|destination| destination.port());
+        Box::pin(treat(worker, (rule, &**treatment), host, (client, port), request))
     }
 }
 

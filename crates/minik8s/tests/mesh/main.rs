@@ -5,6 +5,7 @@
 #[path = "../node/cluster.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]
 mod cluster;
+mod gamma;
 mod shop;
 mod trust;
 
@@ -32,6 +33,7 @@ fn requests_are_split_and_changes_cost_none() {
         update_with_errors_goes_back(&shop);
         // Its requests go on by the Service alone.
         shop.kubectl(&["delete", "virtualservice", "reviews"]);
+        gamma::routes_with_a_service_as_parent(&shop);
         assert!(!shop.ask(20, &[]).contains_key("failed"));
     });
 }

@@ -233,6 +233,13 @@ impl Shop {
         assert!(output.status.success(), "{object}: {output:?}");
     }
 
+    /// Of a namespace that the object says.
+    pub fn apply_anywhere(&self, object: &Value) {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap().to_owned();
+        let other = Shop { namespace, kubeconfig: self.kubeconfig.clone() };
+        other.apply(object);
+    }
+
     fn feed(&self, object: &Value) -> Output {
         let mut command = self.command(&["apply", "-f", "-"]);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,18 +1,18 @@
 //! From GatewayConfigs to what requests are looked up in.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_meta::gateway::{
-    GatewayBackend, GatewayConfig, GatewayFilters, GatewayHost, GatewayListener, GatewayMirror, GatewayRule,
-    GatewayTarget, host_order,
+    GatewayBackend, GatewayConfig, GatewayFilters, GatewayHost, GatewayListener, GatewayRule, GatewayTarget,
+    host_order,
 };
 use minik8s_meta::routing::{Port as ServicePort, Problem};
+use minik8s_proxy::gateway::{Build, Match};
 
-use super::matching::Match;
-use super::split::Split;
-use super::{Choice, Gateways, Host, Listener, Mirror, Mode, Port, Protocol, PublicHost, Rule, Treatment};
+use super::{Gateways, Host, Listener, Mode, Port, Protocol, PublicHost, Rule, Treatment};
 use crate::sources::Name;
 use crate::table::{Backend, Backends, Route};
 
@@ -48,7 +48,7 @@ pub fn build(configs: &[Arc<GatewayConfig>], backends: &Backends<'_>) -> Gateway
 
 fn add(config: &GatewayConfig, backends: &Backends<'_>, gateways: &mut Gateways) {
     let rules: Vec<Arc<Rule>> =
-        config.spec.rules.iter().map(|rule| Arc::new(build_rule(rule, backends))).collect();
+        config.spec.rules.iter().map(|rule| Arc::new(Rule::new(rule, &Builder(backends)))).collect();
     for port in &config.spec.ports {
         let Ok(number) = u16::try_from(port.router_port) else { continue };
         let protocol = match port.protocol.as_str() {
@@ -99,83 +99,33 @@ fn build_listener(listener: &GatewayListener, rules: &[Arc<Rule>]) -> Listener {
     }
 }
 
-fn build_rule(rule: &GatewayRule, backends: &Backends<'_>) -> Rule {
-    let nobody = GatewayBackend {
-        weight: 1,
-        target: GatewayTarget {
-            problem: Some("the rule has no backend".to_owned()),
-            ..GatewayTarget::default()
-        },
-        ..GatewayBackend::default()
-    };
-    let weighs = |backend: &&GatewayBackend| backend.weight > 0;
-    let mut chosen: Vec<&GatewayBackend> = rule.backends.iter().filter(weighs).collect();
-    if chosen.is_empty() {
-        chosen.push(&nobody);
-    }
-    let weights: Vec<u32> = chosen.iter().map(|backend| backend.weight).collect();
-    let build = |is_treated: bool| -> Vec<Route> {
-        chosen.iter().map(|backend| build_target(rule, backend, backends, is_treated)).collect()
-    };
-    let mut targets = build(false);
-    let is_treated = targets.iter().any(|target| target.treatment.is_some());
-    if is_treated {
-        targets = build(true);
-    }
-    let first = targets.first().cloned();
-    let choice = Arc::new(Choice { targets, split: Split::new(&weights) });
-    let entry = first.filter(|_| is_treated).map(|first| {
-        let treatment = Treatment { choice: Some(choice.clone()), ..Treatment::default() };
-        Route { treatment: Some(Arc::new(treatment)), ..first }
-    });
-    Rule { choice, entry }
-}
+struct Builder<'a>(&'a Backends<'a>);
 
-/// `is_treated`: also where there is nothing to do.
-fn build_target(
-    rule: &GatewayRule,
-    backend: &GatewayBackend,
-    backends: &Backends<'_>,
-    is_treated: bool,
-) -> Route {
-    let target = &backend.target;
-    let millis = |limit: Option<u64>| limit.map(Duration::from_millis);
-    let (request, per_try) = (millis(rule.request_timeout_millis), millis(rule.backend_timeout_millis));
-    let mirrors = rule.filters.mirrors.iter().chain(&backend.filters.mirrors);
-    let without_mirrors =
-        |filters: &GatewayFilters| GatewayFilters { mirrors: Vec::new(), ..filters.clone() };
-    let treatment = Treatment {
-        choice: None,
-        filters: [without_mirrors(&rule.filters), without_mirrors(&backend.filters)],
-        mirrors: mirrors.map(|mirror| build_mirror(mirror, backends)).collect(),
-        prefix: None,
-        h2c: target.h2c,
-        tls: target.tls.clone(),
-        problem: target.problem.clone(),
-        request_timeout: request,
-        retry: rule.retry.clone(),
-    };
-    let is_plain = treatment == Treatment { request_timeout: request, ..Treatment::default() };
-    Route {
-        host: rule.route.as_str().into(),
-        path: String::new(),
-        exact: false,
-        strip: false,
-        namespace: target.namespace.as_str().into(),
-        backend: service_backend(target, backends),
-        function: None,
-        timeout: per_try.into_iter().chain(request).min(),
-        treatment: (is_treated || !is_plain)
-            .then(|| Arc::new(Treatment { prefix: rule.prefix.clone(), ..treatment })),
-    }
-}
+impl Build for Builder<'_> {
+    type Route = Route;
 
-fn build_mirror(mirror: &GatewayMirror, backends: &Backends<'_>) -> Mirror {
-    Mirror {
-        backend: service_backend(&mirror.target, backends),
-        target: mirror.target.clone(),
-        numerator: mirror.numerator,
-        denominator: mirror.denominator,
+    fn route(
+        &self,
+        rule: &GatewayRule,
+        backend: &GatewayBackend,
+        timeout: Option<Duration>,
+        treatment: Option<Arc<Treatment>>,
+    ) -> Route {
+        Route {
+            host: rule.route.as_str().into(),
+            path: String::new(),
+            exact: false,
+            strip: false,
+            namespace: backend.target.namespace.as_str().into(),
+            backend: service_backend(&backend.target, self.0),
+            function: None,
+            timeout,
+            treatment,
+        }
+    }
+
+    fn endpoints(&self, target: &GatewayTarget) -> Arc<[SocketAddr]> {
+        service_backend(target, self.0).endpoints.unwrap_or_else(|_| [].into())
     }
 }
 

@@ -5,9 +5,6 @@
 //! are public are answered at the node's own ports, too, after those of DNS objects and Ingresses.
 
 mod build;
-pub mod filter;
-mod matching;
-mod split;
 pub mod stream;
 #[cfg(test)]
 mod tests;
@@ -16,17 +13,18 @@ pub mod udp;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::StatusCode;
-use minik8s_meta::gateway::{GatewayBackendTls, GatewayFilters, GatewayRetry, GatewayTarget, host_matches};
+use minik8s_meta::gateway::host_matches;
+use minik8s_proxy::gateway::Match;
 use minik8s_proxy::{Refusal, RequestHead};
 
-use crate::table::{Backend, Route, SecretName};
+use crate::table::{Route, SecretName};
 
 pub use build::{build, certificates, services};
-use matching::Match;
-use split::Split;
+
+pub type Rule = minik8s_proxy::gateway::Rule<Route>;
+pub type Treatment = minik8s_proxy::gateway::Treatment<Route>;
 
 /// All Gateways.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -78,7 +76,7 @@ pub struct Listener {
 #[derive(Debug, PartialEq)]
 pub struct Host {
     pub hostname: String,
-    matches: Vec<Match>,
+    matches: Vec<Match<Arc<Rule>>>,
 }
 
 /// A host at the node's own ports.
@@ -89,50 +87,6 @@ pub struct PublicHost {
     pub created: String,
     pub certificates: Vec<SecretName>,
     pub host: Arc<Host>,
-}
-
-/// What the requests of a rule are led by.
-#[derive(Debug, PartialEq)]
-pub struct Rule {
-    choice: Arc<Choice>,
-    /// Where requests are not simply handed over: whose turn it is, is decided when one is answered, since it may be
-    /// looked up more than once before.
-    entry: Option<Route>,
-}
-
-/// Where the requests of a rule go, by turns.
-#[derive(Debug, PartialEq)]
-pub struct Choice {
-    /// At least one. All are treated, or none.
-    targets: Vec<Route>,
-    split: Split,
-}
-
-/// What happens to a request that is not simply handed over.
-#[derive(Debug, Default, PartialEq)]
-pub struct Treatment {
-    /// Others decide what happens.
-    pub choice: Option<Arc<Choice>>,
-    /// Of the rule, and of the backend.
-    pub filters: [GatewayFilters; 2],
-    /// Who gets copies, and which part of the requests.
-    pub mirrors: Vec<Mirror>,
-    /// What paths were matched by.
-    pub prefix: Option<String>,
-    pub h2c: bool,
-    pub tls: Option<GatewayBackendTls>,
-    /// Nothing can be sent.
-    pub problem: Option<String>,
-    pub request_timeout: Option<Duration>,
-    pub retry: Option<GatewayRetry>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mirror {
-    pub backend: Backend,
-    pub target: GatewayTarget,
-    pub numerator: u32,
-    pub denominator: u32,
 }
 
 impl Port {
@@ -194,19 +148,6 @@ impl Gateways {
 impl Host {
     pub fn find(&self, head: &RequestHead<'_>) -> Option<&Route> {
         self.matches.iter().find(|wanted| wanted.is_met(head)).map(|wanted| wanted.rule.next())
-    }
-}
-
-impl Rule {
-    fn next(&self) -> &Route {
-        self.entry.as_ref().unwrap_or_else(|| self.choice.next())
-    }
-}
-
-impl Choice {
-    /// Whose turn it is.
-    pub fn next(&self) -> &Route {
-        &self.targets[self.split.next() % self.targets.len()]
     }
 }
 

@@ -8,9 +8,9 @@ use minik8s_proxy::RequestHead;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::filter::{Asked, change_headers, change_path, preflight, redirect};
 use crate::Table;
 use crate::table::{Objects, build};
+use minik8s_proxy::gateway::filter::{Asked, change_headers, change_path, preflight, redirect};
 
 fn from<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()

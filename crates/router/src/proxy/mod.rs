@@ -1,25 +1,23 @@
 //! The router as a user of the data path ([`minik8s_proxy`]): requests are led by host name and path.
 
-mod backend;
 mod function;
-mod gateway;
 mod instance;
 mod kept;
 #[cfg(test)]
 mod tests;
-mod tls_client;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::header::HeaderValue;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
+use minik8s_proxy::gateway::{Treating, Treats, treat};
 use minik8s_proxy::{Answering, Front, Refusal, RequestHead};
 use tokio::sync::watch;
 
@@ -39,10 +37,7 @@ pub struct Hosts {
     pub certificates: watch::Sender<Arc<Certificates>>,
     pub gates: Gates,
     pub acceptor: Acceptor,
-    /// Connections to backends that speak HTTP/2.
-    pub h2c: backend::H2cConnections,
-    /// Counts requests of which copies may be made.
-    pub mirrored: AtomicU64,
+    pub treating: Treating,
 }
 
 impl Front for Hosts {
@@ -70,9 +65,20 @@ impl Front for Hosts {
         let chosen = route.treatment.as_ref().and_then(|treatment| treatment.choice.as_ref());
         let route = chosen.map_or(route, |choice| choice.next());
         match &route.treatment {
-            Some(treatment) => Box::pin(gateway::to_gateway(worker, route, treatment, host, client, request)),
+            Some(treatment) => {
+                let table = worker.shared.table.borrow().clone();
+                let entrance = client.destination.and_then(|at| table.gateways.port(at.port()).cloned());
+                let port = entrance.map(|port| port.number);
+                Box::pin(treat(worker, (route, &**treatment), host, (client, port), request))
+            }
             None => Box::pin(function::to_function(worker, route, host, client, request)),
         }
+    }
+}
+
+impl Treats for Hosts {
+    fn treating(&self) -> &Treating {
+        &self.treating
     }
 }
 

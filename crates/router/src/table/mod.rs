@@ -13,8 +13,9 @@ use std::time::Duration;
 use minik8s_meta::gateway::{HostOrder, host_order};
 use minik8s_meta::routing::Problem;
 use minik8s_proxy::RequestHead;
+use minik8s_proxy::gateway::filter;
 
-use crate::gateway::{Gateways, PublicHost, Treatment, filter};
+use crate::gateway::{Gateways, PublicHost, Treatment};
 use crate::invocation::EVENTS;
 
 pub(crate) use build::Backends;

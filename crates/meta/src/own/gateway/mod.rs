@@ -3,12 +3,14 @@
 //! Routers find endpoints themselves, so that this changes with what users write, not with pods.
 
 mod filters;
+mod service_route;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use filters::{Cors, HeaderModifier, HttpHeader, PathModifier, RequestRedirect, UrlRewrite};
+pub use service_route::{RouteClients, ServiceRoute, ServiceRoutePort, ServiceRouteSpec};
 
 use crate::own::{api_version, kind};
 use crate::served_type;

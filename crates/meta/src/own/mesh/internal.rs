@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Abort, Delay, MeshUpdate, Outlier, Retries};
+use crate::gateway::{GatewayRule, RouteClients};
 use crate::own::{api_version, kind};
 use crate::served_type;
 
@@ -68,6 +69,41 @@ pub struct MeshRouteSpec {
     /// outlier keeps requests from endpoints that fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlier: Option<Outlier>,
+    /// gateway is what routes of the Gateway API say; then there are no other rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<MeshGateway>,
+}
+
+/// MeshGateway is what HTTPRoutes and GRPCRoutes say of one port of a Service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "io.minik8s.internal.v1.MeshGateway")]
+#[serde(rename_all = "camelCase")]
+pub struct MeshGateway {
+    /// clients by their namespaces: those that have routes of their own, and all others.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub clients: Vec<RouteClients>,
+    /// rules that matches name by their number.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub rules: Vec<GatewayRule>,
+    /// targets that rules name.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub targets: Vec<MeshTarget>,
+}
+
+/// MeshTarget is who is behind one port of a Service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "io.minik8s.internal.v1.MeshTarget")]
+#[serde(rename_all = "camelCase")]
+pub struct MeshTarget {
+    /// namespace of the Service.
+    pub namespace: String,
+    /// service is its name.
+    pub service: String,
+    /// port of the Service.
+    pub port: i32,
+    /// endpoints that are ready.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub endpoints: Vec<MeshEndpoint>,
 }
 
 /// MeshMirror gets copies of requests.

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use identity::Identity;
 pub use internal::{
-    MeshAck, MeshAckSpec, MeshEndpoint, MeshMirror, MeshPort, MeshRoute, MeshRouteSpec, MeshRule,
-    MeshService, MeshServiceSpec,
+    MeshAck, MeshAckSpec, MeshEndpoint, MeshGateway, MeshMirror, MeshPort, MeshRoute, MeshRouteSpec,
+    MeshRule, MeshService, MeshServiceSpec, MeshTarget,
 };
 pub use progress::{MeshProgress, MeshProgressSpec, MeshUpdate, RequestTotals};
 pub use resilience::{Abort, Delay, Fault, Mirror, Outlier, Retries};

@@ -59,7 +59,7 @@ pub fn change_path(path: &str, change: &PathModifier, prefix: Option<&str>) -> S
 }
 
 /// Path and query as the backend gets them.
-pub fn rewrite<'a>(treatment: &Treatment, path_and_query: &'a str) -> Cow<'a, str> {
+pub fn rewrite<'a, R>(treatment: &Treatment<R>, path_and_query: &'a str) -> Cow<'a, str> {
     let mut changes =
         treatment.filters.iter().rev().filter_map(|filters| filters.rewrite.as_ref()?.path.as_ref());
     let Some(change) = changes.next() else { return path_and_query.into() };

@@ -1,8 +1,7 @@
-//! Requests of Gateways that are not simply handed over: changed, answered here, copied, tried again, or sent in another
+//! Requests that are not simply handed over: changed, answered here, copied, tried again, or sent in another
 //! protocol.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,23 +11,25 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use minik8s_proxy::{Failure, Refusal, RequestBody, Route as _, headers, target, upgrade, wants_upgrade};
 use tokio::time::{sleep, timeout};
 
 use super::backend::{self, Protocol};
-use super::{Body, Client, Timeouts, Worker};
-use crate::gateway::{Mirror, Treatment, filter};
-use crate::table::Route;
+use super::{Mirror, Treatment, Treats, filter};
+use crate::forward::two_tries;
+use crate::{
+    Body, Client, Failure, Refusal, RequestBody, Route, Timeouts, Worker, headers, target, upgrade,
+    wants_upgrade,
+};
 
 /// Of bodies that must be kept, to be sent again or twice.
 const LARGEST_KEPT: usize = 6 << 20;
 
-pub(super) async fn to_gateway(
-    worker: &Worker,
-    route: &Route,
-    treatment: &Arc<Treatment>,
+/// `port` is where the request came in, as the client knows it.
+pub async fn treat<F: Treats>(
+    worker: &Worker<F>,
+    (route, treatment): (&F::Route, &Treatment<F::Route>),
     host: HeaderValue,
-    client: &Client,
+    (client, port): (&Client, Option<u16>),
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let asked = request.headers().clone();
@@ -39,7 +40,7 @@ pub(super) async fn to_gateway(
         *response.headers_mut() = filter::preflight(cors, &asked);
         return Ok(response);
     }
-    let mut response = match redirection(worker, treatment, client, &host, &request) {
+    let mut response = match redirection(treatment, (client, port), &host, &request) {
         Some(response) => response,
         None => forward(worker, route, treatment, host, client, request).await?,
     };
@@ -52,22 +53,19 @@ pub(super) async fn to_gateway(
     Ok(response)
 }
 
-fn redirection(
-    worker: &Worker,
-    treatment: &Treatment,
-    client: &Client,
+fn redirection<R>(
+    treatment: &Treatment<R>,
+    (client, port): (&Client, Option<u16>),
     host: &HeaderValue,
     request: &Request<Incoming>,
 ) -> Option<Response<Body>> {
     let wanted = treatment.filters.iter().find_map(|filters| filters.redirect.as_ref())?;
-    let table = worker.shared.table.borrow().clone();
-    let entrance = client.destination.and_then(|address| table.gateways.port(address.port()));
     let asked = filter::Asked {
         scheme: client.protocol(),
         host: host.to_str().unwrap_or_default(),
         path_and_query: request.uri().path_and_query().map_or("/", |all| all.as_str()),
         prefix: treatment.prefix.as_deref(),
-        port: entrance.map(|port| port.number),
+        port,
     };
     let (code, place) = filter::redirect(wanted, &asked);
     let mut response = Response::new(Body::Own(None));
@@ -76,10 +74,10 @@ fn redirection(
     Some(response)
 }
 
-async fn forward(
-    worker: &Worker,
-    route: &Route,
-    treatment: &Arc<Treatment>,
+async fn forward<F: Treats>(
+    worker: &Worker<F>,
+    route: &F::Route,
+    treatment: &Treatment<F::Route>,
     host: HeaderValue,
     client: &Client,
     mut request: Request<Incoming>,
@@ -95,10 +93,10 @@ async fn forward(
     let (mut parts, body) = request.into_parts();
     parts.uri = target(route, &parts.uri)?;
     let has_body = !http_body::Body::is_end_stream(&body);
-    headers::for_backend(&mut parts, client, host, None, has_body, true);
+    headers::for_backend(&mut parts, client, host, None, has_body, F::SAYS_FORWARDED);
     change_request(&mut parts, treatment);
     let mut timeouts = worker.shared.timeouts;
-    timeouts.answer = route.timeout.unwrap_or(timeouts.answer);
+    timeouts.answer = route.timeout().unwrap_or(timeouts.answer);
     let whole = treatment.request_timeout.unwrap_or(Duration::from_secs(3600));
     let sending = async {
         let is_kept = !treatment.mirrors.is_empty() || treatment.retry.is_some();
@@ -111,7 +109,9 @@ async fn forward(
             let start = route.first(client, &worker.turn, endpoints.len());
             let request = Request::from_parts(parts, RequestBody::empty());
             let upgraded = (upgraded, client.place.clone());
-            let sent = upgrade::send(&endpoints, start, timeouts, request, upgraded).await;
+            let (first, second) = two_tries(&endpoints, start);
+            let both = [first, second].map(|address| (address, worker.secured(address)));
+            let sent = upgrade::send_to(both, timeouts, request, upgraded).await;
             return sent.map_err(|failure| failure.refusal(route));
         }
         if let Kept::Whole(bytes) = &body {
@@ -120,7 +120,7 @@ async fn forward(
         tries(worker, route, treatment, &endpoints, client, parts, body, timeouts).await
     };
     let response = timeout(whole, sending).await.unwrap_or_else(|_| {
-        let text = format!("Service {} did not answer within {whole:?}", route.backend.service);
+        let text = format!("Service {} did not answer within {whole:?}", route.service());
         Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, text))
     })?;
     Ok(response.map(|body| body.holding(place)))
@@ -141,10 +141,10 @@ enum Kept {
 }
 
 #[expect(clippy::too_many_arguments, reason = "all of a request, and all about its way")]
-async fn tries(
-    worker: &Worker,
-    route: &Route,
-    treatment: &Treatment,
+async fn tries<F: Treats>(
+    worker: &Worker<F>,
+    route: &F::Route,
+    treatment: &Treatment<F::Route>,
     endpoints: &[SocketAddr],
     client: &Client,
     parts: Parts,
@@ -176,9 +176,9 @@ async fn tries(
     }
 }
 
-async fn send(
-    worker: &Worker,
-    treatment: &Treatment,
+async fn send<F: Treats>(
+    worker: &Worker<F>,
+    treatment: &Treatment<F::Route>,
     endpoints: &[SocketAddr],
     start: usize,
     timeouts: Timeouts,
@@ -187,12 +187,15 @@ async fn send(
     let address = endpoints[start % endpoints.len()];
     match Protocol::of(treatment) {
         Protocol::Http => worker.send(endpoints, start, timeouts, request).await,
-        Protocol::H2c => backend::send_h2c(&worker.shared.h2c, address, timeouts, request).await,
+        Protocol::H2c => {
+            let at = (address, worker.secured(address));
+            backend::send_h2c(&worker.shared.treating().h2c, at, timeouts, request).await
+        }
         Protocol::Tls(tls) => backend::send_tls(tls, address, timeouts, request).await,
     }
 }
 
-fn change_request(parts: &mut Parts, treatment: &Treatment) {
+fn change_request<R>(parts: &mut Parts, treatment: &Treatment<R>) {
     for filters in &treatment.filters {
         if let Some(change) = &filters.request_headers {
             filter::change_headers(&mut parts.headers, change);
@@ -205,21 +208,25 @@ fn change_request(parts: &mut Parts, treatment: &Treatment) {
 }
 
 /// Sends copies of the request, whose answers nobody waits for.
-fn copies(worker: &Worker, treatment: &Arc<Treatment>, parts: &Parts, body: &Bytes) {
+fn copies<F: Treats>(worker: &Worker<F>, treatment: &Treatment<F::Route>, parts: &Parts, body: &Bytes) {
     for mirror in &treatment.mirrors {
         let turn = worker.turn.fetch_add(1, Ordering::Relaxed);
-        if !is_copied(mirror, &worker.shared.mirrored) {
+        if !is_copied(mirror, &worker.shared.treating().mirrored) {
             continue;
         }
-        let Ok(endpoints) = &mirror.backend.endpoints else { continue };
+        let endpoints = &mirror.endpoints;
+        if endpoints.is_empty() {
+            continue;
+        }
         let (address, timeouts) = (endpoints[turn % endpoints.len()], worker.shared.timeouts);
+        let at = (address, worker.secured(address));
         let request = copy(&parts.method, parts, body.clone());
-        let (target, h2c) = (mirror.target.clone(), worker.shared.h2c.clone());
+        let (target, h2c) = (mirror.target.clone(), worker.shared.treating().h2c.clone());
         tokio::spawn(async move {
             let sent = match (&target.tls, target.h2c) {
                 (Some(tls), _) => backend::send_tls(tls, address, timeouts, request).await,
-                (None, true) => backend::send_h2c(&h2c, address, timeouts, request).await,
-                (None, false) => backend::send_plain(address, timeouts, request).await,
+                (None, true) => backend::send_h2c(&h2c, at, timeouts, request).await,
+                (None, false) => backend::send_plain(at, timeouts, request).await,
             };
             if let Err(failure) = sent {
                 tracing::debug!(?failure, endpoint = %address, "a copy of a request was not answered");

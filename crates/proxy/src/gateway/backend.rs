@@ -10,16 +10,15 @@ use http::{Request, Response, Uri, Version};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use minik8s_meta::gateway::GatewayBackendTls;
-use minik8s_proxy::{ConnectError, ExchangeError, Failure, RequestBody, detached};
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::tls_client;
-use super::{Body, Timeouts};
-use crate::gateway::Treatment;
+use super::{Treatment, tls_client};
+use crate::stream::{Secured, Stream};
+use crate::{Body, ConnectError, ExchangeError, Failure, RequestBody, Timeouts, detached};
 
 /// How a backend is spoken to.
 pub enum Protocol<'a> {
@@ -29,7 +28,7 @@ pub enum Protocol<'a> {
 }
 
 impl<'a> Protocol<'a> {
-    pub fn of(treatment: &'a Treatment) -> Self {
+    pub fn of<R>(treatment: &'a Treatment<R>) -> Self {
         match (&treatment.tls, treatment.h2c) {
             (Some(tls), _) => Protocol::Tls(tls),
             (None, true) => Protocol::H2c,
@@ -51,13 +50,14 @@ impl H2cConnections {
     async fn get(
         &self,
         address: SocketAddr,
+        secured: Secured,
         timeouts: Timeouts,
     ) -> Result<http2::SendRequest<RequestBody>, ConnectError> {
         let known = self.0.lock().get(&address).filter(|sender| !sender.is_closed()).cloned();
         if let Some(sender) = known {
             return Ok(sender);
         }
-        let stream = connect(address, timeouts).await?;
+        let stream = Stream::connect(address, secured, timeouts.connect).await?;
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(timeouts.client);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
@@ -70,13 +70,15 @@ impl H2cConnections {
 /// Over HTTP/2.
 pub async fn send_h2c(
     connections: &H2cConnections,
-    address: SocketAddr,
+    (address, secured): (SocketAddr, Secured),
     timeouts: Timeouts,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, Failure> {
     let request = for_h2(request);
-    let mut sender =
-        connections.get(address, timeouts).await.map_err(|error| Failure::Connect(address, error))?;
+    let mut sender = connections
+        .get(address, secured, timeouts)
+        .await
+        .map_err(|error| Failure::Connect(address, error))?;
     let answer = async {
         sender.ready().await?;
         sender.send_request(request).await
@@ -110,11 +112,12 @@ fn for_h2(request: Request<RequestBody>) -> Request<RequestBody> {
 
 /// On a connection of its own.
 pub async fn send_plain(
-    address: SocketAddr,
+    (address, secured): (SocketAddr, Secured),
     timeouts: Timeouts,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, Failure> {
-    let stream = connect(address, timeouts).await.map_err(|error| Failure::Connect(address, error))?;
+    let stream = Stream::connect(address, secured, timeouts.connect).await;
+    let stream = stream.map_err(|error| Failure::Connect(address, error))?;
     exchange(TokioIo::new(stream), address, timeouts, request).await
 }
 

@@ -1,21 +1,20 @@
 //! Whether a request is what a rule wants.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use minik8s_meta::gateway::{GatewayMatch, PathMatch, ValueMatch};
-use minik8s_proxy::RequestHead;
 use regex::Regex;
 
-use super::Rule;
+use crate::RequestHead;
 
 #[derive(Debug, PartialEq)]
-pub struct Match {
+pub struct Match<T> {
     path: Path,
     method: Option<String>,
     headers: Vec<(String, Value)>,
     query: Vec<(String, Value)>,
-    pub rule: Arc<Rule>,
+    /// What it leads to.
+    pub rule: T,
 }
 
 #[derive(Debug, PartialEq)]
@@ -56,8 +55,8 @@ impl Pattern {
     }
 }
 
-impl Match {
-    pub fn new(wanted: &GatewayMatch, rule: Arc<Rule>) -> Self {
+impl<T> Match<T> {
+    pub fn new(wanted: &GatewayMatch, rule: T) -> Self {
         let values =
             |list: &[ValueMatch]| list.iter().map(|one| (one.name.clone(), Value::new(one))).collect();
         Match {
