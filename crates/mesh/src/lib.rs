@@ -21,6 +21,7 @@ mod protocol;
 mod rolling_update;
 mod service;
 pub mod sidecar;
+mod spans;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,8 @@ use minik8s_meta::mesh::{MeshRouteSpec, MeshServiceSpec};
 use minik8s_proxy::Metrics;
 use serde::{Deserialize, Serialize};
 
+use crate::spans::ProxySpan;
+
 /// From the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -36,6 +38,9 @@ pub struct Own {
     /// The pod's namespace, whose routes it goes by.
     #[serde(default)]
     pub namespace: String,
+    /// Somebody collects spans: of so many of the requests that come without a trace, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_ratio: Option<f64>,
 }
 
 /// By what a pod proves who it is, and knows the others.
@@ -103,6 +108,9 @@ pub struct Report {
     /// Connections to the pod that are open, where the agent has asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<u64>,
+    /// Requests that are told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<ProxySpan>,
 }
 
 impl Report {

@@ -63,7 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("slurm", &["api", "feature", "meta", "runtime"]),
     ("storage", &["api", "csi", "feature", "meta", "runtime"]),
     ("monitoring", &["api", "feature", "meta", "telemetry"]),
-    ("mesh", &["api", "feature", "informer", "limits", "meta", "metrics", "proxy", "runtime"]),
+    ("mesh", &["api", "feature", "informer", "limits", "meta", "metrics", "proxy", "runtime", "telemetry"]),
     ("gateway", &["api", "feature", "meta", "runtime"]),
     ("functions", &["api", "feature", "jsonata", "meta", "runtime"]),
     ("registry", &["api", "datadir", "feature", "meta"]),

@@ -117,7 +117,7 @@ impl<T: Weighed> Queue<T> {
     }
 
     /// Until something waits.
-    pub(crate) async fn filled(&self) {
+    pub async fn filled(&self) {
         while self.0.waiting.lock().items.is_empty() {
             self.0.filled.notified().await;
         }

@@ -28,6 +28,16 @@ impl Tracer {
         Tracer { queue, threshold: (ratio.clamp(0.0, 1.0) * u64::MAX as f64) as u64 }
     }
 
+    /// How many of the requests that come without a trace are told of.
+    pub fn ratio(&self) -> f64 {
+        self.threshold as f64 / u64::MAX as f64
+    }
+
+    /// Tells of a span that was made elsewhere.
+    pub fn tell(&self, span: Span) {
+        self.queue.push(span);
+    }
+
     /// Begins the span of a request, given its `traceparent`. One that cannot be read is as none.
     pub fn begin(&self, traceparent: Option<&str>) -> RequestSpan {
         let parent: Option<TraceContext> = traceparent.and_then(|text| text.trim().parse().ok());

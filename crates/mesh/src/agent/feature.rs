@@ -31,6 +31,7 @@ impl AgentFeature for MeshAgent {
             domain: parts.node.domain.clone(),
             pods_dir: parts.node.pods_dir.clone(),
             instance: parts.node.place.instance.clone(),
+            tracer: parts.tracer.clone(),
         };
         parts.task("the mesh's part of the node", move || {
             let (access, node) = (access.clone(), node.clone());

@@ -28,6 +28,7 @@ use minik8s_informer::ApiAccess;
 use minik8s_meta::mesh::{
     MeshAck, MeshAckSpec, MeshProgress, MeshProgressSpec, MeshRouteSpec, MeshServiceSpec, MeshStep,
 };
+use minik8s_telemetry::Tracer;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -58,6 +59,8 @@ pub struct Node {
     pub pods_dir: PathBuf,
     /// Tells what this node has in the kernel from what others on the machine have.
     pub instance: String,
+    /// Who tells of requests, if somebody collects them.
+    pub tracer: Option<Tracer>,
 }
 
 /// The folder below a pod's own that its proxy has mounted.
@@ -75,6 +78,8 @@ pub async fn run(
     requests: &mut mpsc::Receiver<Request>,
 ) {
     let ApiAccess { client, caches, .. } = access;
+    // What a former agent has left leads to nobody.
+    tear_down(&node.instance).await;
     let (identities, mut issued) = Identities::new(client.clone(), node.domain.clone());
     let mut agent = Agent {
         client,
@@ -196,6 +201,7 @@ impl Agent {
             config: self.config.subscribe(),
             progress: self.progress.clone(),
             metrics: self.metrics.clone(),
+            tracer: self.node.tracer.clone(),
         };
         self.proxies.insert(uid, Proxy::listen(dir, pod, feeds)?);
         Ok(())
@@ -276,6 +282,7 @@ impl Agent {
                 inbound: policy::compile(sources.policies.known.values().map(AsRef::as_ref), &pod.view),
                 draining: self.updates.asks(&proxy.pod),
                 namespace: pod.view.namespace.clone(),
+                trace_ratio: self.node.tracer.as_ref().map(Tracer::ratio),
             };
             proxy.own.send_if_modified(|known| {
                 let is_new = *known != own;

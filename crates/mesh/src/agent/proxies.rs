@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_meta::mesh::{LISTENERS_SOCKET, NETNS_FILE, SIDECAR_UID, SOCKET};
+use minik8s_telemetry::Tracer;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, watch};
@@ -48,6 +49,8 @@ pub struct Feeds {
     /// Hears whenever a proxy comes, goes or has applied something.
     pub progress: Arc<Notify>,
     pub metrics: Arc<Metrics>,
+    /// Who tells of requests, if somebody collects them.
+    pub tracer: Option<Tracer>,
 }
 
 /// The sockets close when this is dropped.
@@ -166,11 +169,16 @@ async fn feed(
             line = lines.next_line() => {
                 let Some(line) = line? else { return Ok(()) };
                 lines.get_mut().get_mut().set_limit(LONGEST_LINE);
-                let report: Report = serde_json::from_str(&line)?;
+                let mut report: Report = serde_json::from_str(&line)?;
                 if let Some(version) = report.applied {
                     state.send_replace(Some(version));
-                } else {
+                }
+                if report.open.is_some() {
                     opened.send_replace(report.open);
+                }
+                if let Some(tracer) = &feeds.tracer {
+                    let spans = std::mem::take(&mut report.spans).into_iter();
+                    spans.filter_map(|span| span.of_pod(pod)).for_each(|span| tracer.tell(span));
                 }
                 feeds.metrics.set(pod, report);
                 feeds.progress.notify_one();
@@ -212,7 +220,8 @@ mod tests {
             shared: format!("{{\"version\":{version},\"routes\":[]").into(),
         };
         let (config, receiver) = watch::channel(Arc::new(encoded(1)));
-        let feeds = Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default() };
+        let feeds =
+            Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let mut proxy = Proxy::listen(&long, "ns/p", feeds.clone()).unwrap();
         proxy.own.send_replace(own("a"));
         assert_eq!(known(&dir, &"x".repeat(120)), []);
@@ -259,7 +268,8 @@ mod tests {
     async fn change_is_told_while_the_proxy_reports() {
         let dir = tempfile::tempdir().unwrap();
         let (config, receiver) = watch::channel(Arc::new(Encoded::default()));
-        let feeds = Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default() };
+        let feeds =
+            Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let proxy = Proxy::listen(dir.path(), "ns/p", feeds).unwrap();
         proxy.own.send_replace(own("a"));
         let stream = UnixStream::connect(dir.path().join(SOCKET)).await.unwrap();

@@ -22,12 +22,17 @@ pub fn ruled<'a>(
     };
     let (guarded, held) = (namespaces("Ingress"), namespaces("Egress"));
     let is_free = |route: &&MeshRouteSpec| namespaces_of(route).iter().all(|one| !guarded.contains(one));
-    let addresses = routes.filter(is_free).flat_map(|route| &route.addresses);
+    let addresses = routes.filter(is_for_all).filter(is_free).flat_map(|route| &route.addresses);
     let is_held = |pod: &&Pod| pod.metadata.namespace.as_deref().is_some_and(|one| held.contains(one));
     Ruled {
         addresses: addresses.filter_map(|address| v4(address)).collect(),
         spared: pods.filter(is_held).filter_map(address).collect(),
     }
+}
+
+/// A consumer's route alone is for clients whose namespace is known.
+fn is_for_all(route: &&MeshRouteSpec) -> bool {
+    route.gateway.as_ref().is_none_or(|one| one.clients.iter().any(|clients| clients.namespace.is_empty()))
 }
 
 /// Of all pods that its requests can reach.
@@ -58,6 +63,21 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn routes_of_consumers_are_not_for_clients_without_a_namespace() {
+        let check = |namespaces: &[&str], expected: usize| {
+            let clients: Vec<Value> =
+                namespaces.iter().map(|one| json!({"namespace": one, "matches": []})).collect();
+            let route: MeshRouteSpec = serde_json::from_value(json!({"uid": "u", "revision": "", "service": "shop/r",
+                "addresses": ["10.96.0.5:9080"], "gateway": {"clients": clients, "rules": [], "targets": []}}))
+            .unwrap();
+            let found = ruled([&route].into_iter(), [].into_iter(), [].into_iter());
+            assert_eq!(found.addresses.len(), expected, "{namespaces:?}");
+        };
+        check(&["bank"], 0);
+        check(&["", "bank"], 1);
+    }
 
     #[test]
     fn what_policies_could_be_about_is_left_to_the_kernel() {

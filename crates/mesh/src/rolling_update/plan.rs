@@ -79,6 +79,10 @@ fn begun(update: &RollingUpdate) -> RollingUpdateStatus {
         DONE if update.spec.abort && known.old_pod.is_some() => {
             RollingUpdateStatus { phase: PAUSING.to_owned(), resume_time: None, ..known }
         }
+        // Something was in its way, which may be gone: what it has begun is not forgotten.
+        FAILED if known.total > 0 => {
+            RollingUpdateStatus { phase: PAUSING.to_owned(), message: None, resume_time: None, ..known }
+        }
         DONE | ABORTED | FAILED | PENDING => RollingUpdateStatus::default(),
         _ => known,
     }
@@ -131,7 +135,7 @@ impl<'a> Step<'a> {
                 now,
             },
             true => Step {
-                revision: template::revision(&old),
+                revision: back(&old),
                 new: old,
                 old_pods: made,
                 new_pods: others,
@@ -198,7 +202,7 @@ impl<'a> Step<'a> {
     /// What was drained is not any more.
     fn go_back(&mut self, reason: String) {
         let old = self.status.old_pod.clone().unwrap_or_default();
-        self.revision = template::revision(&old);
+        self.revision = back(&old);
         self.new = old;
         std::mem::swap(&mut self.old_pods, &mut self.new_pods);
         self.status.rollback = true;
@@ -443,6 +447,11 @@ fn wanted(seen: &Observed, old: &PodTemplateSpec) -> Result<PodTemplateSpec, Str
         None => template::with_images(old, &spec.images)
             .map_err(|name| format!("pods of Service {} have no container {name}", spec.service_ref)),
     }
+}
+
+/// Pods that were made to go back are told from new ones, also where both are the same.
+fn back(old: &PodTemplateSpec) -> String {
+    format!("{}-back", template::revision(old))
 }
 
 fn owner(pod: &Pod) -> Option<String> {

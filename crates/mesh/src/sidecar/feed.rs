@@ -2,11 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use minik8s_meta::mesh::{LISTENERS_SOCKET, SOCKET, SOCKET_DIR};
 use minik8s_proxy::{Front, Shared};
+use minik8s_telemetry::{Queue, Span, Tracer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
@@ -22,6 +23,10 @@ use crate::protocol::{Config, Credentials, Own, Report};
 
 /// Between reports about requests, while there are any.
 const REPORT: Duration = Duration::from_secs(2);
+/// Bytes of spans that wait; what is more is left out.
+const MOST_SPANS: usize = 64 << 10;
+/// Spans that come within this time go together.
+const GATHER: Duration = Duration::from_millis(500);
 /// Until the next try while no agent listens: it is being started anew.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -32,6 +37,8 @@ pub struct Parts {
     pub counters: Arc<Counters>,
     /// For agents to keep.
     pub listeners: Listeners,
+    /// Requests that the agent is to be told of, from when it first wants to know.
+    pub spans: OnceLock<Queue<Span>>,
 }
 
 /// Never returns.
@@ -58,6 +65,23 @@ pub async fn follow(parts: &Parts) {
 }
 
 impl Parts {
+    /// Tells of requests from now on. Only the first call counts.
+    fn trace(&self, ratio: f64) {
+        self.spans.get_or_init(|| {
+            let queue = Queue::new("spans", MOST_SPANS);
+            let _ = self.outbound.tracer.set(Tracer::new(queue.clone(), ratio));
+            queue
+        });
+    }
+
+    /// Those that have come within a moment.
+    async fn spans(&self) -> Vec<Span> {
+        let Some(queue) = self.spans.get() else { return std::future::pending().await };
+        queue.filled().await;
+        sleep(GATHER).await;
+        queue.take()
+    }
+
     /// Without it a proxy works as well, but a later one would find connections refused.
     async fn give_listeners(&self) {
         let Ok(listeners) = self.listeners.try_clone() else { return };
@@ -93,7 +117,14 @@ impl Feed<'_> {
                     let config: Config = serde_json::from_str(&line)?;
                     self.apply(&config);
                     self.draining = config.own.draining;
+                    if let Some(ratio) = config.own.trace_ratio {
+                        self.parts.trace(ratio);
+                    }
                     Report { applied: Some(config.version), ..Report::default() }
+                }
+                spans = self.parts.spans() => {
+                    let spans = spans.into_iter().map(Into::into).collect();
+                    Report { spans, ..Report::default() }
                 }
                 report = changed(self.parts, &self.seen, self.draining) => {
                     self.seen = report.clone();

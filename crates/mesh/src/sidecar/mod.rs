@@ -21,7 +21,7 @@ mod tls;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use minik8s_meta::mesh::{INBOUND_PORT, LISTENERS_SOCKET, OUTBOUND_PORT, SOCKET_DIR};
@@ -63,6 +63,7 @@ pub async fn run() -> io::Result<()> {
         guard: guard.shared.clone(),
         counters: Arc::<Counters>::default(),
         listeners: both,
+        spans: OnceLock::new(),
     };
     let counters = parts.counters.clone();
     let connections = TaskTracker::new();
