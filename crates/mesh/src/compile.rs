@@ -98,6 +98,7 @@ pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
         abort: spec.fault.as_ref().and_then(|fault| fault.abort.clone()),
         delay: spec.fault.as_ref().and_then(|fault| fault.delay.clone()),
         outlier: spec.outlier.clone(),
+        gateway: None,
     };
     let missing = missing(&found).or_else(|| no_mirror(inputs, &route));
     Ok(Compiled { route, subsets: statuses(&found), missing })

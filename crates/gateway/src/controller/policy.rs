@@ -135,7 +135,7 @@ fn gateways(policy: &BackendTlsPolicy, view: &View) -> BTreeSet<Key> {
                 Parent::ListenerSet(key) => {
                     view.sets.iter().find(|set| key_of(&***set) == key).map(|set| parent_of(set))
                 }
-                Parent::Other => None,
+                Parent::Service(_) | Parent::Other => None,
             };
             let is_ours =
                 |key: &Key| view.gateway(key).is_some_and(|one| view.serves(&one.spec.gateway_class_name));
