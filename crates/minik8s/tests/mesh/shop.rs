@@ -192,14 +192,6 @@ impl Shop {
         }
     }
 
-    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !holds() {
-            assert!(begun.elapsed() < TIMEOUT, "{what}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
     /// Waits until the VirtualService says that something is missing.
     pub fn condition(&self, kind: &str) -> Value {
         let begun = Instant::now();

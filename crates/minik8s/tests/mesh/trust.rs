@@ -137,7 +137,7 @@ pub fn killed_proxy_refuses_nobody(shop: &Shop) {
 
 impl Shop {
     /// Waits until something holds.
-    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
         let begun = Instant::now();
         while !holds() {
             assert!(begun.elapsed() < TIMEOUT, "{what}: not in time");
