@@ -227,7 +227,9 @@ impl From<minik8s_store::Error> for ApiError {
                 Self::expired("the watch could not keep up with the changes; list and watch again")
             }
             E::Closed => Self::unavailable("the store is shutting down"),
-            E::Engine(why) | E::Open(why) | E::NotEmpty(why) | E::InUse(why) => Self::internal(why),
+            E::Engine(why) | E::Encryption(why) | E::Open(why) | E::NotEmpty(why) | E::InUse(why) => {
+                Self::internal(why)
+            }
         }
     }
 }

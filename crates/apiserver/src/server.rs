@@ -227,13 +227,12 @@ fn assemble(
         contended: tokio::sync::Mutex::default(),
         stopping,
     };
-    let issuer_url = format!("https://kubernetes.default.svc.{}", config.cluster_domain);
     let host = match config.advertise {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
     let authenticator = Authenticator {
-        issuer: Arc::new(TokenIssuer::new(&issuer_url, &[], pki.token_keys())),
+        issuer: Arc::new(TokenIssuer::new(&config.token_issuer(), &[], pki.token_keys())),
         token_file: read_token_file(config)?,
         server_url: format!("https://{host}:{}", address.port()),
         sessions: config.extension.sessions.clone(),
@@ -283,6 +282,11 @@ async fn renew_certificates(pki: Arc<Pki>, api: Arc<Api>, stop: CancellationToke
 }
 
 impl Config {
+    /// Who issues the tokens of the cluster's service accounts.
+    pub fn token_issuer(&self) -> String {
+        format!("https://kubernetes.default.svc.{}", self.cluster_domain)
+    }
+
     /// The virtual address of the API server: the first of the service range.
     pub fn service_address(&self) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(self.service_cidr.network()) + 1)

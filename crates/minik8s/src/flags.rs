@@ -261,6 +261,10 @@ pub struct ServerFlags {
     /// Static tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "CSV")]
     pub token_auth_file: Option<PathBuf>,
+    /// Encrypt resources in the store as this EncryptionConfiguration (apiserver.config.k8s.io/v1) says; a changed file is
+    /// read again. All servers of a cluster alike
+    #[arg(long, value_name = "FILE")]
+    pub encryption_provider_config: Option<PathBuf>,
     #[command(flatten)]
     pub audit: Box<AuditFlags>,
     /// Let Services have externalIPs: who may write Services can then take over traffic to any address

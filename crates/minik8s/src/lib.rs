@@ -9,6 +9,7 @@ mod cluster;
 mod cluster_settings;
 mod dashboard;
 mod doctor;
+mod encryption;
 mod etcd_flags;
 mod export;
 pub mod features;

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authority::ClusterAuthority;
 use crate::cluster_settings::ClusterSettings;
+use crate::encryption::Encrypted;
 use crate::export::Exports;
 use crate::features::ServerFeatures;
 use crate::flags::{ServerFlags, StoreFlag};
@@ -32,7 +33,7 @@ use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
 use crate::store_trouble::StoreTrouble;
-use crate::{etcd_flags, host, identity, join_token, registry_hosts, server_list};
+use crate::{encryption, etcd_flags, host, identity, join_token, registry_hosts, server_list};
 
 /// Below this are all keys of a cluster in etcd.
 pub const ETCD_PREFIX: &str = "/minik8s";
@@ -59,6 +60,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let data_dir = &flags.data_dir;
     let trouble = StoreTrouble::default();
     let store = trouble.watch(open_store(&flags).await?);
+    let (store, encrypted) = encryption::wrap(store, flags.encryption_provider_config.as_deref()).await?;
     let names = ServingNames {
         host_name: host::name(),
         addresses: host::addresses(),
@@ -78,6 +80,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let (leadership, mut election) = join_election(&flags, &server, &resign);
     let mut parts = Supervisor::new(stop.clone());
     parts.require("the store", lives(end_of_store(store.clone(), stop.clone())));
+    follow_files(&mut parts, encrypted, &stop);
     let keep = identity::keep(store, pki.clone(), server.token_issuer(), stop.clone());
     parts.require("the keeper of the cluster's keys", lives(keep));
     run_controllers(&mut parts, &flags, (&server, trouble), features, &pki, (&leadership, &stop));
@@ -129,6 +132,14 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     }
     server.stop().await;
     ended
+}
+
+/// Takes over what is changed in files while the server runs.
+fn follow_files(parts: &mut Supervisor, encrypted: Encrypted, stop: &CancellationToken) {
+    if let Some((path, store)) = encrypted {
+        let followed = encryption::follow(path, store, stop.clone());
+        parts.require("the encryption configuration", lives(followed));
+    }
 }
 
 /// A task that returns nothing because it is not meant to return.

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use base64::Engine;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -222,4 +223,75 @@ async fn a_cluster_moves_to_etcd_and_back() {
     assert_eq!(state(&mut connection).await, (vec!["in-etcd".to_owned(), "in-redb".to_owned()], uid));
     assert!(make(&mut connection, "again").await > third);
     server.stop();
+}
+
+/// A file of keys: the first one writes.
+fn encryption(path: &Path, providers: &[(&str, &str)]) {
+    let secret =
+        |name: &str| base64::engine::general_purpose::STANDARD.encode(name.repeat(32).split_at(32).0);
+    let providers = providers.iter().map(|(kind, key)| match *kind {
+        "identity" => json!({"identity": {}}),
+        kind => json!({kind: {"keys": [{"name": key, "secret": secret(key)}]}}),
+    });
+    let entry = json!({"resources": ["secrets"], "providers": providers.collect::<Vec<_>>()});
+    let file = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [entry]});
+    std::fs::write(path, file.to_string()).unwrap();
+}
+
+/// Whether these words are anywhere in the file.
+fn holds(path: &Path, words: &str) -> bool {
+    let bytes = std::fs::read(path).unwrap();
+    bytes.windows(words.len()).any(|part| part == words.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_lie_encrypted_on_disk_and_in_backups() {
+    const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+    const ONE: &str = "/api/v1/namespaces/default/secrets/one";
+    let scratch = tempfile::tempdir().unwrap();
+    let (dir, copy) = (scratch.path().join("cluster"), scratch.path().join("copy"));
+    std::fs::create_dir(&dir).unwrap();
+    let (config, file) = (scratch.path().join("encryption.yaml"), scratch.path().join("cluster.backup"));
+    let flags = ["--encryption-provider-config", text(&config)];
+    encryption(&config, &[("aesgcm", "first")]);
+    let mut server = Server::new(&dir);
+    server.start_with(&flags);
+    let mut connection = server.ready().await.connect().await.unwrap();
+    let secret = json!({"metadata": {"name": "one"}, "stringData": {"word": "open-sesame"}});
+    let (code, made) = connection.send(Method::POST, SECRETS, "application/json", &secret).await.unwrap();
+    assert_eq!(code, 201, "{made}");
+    let words = made["data"]["word"].as_str().unwrap();
+    make(&mut connection, "plain-words").await;
+    // Another key, while the server runs; an unchanged object that is written again lies there by it.
+    encryption(&config, &[("secretbox", "second"), ("aesgcm", "first")]);
+    let begun = std::time::Instant::now();
+    while !holds(&dir.join("store.redb"), "k8s:enc:secretbox:v1:second:") {
+        let (_, found) = connection.get(ONE).await.unwrap();
+        let (code, _) = connection.send(Method::PUT, ONE, "application/json", &found).await.unwrap();
+        assert_eq!(code, 200);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the file is not read again");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    succeed(&["backup", text(&file), "--data-dir", text(&dir)]);
+    server.stop();
+    for path in [&file, &dir.join("store.redb")] {
+        assert!(!holds(path, words) && !holds(path, "PRIVATE KEY"), "{}", path.display());
+        assert!(holds(path, "plain-words") && holds(path, "k8s:enc:"), "{}", path.display());
+    }
+
+    // Without its keys the cluster does not start, and with them it is whole.
+    succeed(&["restore", text(&file), "--data-dir", text(&copy)]);
+    let port = ["server", "--no-agent", "--bind", "127.0.0.1", "--port", "0", "--data-dir", text(&copy)];
+    let told = fail(&port);
+    assert!(told.contains("--encryption-provider-config"), "{told}");
+    encryption(&config, &[("aesgcm", "another")]);
+    let told = fail(&[&port[..], &flags].concat());
+    assert!(told.contains("was encrypted by"), "{told}");
+    encryption(&config, &[("identity", ""), ("aesgcm", "first"), ("secretbox", "second")]);
+    let mut restored = Server::new(&copy);
+    restored.start_with(&flags);
+    let mut connection = restored.ready().await.connect().await.unwrap();
+    let (_, found) = connection.get(ONE).await.unwrap();
+    assert_eq!(found["data"]["word"], words);
+    restored.stop();
 }

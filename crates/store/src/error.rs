@@ -22,6 +22,10 @@ pub enum Error {
     /// It is to be filled with the contents of another store, but has contents of its own.
     #[error("{0} is not empty")]
     NotEmpty(String),
+    /// A value lies there in a form that cannot be read, or cannot be brought into the form in which it should lie; the
+    /// text says which and what to do about it.
+    #[error("{0}")]
+    Encryption(String),
     /// The disk or the etcd cluster did not do what it was asked.
     #[error("the store failed: {0}")]
     Engine(String),

@@ -22,7 +22,9 @@ pub use redb::RedbStore;
 pub use types::{
     Change, Commit, Condition, Conflict, Entry, Event, Op, Outcome, Page, Range, Revision, WatchItem,
 };
-pub use watch::Watch;
+pub use watch::{Opener, Watch};
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -53,6 +55,17 @@ pub trait Store: Send + Sync + 'static {
     /// Waits until nothing can be written any more, whatever is tried: closed, or broken for good.
     async fn ended(&self) {
         std::future::pending().await
+    }
+
+    /// The store with values as they lie there, where this one reads and writes them in another form: what a backup is
+    /// made of.
+    fn at_rest(&self) -> Option<Arc<dyn Store>> {
+        None
+    }
+
+    /// Whether the same value would lie there in another form if it were written again.
+    async fn is_stale(&self, _key: &str) -> Result<bool> {
+        Ok(false)
     }
 
     /// Asks for a [`WatchItem::Progress`] on `watch` as soon as it has delivered everything up to the

@@ -89,7 +89,7 @@ impl Registry {
     }
 }
 
-fn version_of(value: &Bytes) -> Result<String> {
+pub(super) fn version_of(value: &Bytes) -> Result<String> {
     let head: Head<'_> = serde_json::from_slice(value).map_err(ApiError::internal)?;
     Ok(head.api_version.into_owned())
 }

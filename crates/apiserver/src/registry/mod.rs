@@ -10,6 +10,7 @@ mod delete;
 mod list;
 mod metadata;
 mod patch;
+mod rewrite;
 mod table;
 mod update;
 mod watch;

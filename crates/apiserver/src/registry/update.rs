@@ -152,7 +152,7 @@ impl Registry {
             Tracked::Changed(fields) => fields,
         };
         let written = |object, managed, stored| Ok(Some(Written { object, managed, stored, created: false }));
-        if is_same {
+        if is_same && !self.is_stale(call).await? {
             return written(new, managed, Some((entry.value.clone(), entry.revision)));
         }
         if call.options.dry_run {

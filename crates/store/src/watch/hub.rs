@@ -77,7 +77,7 @@ impl Hub {
         if watchers.closed {
             queue.close();
         }
-        Watch { hub: self.clone(), queue }
+        Watch::new(self.clone(), queue)
     }
 
     /// Makes the watch live, if the window has everything after `after` and the queue has room for it.
