@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use minik8s_telemetry::Tracer;
 
-use crate::{AuditSettings, BrowserSessions, Protocol, Resource, Route};
+use crate::{AnonymousRules, AuditSettings, BrowserSessions, Protocol, Resource, Route, TokenAuthenticator};
 
 /// What a feature adds to the API server: a value, so that the server knows no feature by name.
 #[derive(Clone, Default)]
@@ -18,6 +18,10 @@ pub struct Extension {
     pub protocols: Vec<Arc<dyn Protocol>>,
     /// Sessions of browsers, if there are any.
     pub sessions: Option<Arc<dyn BrowserSessions>>,
+    /// Who knows tokens of others, asked in this order.
+    pub tokens: Vec<Arc<dyn TokenAuthenticator>>,
+    /// Whoever shows no credential, unless all of them are `system:anonymous`.
+    pub anonymous: Option<AnonymousRules>,
     /// Who did what is told, where this says so.
     pub audit: Option<AuditSettings>,
     /// Who tells of requests as spans of their traces, where somebody wants to know.
@@ -32,6 +36,8 @@ impl Extension {
             all.routes.extend(part.routes);
             all.protocols.extend(part.protocols);
             all.sessions = part.sessions.or(all.sessions);
+            all.tokens.extend(part.tokens);
+            all.anonymous = part.anonymous.or(all.anonymous);
             all.audit = part.audit.or(all.audit);
             all.tracer = part.tracer.or(all.tracer);
             all

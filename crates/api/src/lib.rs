@@ -22,6 +22,7 @@ mod resource;
 mod session;
 mod strategy;
 pub mod table;
+mod token;
 
 pub use at::At;
 pub use audit::AuditSettings;
@@ -44,3 +45,4 @@ pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Reco
 pub use resource::{Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};
 pub use strategy::{FieldPath, Part, Plain, Strategy};
+pub use token::{AnonymousRules, TokenAuthenticator, TokenUser};

@@ -7,12 +7,14 @@ use base64::engine::general_purpose::STANDARD;
 use http::Request;
 use http::header::AUTHORIZATION;
 use jiff::{SignedDuration, Timestamp};
-use minik8s_api::{BrowserSession, BrowserSessions, Credential, SessionLimits};
+use minik8s_api::{
+    AnonymousRules, BrowserSession, BrowserSessions, Credential, SessionLimits, TokenAuthenticator, TokenUser,
+};
 use minik8s_auth::User;
 use minik8s_auth::bootstrap_token::{self, BootstrapToken};
-use minik8s_auth::service_account_token::{ObjectRef, TokenIssuer, VerifiedToken};
+use minik8s_auth::service_account_token::{ObjectRef, TokenError, TokenIssuer, VerifiedToken};
 use minik8s_auth::token_file::TokenFile;
-use minik8s_auth::user::{CertificateUser, CertificateUserError};
+use minik8s_auth::user::{AUTHENTICATED, CertificateUser, CertificateUserError};
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
@@ -37,6 +39,9 @@ pub struct Authenticator {
     /// Where others reach this server.
     pub server_url: String,
     pub sessions: Option<Arc<dyn BrowserSessions>>,
+    /// Who knows tokens that are not the cluster's own.
+    pub others: Vec<Arc<dyn TokenAuthenticator>>,
+    pub anonymous: Option<AnonymousRules>,
 }
 
 /// What the session of a request may do at most, put into the request.
@@ -94,7 +99,13 @@ impl Authenticator {
         request: &mut Request<B>,
         session: Option<BrowserSession>,
     ) -> Result<User> {
-        let Some(session) = session else { return Ok(User::anonymous()) };
+        let Some(session) = session else {
+            let path = request.uri().path();
+            return match self.anonymous.as_ref().is_none_or(|rules| rules.allow(path)) {
+                true => Ok(User::anonymous()),
+                false => Err(ApiError::unauthorized()),
+            };
+        };
         request.extensions_mut().insert(Limits(session.limits));
         match session.credential {
             Credential::Token(token) => self.bearer(registry, &token).await,
@@ -128,11 +139,49 @@ impl Authenticator {
         }
         let wanted = if audiences.is_empty() { self.issuer.api_audiences() } else { audiences };
         let now = Timestamp::now();
-        let verified = self.issuer.verify_for(token, wanted, now).map_err(|e| e.to_string())?;
+        let verified = match self.issuer.verify_for(token, wanted, now) {
+            Ok(verified) => verified,
+            // Not one of ours. A token of ours is never shown to others, whatever is wrong with it.
+            Err(error @ (TokenError::Malformed | TokenError::Signature | TokenError::ForeignIssuer(_))) => {
+                return self.ask_others(token, wanted, error.to_string()).await;
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         check_bound_objects(registry, token, &verified, now).await?;
         let common =
             wanted.iter().filter(|audience| verified.audiences.contains(audience)).cloned().collect();
         Ok((verified.user(), common))
+    }
+
+    /// The first one who knows the token says whose it is; `unknown` is why it is not the cluster's own.
+    async fn ask_others(
+        &self,
+        token: &str,
+        wanted: &[String],
+        unknown: String,
+    ) -> Result<(User, Vec<String>), String> {
+        let own = self.issuer.api_audiences();
+        let mut refused = unknown;
+        for other in &self.others {
+            let found = match other.authenticate(token, wanted).await {
+                None => continue,
+                Some(Err(why)) => {
+                    tracing::info!(why, "a token was refused");
+                    refused = why;
+                    continue;
+                }
+                Some(Ok(found)) => found,
+            };
+            let good_for = if found.audiences.is_empty() { own } else { &found.audiences };
+            let common: Vec<String> =
+                wanted.iter().filter(|audience| good_for.contains(audience)).cloned().collect();
+            if common.is_empty() {
+                refused = format!("the token is meant for {good_for:?}, not for {wanted:?}");
+                continue;
+            }
+            return Ok((foreign_user(found), common));
+        }
+        Err(refused)
     }
 
     pub fn issuer_configuration(&self) -> Value {
@@ -142,6 +191,13 @@ impl Authenticator {
     pub fn issuer_keys(&self) -> Value {
         self.issuer.jwks()
     }
+}
+
+fn foreign_user(found: TokenUser) -> User {
+    let TokenUser { name, uid, groups, extra, .. } = found;
+    let mut user = User { name, uid, groups, extra };
+    user.join(AUTHENTICATED);
+    user
 }
 
 /// Programs that know only names and passwords, as those of OpenWhisk and of registries do, have a token for a password. The

@@ -236,6 +236,8 @@ fn assemble(
         token_file: read_token_file(config)?,
         server_url: format!("https://{host}:{}", address.port()),
         sessions: config.extension.sessions.clone(),
+        others: config.extension.tokens.clone(),
+        anonymous: config.extension.anonymous.clone(),
     };
     let kubelet_tls = TlsConnector::from(Arc::new(pki::kubelet_client_config(pki)?));
     Ok(Api {

@@ -3,6 +3,7 @@
 
 mod agent;
 mod audit_flags;
+mod authentication;
 mod authority;
 mod backup;
 mod cluster;

@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::authentication::Followed;
 use crate::authority::ClusterAuthority;
 use crate::cluster_settings::ClusterSettings;
 use crate::encryption::Encrypted;
@@ -46,6 +47,8 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let mut config = check(&flags)?;
     config.extension = features.extension();
     config.extension.audit = flags.audit.settings()?;
+    let own_issuer = config.token_issuer();
+    let issuers = flags.authentication.settle(&own_issuer, &mut config.extension)?;
     let exports = flags.machine.export.open()?;
     config.extension.tracer = exports.tracer.clone();
     // From here on by the name that the mount table knows it by.
@@ -80,7 +83,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let (leadership, mut election) = join_election(&flags, &server, &resign);
     let mut parts = Supervisor::new(stop.clone());
     parts.require("the store", lives(end_of_store(store.clone(), stop.clone())));
-    follow_files(&mut parts, encrypted, &stop);
+    follow_files(&mut parts, encrypted, issuers, &stop);
     let keep = identity::keep(store, pki.clone(), server.token_issuer(), stop.clone());
     parts.require("the keeper of the cluster's keys", lives(keep));
     run_controllers(&mut parts, &flags, (&server, trouble), features, &pki, (&leadership, &stop));
@@ -135,10 +138,18 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
 }
 
 /// Takes over what is changed in files while the server runs.
-fn follow_files(parts: &mut Supervisor, encrypted: Encrypted, stop: &CancellationToken) {
+fn follow_files(
+    parts: &mut Supervisor,
+    encrypted: Encrypted,
+    issuers: Option<Followed>,
+    stop: &CancellationToken,
+) {
     if let Some((path, store)) = encrypted {
         let followed = encryption::follow(path, store, stop.clone());
         parts.require("the encryption configuration", lives(followed));
+    }
+    if let Some(issuers) = issuers {
+        parts.require("the issuers of users", lives(issuers.run(stop.clone())));
     }
 }
 

@@ -1,5 +1,9 @@
 //! Service account tokens: issued, reviewed, and dead with what they are bound to.
 
+use std::sync::Arc;
+
+use minik8s_api::{Extension, TokenAuthenticator, TokenUser};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::cluster::*;
@@ -124,4 +128,54 @@ async fn token_from_a_secret_dies_when_its_deletion_begins() {
         "the account is being deleted"
     );
     assert_eq!(review(&admin, &bound, json!([])).await["authenticated"], true, "for a minute, as upstream");
+}
+
+/// Knows one token, and remembers what it was shown.
+#[derive(Default)]
+struct Foreign {
+    shown: Mutex<Vec<String>>,
+    audiences: Vec<String>,
+}
+
+#[async_trait::async_trait]
+impl TokenAuthenticator for Foreign {
+    async fn authenticate(&self, token: &str, _: &[String]) -> Option<Result<TokenUser, String>> {
+        self.shown.lock().push(token.to_owned());
+        match token {
+            "theirs" => {
+                let audiences = self.audiences.clone();
+                Some(Ok(TokenUser { name: "ann".to_owned(), audiences, ..TokenUser::default() }))
+            }
+            "revoked" => Some(Err("it was revoked".to_owned())),
+            _ => None,
+        }
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_others_are_asked_about_and_own_ones_never_shown() {
+    let of_api = Arc::new(Foreign::default());
+    let of_vault = Arc::new(Foreign { audiences: vec!["vault".to_owned()], ..Foreign::default() });
+    let extension = Extension { tokens: vec![of_api.clone()], ..Extension::default() };
+    let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
+    let admin = cluster.admin();
+    let status = review(&admin, &json!("theirs"), json!([])).await;
+    assert_eq!(status["user"]["username"], "ann", "{status}");
+    assert_eq!(status["user"]["groups"], json!(["system:authenticated"]));
+    let refused = review(&admin, &json!("revoked"), json!([])).await;
+    assert_eq!((&refused["authenticated"], &refused["error"]), (&Value::Null, &json!("it was revoked")));
+    assert!(review(&admin, &json!("theirs"), json!(["vault"])).await["authenticated"] != true);
+    // Ours, good for somebody else or bound to what is gone: that is nobody else's business.
+    let own = admin.post(TOKEN, json!({"spec": {"audiences": ["vault"]}})).await.ok();
+    let own = &own["status"]["token"];
+    assert!(review(&admin, own, json!([])).await["authenticated"] != true);
+    assert_eq!(review(&admin, own, json!(["vault"])).await["authenticated"], true);
+    assert!(!of_api.shown.lock().iter().any(|token| token == own.as_str().unwrap()));
+
+    let extension = Extension { tokens: vec![of_vault], ..Extension::default() };
+    let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
+    let admin = cluster.admin();
+    assert!(review(&admin, &json!("theirs"), json!([])).await["authenticated"] != true);
+    let good = review(&admin, &json!("theirs"), json!(["vault", "other"])).await;
+    assert_eq!((&good["authenticated"], &good["audiences"]), (&json!(true), &json!(["vault"])));
 }
