@@ -56,6 +56,7 @@ mod server;
 mod session_limits;
 mod span;
 mod state_metrics;
+mod storage_migration;
 mod subresource;
 mod webhook_client;
 mod websocket_token;

@@ -38,7 +38,10 @@ use crate::node_proxy::NodeProxy;
 use crate::peers::Live;
 use crate::records::StoredRecords;
 use crate::registry::Registry;
-use crate::{aggregation, aggregator, bootstrap, custom, expiry, flow, listener, peers, policy_status};
+use crate::{
+    aggregation, aggregator, bootstrap, custom, expiry, flow, listener, peers, policy_status,
+    storage_migration,
+};
 
 /// As many requests at once as upstream allows.
 const REQUESTS: usize = 600;
@@ -136,6 +139,7 @@ impl Server {
         self.keep("admission policies", policies.run(api.registry.store.clone(), stop.clone()));
         self.keep("the type checking of policies", policy_status::run(api.clone(), stop.clone()));
         self.keep("priority and fairness", flow::follow::run(api.clone(), stop.clone()));
+        self.keep("storage migrations", storage_migration::run(api.clone(), stop.clone()));
         self.keep("custom resources", custom::run(api.clone(), stop.clone()));
         self.keep("extension API servers", aggregator::run(api.clone(), stop.clone()));
         self.keep("aggregation", aggregation::run(api.clone(), stop.clone()));

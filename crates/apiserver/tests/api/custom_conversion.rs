@@ -162,6 +162,7 @@ async fn lists_of_mixed_versions_are_of_one() {
     new.iter().for_each(is_v2);
     let table = admin.accepting(TABLE).get(&place("v1")).await.ok();
     assert_eq!(table["rows"].as_array().unwrap().len(), 2, "{table}");
+    storage_migration_writes_old_versions_again(&cluster, &admin).await;
     // Without its webhook the kind cannot be read, and says why; it can be removed all the same.
     drop(webhook);
     let refused = admin.get(&place("v1")).await.refused(500, "InternalError");
@@ -178,6 +179,52 @@ async fn lists_of_mixed_versions_are_of_one() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("a definition whose webhook is gone is never removed");
+}
+
+async fn storage_migration_writes_old_versions_again(cluster: &Cluster, admin: &Client) {
+    let stored = async |name: &str| -> Value {
+        let key = format!("/registry/stable.example.com/endpoints/default/{name}");
+        serde_json::from_slice(&cluster.store.get(&key).await.unwrap().unwrap().value).unwrap()
+    };
+    assert_eq!(stored("cr-instance-1").await["apiVersion"], "stable.example.com/v1");
+    let before = admin.get(&format!("{}/cr-instance-1", place("v1"))).await.ok();
+    let newer = admin.get(&format!("{}/cr-instance-2", place("v1"))).await.ok();
+    let done = migrate(admin, "endpoints", "stable.example.com", "endpoints").await;
+    assert_eq!(done["type"], "Succeeded", "{done}");
+    assert_eq!(done["message"], "1 objects were written again");
+    let after = stored("cr-instance-1").await;
+    assert_eq!(
+        (&after["apiVersion"], &after["host"]),
+        (&json!("stable.example.com/v2"), &json!("localhost"))
+    );
+    let mut now = admin.get(&format!("{}/cr-instance-1", place("v1"))).await.ok();
+    assert_ne!(now["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    now["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+    assert_eq!(now, before, "nothing of it is another thing");
+    assert_eq!(
+        admin.get(&format!("{}/cr-instance-2", place("v1"))).await.ok(),
+        newer,
+        "it was of that version"
+    );
+    let failed = migrate(admin, "unknown", "", "endpointses").await;
+    assert_eq!(failed["type"], "Failed", "{failed}");
+}
+
+/// The condition with which it ends.
+async fn migrate(admin: &Client, name: &str, group: &str, resource: &str) -> Value {
+    let migrations = "/apis/storagemigration.k8s.io/v1/storageversionmigrations";
+    let spec = json!({"resource": {"group": group, "resource": resource}});
+    admin.post(migrations, json!({"metadata": {"name": name}, "spec": spec})).await.ok();
+    for _ in 0..1000 {
+        let found = admin.get(&format!("{migrations}/{name}")).await.ok();
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        if let Some(last) = conditions.iter().find(|condition| condition["type"] != "Running") {
+            assert!(found["status"]["resourceVersion"].is_string(), "{found}");
+            return last.clone();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the migration of {resource} never ends");
 }
 
 #[tokio::test]
