@@ -1,6 +1,8 @@
-//! Other people's clients, as they are: kube-rs and the Python `kubernetes` package, over TLS.
+//! Other people's clients, as they are: kube-rs and the Python `kubernetes` package, over TLS; and Helm, by its requests.
 
 mod harness;
+#[path = "clients/helm.rs"]
+mod helm;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
