@@ -163,7 +163,7 @@ pub(crate) fn read_issuer(
             return Err(invalid(&at_issuer("audienceMatchPolicy"), &why));
         }
     }
-    if !matches!(jwt.issuer.egress_selector_type.as_str(), "") {
+    if !jwt.issuer.egress_selector_type.is_empty() {
         return Err(invalid(
             &at_issuer("egressSelectorType"),
             "there are no egress selectors here: leave it out",

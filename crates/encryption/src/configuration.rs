@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn faults_say_where_they_are() {
         let of = |provider: &str| format!("- resources: [secrets]\n  providers: [{provider}]");
-        check("[]", "resources: say at least");
+        check("  []", "resources: say at least");
         check("- resources: []\n  providers: [{identity: {}}]", "resources[0].resources: name");
         check("- resources: [secrets]\n  providers: []", "resources[0].providers: name");
         check(

@@ -166,14 +166,12 @@ async fn webhook_knows_tokens_and_is_asked_once() {
     let answer = json!({"status": {"authenticated": true, "audiences": ["https://api"],
         "user": {"username": "ann", "uid": "7", "groups": ["dev"], "extra": {"a": ["b"]}}}});
     provider.page("/review", &answer.to_string());
-    let dir = std::env::temp_dir().join(format!("minik8s-webhook-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let (file, authority) = (dir.join("config"), dir.join("ca.pem"));
+    let dir = tempfile::tempdir().unwrap();
+    let (file, authority) = (dir.path().join("config"), dir.path().join("ca.pem"));
     std::fs::write(&authority, &provider.authority).unwrap();
     let cluster = json!({"server": format!("{}/review", provider.url), "certificate-authority": authority});
     std::fs::write(&file, json!({"clusters": [{"name": "a", "cluster": cluster}]}).to_string()).unwrap();
     let webhook = TokenWebhook::read(&file, Duration::from_secs(60)).unwrap();
-    std::fs::remove_dir_all(&dir).unwrap();
     let audiences = ["https://api".to_owned()];
     for _ in 0..3 {
         let found = webhook.authenticate("secret", &audiences).await.unwrap().unwrap();

@@ -110,10 +110,9 @@ impl Helm {
         let of_group = |item: &&Value| item["metadata"]["name"].as_str().unwrap_or_default() == group;
         let versions = self.discovery.iter().filter(of_group).flat_map(|item| item["versions"].as_array());
         let version = versions.flatten().find(|item| item["version"] == version).expect("a served version");
-        let resources = version["resources"].as_array().into_iter().flatten();
+        let mut resources = version["resources"].as_array().into_iter().flatten();
         let is_kind = |item: &&Value| item["responseKind"]["kind"] == object["kind"];
-        let resource =
-            resources.clone().find(is_kind).unwrap_or_else(|| panic!("{} is not served", object["kind"]));
+        let resource = resources.find(is_kind).unwrap_or_else(|| panic!("{} is not served", object["kind"]));
         let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
         let version = version["version"].as_str().unwrap_or_default();
         let space = match resource["scope"].as_str() {
