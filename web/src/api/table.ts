@@ -1,5 +1,7 @@
 // Lists as the server's tables: what `kubectl get` shows, a tenth of the bytes of the objects themselves.
 
+import { compareWords } from '../lib/sorter';
+
 export interface Column {
   name: string;
   type: string;
@@ -60,5 +62,5 @@ export function versionOf(event: WatchEvent): string | undefined {
 export function compareCells(a: Row['cells'][number], b: Row['cells'][number]): number {
   const [x, y] = [Number.parseFloat(String(a)), Number.parseFloat(String(b))];
   const both = !Number.isNaN(x) && !Number.isNaN(y) && /^[\d./%]+$/.test(`${a}${b}`);
-  return both ? x - y : String(a ?? '').localeCompare(String(b ?? ''), undefined, { numeric: true });
+  return both ? x - y : compareWords(String(a ?? ''), String(b ?? ''));
 }
