@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use minik8s_store::{Commit, Entry, Outcome, Page, Range, Result, Revision, Store, Watch};
+use minik8s_store::{Commit, Entry, Moment, Outcome, Page, Range, Result, Revision, Store, Watch};
 use parking_lot::Mutex;
 
 /// When a write was last refused for no fault of its own.
@@ -58,6 +58,10 @@ impl Store for Noting {
 
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.store.compact(revision).await
+    }
+
+    fn moments(&self) -> Vec<Moment> {
+        self.store.moments()
     }
 
     async fn ended(&self) {

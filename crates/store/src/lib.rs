@@ -8,6 +8,7 @@ pub mod backup;
 mod contents;
 mod error;
 mod etcd;
+mod moments;
 mod options;
 mod redb;
 mod retention;
@@ -17,6 +18,7 @@ mod watch;
 pub use contents::Contents;
 pub use error::{Error, Result};
 pub use etcd::{EtcdAddress, EtcdStore};
+pub use moments::Moment;
 pub use options::Options;
 pub use redb::RedbStore;
 pub use types::{
@@ -51,6 +53,11 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets history before `revision`: reads at `revision` and watches after it still work. Engines
     /// do this by themselves with age and size, see [`Options`].
     async fn compact(&self, revision: Revision) -> Result<()>;
+
+    /// When it was at which revision, the oldest that can be read at first. Times before a restart are not known.
+    fn moments(&self) -> Vec<Moment> {
+        Vec::new()
+    }
 
     /// Waits until nothing can be written any more, whatever is tried: closed, or broken for good.
     async fn ended(&self) {

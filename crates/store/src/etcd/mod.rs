@@ -24,8 +24,8 @@ use self::keys::Keys;
 use self::requests::{header_revision, request};
 use crate::watch::{Attach, Hub};
 use crate::{
-    Commit, Condition, Conflict, Entry, Error, Op, Options, Outcome, Page, Range, Result, Revision, Store,
-    Watch,
+    Commit, Condition, Conflict, Entry, Error, Moment, Op, Options, Outcome, Page, Range, Result, Revision,
+    Store, Watch,
 };
 
 /// etcd builds each answer in memory, so large ranges are read in parts.
@@ -151,6 +151,10 @@ impl Store for EtcdStore {
         let options = GetOptions::new().with_count_only();
         let response = request("revision", kv.get(self.shared.keys.marker(), Some(options))).await?;
         header_revision(&self.shared.keys, response.header())
+    }
+
+    fn moments(&self) -> Vec<Moment> {
+        self.shared.hub.moments(self.shared.compacted.load(Ordering::Relaxed))
     }
 
     async fn compact(&self, revision: Revision) -> Result<()> {

@@ -30,7 +30,7 @@ use self::inbox::Inbox;
 use self::newest::Newest;
 use crate::watch::{Attach, Hub};
 use crate::{
-    Commit, Contents, Entry, Error, Op, Options, Outcome, Page, Range, Result, Revision, Store, Watch,
+    Commit, Contents, Entry, Error, Moment, Op, Options, Outcome, Page, Range, Result, Revision, Store, Watch,
 };
 
 /// Reads of old history that may wait for the disk at the same time; more queue up without holding a thread.
@@ -155,6 +155,11 @@ impl Store for RedbStore {
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.shared.check(revision)?;
         self.shared.inbox.compact(revision).await
+    }
+
+    fn moments(&self) -> Vec<Moment> {
+        let compacted = self.shared.newest.read().compacted();
+        self.shared.hub.moments(compacted)
     }
 
     async fn ended(&self) {

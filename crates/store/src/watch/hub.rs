@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -15,12 +16,14 @@ use super::Watch;
 use super::prefix_index::PrefixIndex;
 use super::queue::{Limit, Queue};
 use super::window::Window;
+use crate::moments::{Moment, Moments};
 use crate::{Error, Event, Options, Revision};
 
 pub(crate) struct Hub {
     window: RwLock<Window>,
     watchers: Mutex<Watchers>,
     queue_limit: Limit,
+    moments: Moments,
 }
 
 struct Watchers {
@@ -60,6 +63,7 @@ impl Hub {
                 closed: false,
             }),
             queue_limit: Limit { events: options.watch_queue, bytes: options.watch_queue_bytes },
+            moments: Moments::new(options, revision, SystemTime::now()),
         })
     }
 
@@ -122,6 +126,12 @@ impl Hub {
     /// Adds durable events to the window.
     pub(crate) fn publish(&self, events: &[Arc<Event>], revision: Revision) {
         self.window.write().push(events, revision);
+        self.moments.record(revision, SystemTime::now());
+    }
+
+    /// When the store was at which revision, from `compacted` on.
+    pub(crate) fn moments(&self, compacted: Revision) -> Vec<Moment> {
+        self.moments.since(compacted)
     }
 
     /// Hands published events to those who watch them.
