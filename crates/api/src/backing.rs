@@ -41,6 +41,11 @@ pub struct Scope<'a> {
 pub trait Objects: Send + Sync {
     /// The objects in the scope, without `managedFields`.
     async fn read(&self, resource: &ResourceRef<'_>, scope: Scope<'_>) -> Result<Vec<Value>, ReadError>;
+
+    /// When the store was at which `resourceVersion`, the oldest that can still be read at first.
+    fn moments(&self) -> Vec<(Timestamp, u64)> {
+        Vec::new()
+    }
 }
 
 /// A resource by its place in the API.

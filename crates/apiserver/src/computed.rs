@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use http::Response;
+use jiff::Timestamp;
 use minik8s_api::{Computed, Objects, ReadError, ResourceRef, Scope};
 use serde_json::{Value, json};
 
@@ -58,5 +59,10 @@ impl Objects for Registry {
             },
         };
         read.map_err(|error| ReadError(error.to_string()))
+    }
+
+    fn moments(&self) -> Vec<(Timestamp, u64)> {
+        let all = self.store.moments().into_iter();
+        all.filter_map(|moment| Some((Timestamp::try_from(moment.at).ok()?, moment.revision))).collect()
     }
 }

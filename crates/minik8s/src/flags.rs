@@ -19,6 +19,7 @@ use crate::dashboard::DashboardFlags;
 use crate::doctor::DoctorFlags;
 use crate::etcd_flags::EtcdFlags;
 use crate::function::FunctionCommand;
+use crate::history_flag::HistoryFlag;
 use crate::monitoring::MonitoringCommand;
 use crate::node::MachineFlags;
 use crate::simulate::SimulateFlags;
@@ -250,6 +251,9 @@ pub struct ServerFlags {
     pub store: StoreFlag,
     #[command(flatten)]
     pub etcd: EtcdFlags,
+    /// How far back the cluster can be read (time travel in the dashboard), and how large that may grow on the disk
+    #[arg(long, value_name = "DURATION[,SIZE]", default_value = "5m,256MiB", value_parser = HistoryFlag::parse)]
+    pub history: HistoryFlag,
     /// Range of virtual Service addresses
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
     pub service_cidr: Ipv4Net,

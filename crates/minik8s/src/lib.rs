@@ -17,6 +17,7 @@ pub mod features;
 mod flags;
 mod function;
 mod gpu;
+mod history_flag;
 mod host;
 mod housekeeping;
 mod identity;

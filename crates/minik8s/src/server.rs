@@ -17,7 +17,7 @@ use minik8s_auth::pki::{Pki, ServingNames};
 use minik8s_auth::service_account_token::ObjectRef;
 use minik8s_datadir::{LockError, Occupant};
 use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, Supervisor, TaskError, elect};
-use minik8s_store::{EtcdStore, Options, RedbStore, Store};
+use minik8s_store::{EtcdStore, RedbStore, Store};
 use nix::fcntl::Flock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -404,12 +404,13 @@ fn reachable(bind: IpAddr) -> IpAddr {
 }
 
 async fn open_store(flags: &ServerFlags) -> anyhow::Result<Arc<dyn Store>> {
+    let options = flags.history.options();
     match &flags.store {
-        StoreFlag::Redb => Ok(RedbStore::open(flags.data_dir.join("store.redb"), Options::default())?),
+        StoreFlag::Redb => Ok(RedbStore::open(flags.data_dir.join("store.redb"), options)?),
         StoreFlag::Etcd(urls) => {
             let address = flags.etcd.address(urls)?;
             etcd_flags::warn_if_open(&address);
-            let store = EtcdStore::connect(&address, ETCD_PREFIX, Options::default()).await;
+            let store = EtcdStore::connect(&address, ETCD_PREFIX, options).await;
             Ok(store.with_context(|| format!("cannot use etcd at {address}"))?)
         }
     }

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use minik8s_api::{Access, Body, Extension, Handler, HandlerRequest, Objects, Route, respond};
 use minik8s_feature::ServerFeature;
 
+use crate::history::{self, History};
 use crate::server_door::{Door, Exchange};
 use crate::server_sessions::ServerSessions;
 use crate::{PATH, assets};
@@ -30,6 +31,7 @@ impl ServerFeature for Dashboard {
         let files: Arc<dyn Handler> = Arc::new(Files);
         // The first that matches answers.
         let routes = vec![
+            route(history::PATH, Access::Authenticated, Arc::new(History)),
             route("/ui/session", Access::Public, Arc::new(Exchange(self.sessions.clone()))),
             route("/ui/sessions", Access::Authenticated, Arc::new(Door(self.sessions.clone()))),
             route(PATH, Access::Public, files.clone()),

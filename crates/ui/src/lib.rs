@@ -7,6 +7,7 @@
 mod assets;
 mod cookie;
 mod feature;
+mod history;
 mod proxy;
 mod same_origin;
 mod server_door;
