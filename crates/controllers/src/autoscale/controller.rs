@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::metric::own_id;
+use super::past::{Moment, Pasts};
 use super::plan::{Observed, State, plan, plan_failure};
 use super::remote::Remotes;
 use super::samples::PodSample;
@@ -38,6 +39,7 @@ pub struct Autoscalers {
     history: Arc<History>,
     wants: Arc<Wants>,
     decisions: Arc<Decisions>,
+    pasts: Arc<Pasts>,
     scales: Scales,
     remotes: Remotes,
     states: Mutex<HashMap<Key, Arc<Mutex<State>>>>,
@@ -50,10 +52,11 @@ impl Autoscalers {
         history: Arc<History>,
         wants: Arc<Wants>,
         decisions: Arc<Decisions>,
+        pasts: Arc<Pasts>,
     ) -> Self {
         let remotes = Remotes::new(client.clone());
         let scales = Scales::new(client, catalog);
-        Autoscalers { history, wants, decisions, scales, remotes, states: Mutex::default() }
+        Autoscalers { history, wants, decisions, pasts, scales, remotes, states: Mutex::default() }
     }
 }
 
@@ -82,6 +85,7 @@ impl Controller for Autoscalers {
             self.states.lock().remove(key);
             self.wants.set(key, BTreeSet::new(), BTreeSet::new());
             self.decisions.forget(&key.namespace, &key.name);
+            self.pasts.forget(key);
             return None;
         };
         let state = self.state_of(key, &autoscaler);
@@ -99,9 +103,10 @@ impl Controller for Autoscalers {
         Some(Observed { autoscaler, target, pods: of_target, samples, remote, rivals, state })
     }
 
-    /// Pure but for the autoscaler's own memory, and for the note of what was decided.
+    /// Pure but for the autoscaler's own memory, and for the notes of what was seen and decided.
     fn plan(&self, seen: &Observed, now: Timestamp) -> Plan {
         let (plan, decision) = plan(seen, now);
+        self.remember(seen, now);
         if let Some(decision) = decision.and_then(|decision| serde_json::to_value(decision).ok()) {
             let key = key_of(&*seen.autoscaler);
             self.decisions.set(&key.namespace, &key.name, decision);
@@ -115,6 +120,16 @@ impl Controller for Autoscalers {
 }
 
 impl Autoscalers {
+    /// Keeps what was seen, for backtests.
+    fn remember(&self, seen: &Observed, now: Timestamp) {
+        let key = key_of(&*seen.autoscaler);
+        let Ok(target) = &seen.target else { return };
+        if !seen.samples.is_empty() && self.pasts.is_due(&key, now) {
+            let moment = Moment::of(now, target.wanted, &seen.samples, &seen.remote);
+            self.pasts.record(&key, seen.pods.first(), moment);
+        }
+    }
+
     fn state_of(&self, key: &Key, autoscaler: &HorizontalPodAutoscaler) -> Arc<Mutex<State>> {
         let mut states = self.states.lock();
         let new = || Arc::new(Mutex::new(State::resumed(autoscaler)));

@@ -6,12 +6,15 @@
 //! [`Autoscalers`] brings it the metrics and carries out its verdict.
 
 mod account;
+mod backtest;
+mod backtest_handler;
 mod controller;
 mod decide;
 mod group;
 mod metric;
 mod metric_remote;
 mod pace;
+mod past;
 mod plan;
 mod remote;
 mod resource;
@@ -23,6 +26,7 @@ mod text;
 pub use controller::Autoscalers;
 pub use decide::{Decision, Seen, Verdict, Why, decide};
 pub use pace::{Memory, pace};
+pub use past::Pasts;
 pub use remote::Answers;
 pub use resource::resource as scaling_decision;
 pub use samples::PodSample;

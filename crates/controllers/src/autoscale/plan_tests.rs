@@ -33,7 +33,14 @@ impl Fixture {
     fn new(change: Value) -> Fixture {
         let (history, wants, decisions) = <(Arc<History>, Arc<Wants>, Arc<Decisions>)>::default();
         let catalog = Arc::new(Catalog::default());
-        let controller = Autoscalers::new(None, catalog, history.clone(), wants.clone(), decisions.clone());
+        let controller = Autoscalers::new(
+            None,
+            catalog,
+            history.clone(),
+            wants.clone(),
+            decisions.clone(),
+            Arc::default(),
+        );
         let now = Timestamp::now();
         let mut fixture = Fixture { world: World::default(), history, wants, decisions, controller, now };
         let labels = json!({"app": "web"});

@@ -10,8 +10,13 @@ use minik8s_meta::scaling_decision::ScalingDecision;
 use minik8s_metrics::Decisions;
 use serde_json::Value;
 
-pub fn resource(decisions: Arc<Decisions>) -> Resource {
-    Resource::of::<ScalingDecision>(Columns).computed(Decided(decisions))
+use super::backtest_handler::BacktestHandler;
+use super::past::Pasts;
+
+pub fn resource(decisions: Arc<Decisions>, pasts: Arc<Pasts>) -> Resource {
+    let backtest = BacktestHandler(pasts);
+    let resource = Resource::of::<ScalingDecision>(Columns).computed(Decided(decisions));
+    resource.handled("backtest", "ScalingDecision", &["get"], backtest)
 }
 
 struct Decided(Arc<Decisions>);

@@ -6,7 +6,7 @@ use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
 use minik8s_metrics::{Decisions, History};
 
-use crate::autoscale::{self, Autoscalers};
+use crate::autoscale::{self, Autoscalers, Pasts};
 use crate::resource_metrics::Wants;
 
 #[derive(Default)]
@@ -14,6 +14,7 @@ pub struct Autoscaling {
     pub history: Arc<History>,
     pub wants: Arc<Wants>,
     pub decisions: Arc<Decisions>,
+    pub pasts: Arc<Pasts>,
 }
 
 impl ServerFeature for Autoscaling {
@@ -22,7 +23,10 @@ impl ServerFeature for Autoscaling {
     }
 
     fn extension(&self) -> Extension {
-        Extension { kinds: vec![autoscale::scaling_decision(self.decisions.clone())], ..Extension::default() }
+        Extension {
+            kinds: vec![autoscale::scaling_decision(self.decisions.clone(), self.pasts.clone())],
+            ..Extension::default()
+        }
     }
 
     fn start(&self, parts: &mut Parts) {
@@ -32,6 +36,7 @@ impl ServerFeature for Autoscaling {
             self.history.clone(),
             self.wants.clone(),
             self.decisions.clone(),
+            self.pasts.clone(),
         );
         parts.controller(autoscalers);
     }

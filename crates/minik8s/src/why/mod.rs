@@ -7,6 +7,7 @@
 //! events.
 
 mod autoscaler;
+mod backtest;
 mod claim;
 mod connection;
 mod containers;
@@ -30,6 +31,7 @@ use crate::{kubeconfig, output};
 #[command(after_help = "Examples:
   minik8s why pod/web -n default
   minik8s why hpa/web
+  minik8s why hpa/web --backtest target=35,max=10,down-window=60
   minik8s why pvc/data
   minik8s why function/hello
   minik8s why connection client shop/web:80")]
@@ -41,6 +43,10 @@ pub struct WhyFlags {
     /// is TCP, /PROTOCOL
     #[arg(value_name = "FROM TO:PORT", num_args = 0..=2)]
     ends: Vec<String>,
+    /// Of an autoscaler: what it would have decided over the last hour with other settings: target, min, max, up-window and
+    /// down-window, or a JSON merge patch of its spec
+    #[arg(long, value_name = "KEY=N,...|JSON", num_args = 0..=1, default_missing_value = "")]
+    backtest: Option<String>,
 }
 
 pub async fn run(flags: WhyFlags, global: &GlobalFlags) -> anyhow::Result<()> {
@@ -53,6 +59,12 @@ pub async fn run(flags: WhyFlags, global: &GlobalFlags) -> anyhow::Result<()> {
         (object, [more, ..]) => bail!("one object at a time: {object} or {more}"),
     };
     let (client, namespace) = kubeconfig::client(global).await?;
+    if let Some(settings) = &flags.backtest {
+        let Subject::Autoscaler(name) = subject else {
+            bail!("--backtest is for autoscalers: `minik8s why hpa/NAME --backtest max=5`");
+        };
+        return backtest::run(&client, &namespace, name, settings).await;
+    }
     match subject {
         Subject::Connection(from, to) => connection::run(&client, &namespace, from, to).await,
         Subject::Function(name) => crate::function::explain(&client, &namespace, name).await,

@@ -134,6 +134,7 @@ pub async fn scaling_on_cpu(space: Space) {
     let why = space.command(env!("CARGO_BIN_EXE_minik8s")).args(["why", "hpa/web"]).output().await.unwrap();
     let why = String::from_utf8_lossy(&why.stdout).into_owned();
     assert!(why.contains("metric cpu (target 50% a pod)") && why.contains("of 20m requested"), "{why}");
+    backtested(&space).await;
     space.change("configmaps", "load", json!({"data": null})).await;
     space.eventually("one", async || replicas().await == 1).await;
     space.event("web", "SuccessfulRescale", "All metrics below target").await;
@@ -141,6 +142,21 @@ pub async fn scaling_on_cpu(space: Space) {
     assert!(described.contains("ScalingActive") && described.contains("ValidMetricFound"), "{described}");
     let v1 = space.get(&path("autoscaling/v1", "horizontalpodautoscalers", "/web")).await.unwrap();
     assert_eq!(v1["spec"]["targetCPUUtilizationPercentage"], 50);
+}
+
+/// With what was just measured, a smaller bound would have held.
+async fn backtested(space: &Space) {
+    let run = async |settings: &str| {
+        let mut command = space.command(env!("CARGO_BIN_EXE_minik8s"));
+        let ran = command.args(["why", "hpa/web", "--backtest", settings]).output().await.unwrap();
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
+    };
+    space.eventually("remembered", async || run("max=2").await.contains("would have been")).await;
+    let told = run("max=2,target=10").await;
+    let line = |title: &str| told.lines().find(|line| line.starts_with(title)).unwrap_or_default().to_owned();
+    assert!(line("would have been").contains("1..2"), "{told}");
+    assert!(line("as it was").contains("1..3"), "{told}");
+    assert!(run("max=1000").await.contains("up to 300"));
 }
 
 /// The first decision above the target is the one that scales, and the new size is written within seconds of it.
