@@ -25,14 +25,22 @@ mod spans;
 mod status;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod validate;
 mod weights;
+
+use std::sync::Arc;
 
 use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
 
+use crate::traffic::TrafficReader;
+
 /// The feature: its kinds and its controller.
-pub struct Mesh;
+#[derive(Default)]
+pub struct Mesh {
+    traffic: Arc<TrafficReader>,
+}
 
 impl ServerFeature for Mesh {
     fn name(&self) -> &'static str {
@@ -40,10 +48,13 @@ impl ServerFeature for Mesh {
     }
 
     fn extension(&self) -> Extension {
-        Extension { kinds: kinds::all(), ..Extension::default() }
+        let mut kinds = kinds::all();
+        kinds.push(traffic::resource(self.traffic.clone()));
+        Extension { kinds, ..Extension::default() }
     }
 
     fn start(&self, parts: &mut Parts) {
+        self.traffic.begin(parts.client.clone());
         parts.controller(controller::VirtualServiceController);
         parts.controller(service::MeshServiceController);
         parts.controller(rolling_update::RollingUpdateController);

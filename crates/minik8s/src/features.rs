@@ -39,7 +39,7 @@ impl ServerFeatures {
     pub fn new(disabled: &[String], mesh: bool) -> anyhow::Result<Self> {
         let mut features = ServerFeatures::without(disabled, mesh)?;
         if mesh {
-            features.list.push(Arc::new(Mesh));
+            features.list.push(Arc::new(Mesh::default()));
         }
         Ok(features)
     }

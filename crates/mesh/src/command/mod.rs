@@ -1,6 +1,6 @@
 //! `minik8s mesh`: the mesh from the command line. It talks to the API alone.
 
-mod sight;
+pub(crate) mod sight;
 mod why;
 
 use std::collections::BTreeMap;

@@ -36,7 +36,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// What has come since.
-    fn since(&self, before: &Traffic) -> Traffic {
+    pub fn since(&self, before: &Traffic) -> Traffic {
         let bucket = |(at, (bound, count)): (usize, &(f64, f64))| {
             (*bound, count - before.buckets.get(at).map_or(0.0, |(_, count)| *count))
         };
@@ -48,7 +48,7 @@ impl Traffic {
     }
 
     /// The bound that a share of all answers kept to.
-    fn quantile(&self, share: f64) -> Option<f64> {
+    pub fn quantile(&self, share: f64) -> Option<f64> {
         let total = self.buckets.last()?.1;
         let found = self.buckets.iter().find(|(_, count)| *count >= total * share)?;
         (total > 0.0).then_some(found.0)

@@ -4,6 +4,7 @@ mod identity;
 mod internal;
 mod progress;
 mod resilience;
+mod traffic;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ pub use internal::{
 };
 pub use progress::{MeshProgress, MeshProgressSpec, MeshUpdate, RequestTotals};
 pub use resilience::{Abort, Delay, Fault, Mirror, Outlier, Retries};
+pub use traffic::MeshTraffic;
 
 use crate::own::{api_version, kind};
 use crate::served_type;
