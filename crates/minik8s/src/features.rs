@@ -26,6 +26,7 @@ use minik8s_workflows::Workflows;
 
 use crate::network::NetworkAgent;
 use crate::router::{RouterAgent, RouterFlags};
+use crate::why::placement::Placement;
 
 /// The features of a control plane, and what they share with others.
 pub struct ServerFeatures {
@@ -66,6 +67,7 @@ impl ServerFeatures {
             Arc::new(Functions::default()),
             Arc::new(GatewayApi { mesh }),
             Arc::new(ImageRegistry::default()),
+            Arc::new(Placement::default()),
         ];
         let of_node = AgentFeatures::to_teardown();
         check_names(disabled, list.iter().map(|feature| feature.name()).chain(of_node.names()))?;

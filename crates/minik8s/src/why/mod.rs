@@ -12,6 +12,7 @@ mod claim;
 mod connection;
 mod containers;
 mod pending;
+pub mod placement;
 
 use std::sync::Arc;
 
