@@ -25,6 +25,7 @@ use crate::node::MachineFlags;
 use crate::simulate::SimulateFlags;
 use crate::storage::StorageCommand;
 use crate::teardown::TeardownFlags;
+use crate::terminal_ui::UiFlags;
 use crate::token::TokenCommand;
 use crate::trigger::TriggerCommand;
 use crate::uninstall::UninstallFlags;
@@ -75,6 +76,8 @@ pub enum Command {
     Cluster(ClusterCommand),
     /// Open the cluster in the browser, with the rights of your kubeconfig
     Dashboard(DashboardFlags),
+    /// Look at the cluster in this terminal, live: pods, nodes, events, logs, why; with the keys of k9s
+    Ui(UiFlags),
     /// Run Prometheus in the cluster, open it, and write dashboards
     #[command(subcommand)]
     Monitoring(MonitoringCommand),

@@ -41,6 +41,7 @@ mod simulate;
 mod storage;
 mod store_trouble;
 mod teardown;
+mod terminal_ui;
 mod token;
 mod trigger;
 mod uninstall;
@@ -143,6 +144,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
         Command::Trigger(command) => runtime()?.block_on(trigger::run(command, &global)),
         Command::Cluster(command) => runtime()?.block_on(cluster::run(command, &global)),
         Command::Dashboard(flags) => runtime()?.block_on(dashboard::run(flags, &global)),
+        Command::Ui(flags) => runtime()?.block_on(terminal_ui::run(flags, &global)),
         Command::Monitoring(command) => runtime()?.block_on(monitoring::run(command, &global)),
         Command::Storage(command) => runtime()?.block_on(storage::run(command, &global)),
         Command::Backup(flags) => runtime()?.block_on(backup::back_up(flags, &global)),

@@ -177,3 +177,81 @@ fn editing_on_a_terminal() {
     let (shown, _) = Terminal::start(k, "edit configmap settings").end();
     assert!(shown.contains("Edit cancelled, no changes made."), "{shown:?}");
 }
+
+/// `minik8s ui` on a terminal: rows as they come, a filter, why, the palette, and an end that leaves the terminal clean.
+#[test]
+fn ui_shows_rows_and_obeys_keys() {
+    let server = Server::start();
+    let k = &Kubectl::new(&server, Path::new(MINIK8S), "ui");
+    k.run("create configmap first");
+    k.run("run waits --image=minik8s.io/none:1");
+    let mut ui = Typed::start(k, "ui configmaps");
+    ui.until("configmaps");
+    ui.until("first");
+    k.run("create configmap second");
+    ui.until("second");
+    ui.keys("/firs\r");
+    ui.until("1/3");
+    ui.keys("y");
+    ui.until("kind: ConfigMap");
+    ui.until("$ minik8s get configmaps first -o yaml");
+    ui.keys("\x1b");
+    ui.keys(":po\r");
+    ui.until("waits");
+    ui.keys("w");
+    ui.until("the cluster has no nodes");
+    ui.keys("q");
+    ui.keys("?");
+    ui.until("ctrl-d delete");
+    ui.keys("x");
+    ui.keys(":nonsense\r");
+    ui.until("there is no such kind");
+    ui.keys("q");
+    let (shown, code) = ui.end();
+    assert_eq!(code, 0, "{shown:?}");
+    assert!(shown.trim_end().ends_with("\u{1b}[?1049l"), "the screen is as it was: {shown:?}");
+    let piped = k.output("ui", "");
+    assert!(piped.code != 0 && format!("{piped:?}").contains("is for terminals"), "{piped:?}");
+}
+
+/// A command on a terminal that somebody types at.
+struct Typed {
+    terminal: Terminal,
+}
+
+impl Typed {
+    fn start(k: &Kubectl, command: &str) -> Typed {
+        let line = format!(
+            "stty rows 24 cols 100; exec {MINIK8S} --kubeconfig {} -n {} {command}",
+            k.kubeconfig().display(),
+            k.namespace
+        );
+        let mut script = Command::new("script");
+        script
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .env("HOME", k.dir())
+            .env("LC_ALL", "C.UTF-8");
+        let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script starts");
+        Typed { terminal: Terminal { child, shown: String::new() } }
+    }
+
+    /// What is shown from now on until this is there; the next wait is for what comes after.
+    fn until(&mut self, text: &str) {
+        self.terminal.until(text);
+        let end = self.terminal.shown.find(text).map_or(0, |at| at + text.len());
+        self.terminal.shown.drain(..end);
+    }
+
+    fn keys(&mut self, keys: &str) {
+        use std::io::Write;
+        let input = self.terminal.child.stdin.as_mut().expect("a pipe");
+        input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("keys arrive");
+        // An escape is a key of its own only if nothing follows it at once.
+        std::thread::sleep(Duration::from_millis(if keys.starts_with('\x1b') { 300 } else { 0 }));
+    }
+
+    fn end(self) -> (String, i32) {
+        self.terminal.end()
+    }
+}
