@@ -75,6 +75,7 @@ export async function checkLooks(browser, base, looks, shot) {
     for (const width of [1400, 390]) {
       await page.setViewportSize({ width, height: width < 500 ? 844 : 900 });
       for (const look of looks) {
+        await look.before?.(page);
         await page.goto(base + look.path);
         await page.locator(look.ready).first().waitFor();
         await look.prepare?.(page);

@@ -154,8 +154,13 @@ export const en = {
   whyNodeHint: 'Its agent does not report. Is the machine on, and does it reach the server?',
   whyReplicas: 'Not all replicas are ready',
   whyFine: 'Nothing stands in its way.',
+  mesh: 'Mesh',
+  past: 'Time travel',
+  rights: 'Who may do what',
+  scaling: 'Scaling',
+  drain: 'Drain',
   exitCode: 'exit code {code}',
-  keys: 'Keys: “:” commands, “/” filter, j k up and down, Enter opens, Esc closes',
+  keys: 'Keys: “:” commands, “/” filter, j k g G move, Enter opens, d y l s w summary, YAML, logs, shell, why, Esc closes',
 } as const;
 
 export type Message = keyof typeof en;

@@ -155,6 +155,11 @@ export const zh: Record<Message, string> = {
   whyNodeHint: '节点代理没有上报。机器开着吗？能连到服务器吗？',
   whyReplicas: '并非所有副本都已就绪',
   whyFine: '没有任何阻碍。',
+  mesh: '服务网格',
+  past: '时间旅行',
+  rights: '权限一览',
+  scaling: '伸缩',
+  drain: '排空',
   exitCode: '退出码 {code}',
-  keys: '快捷键：“:” 命令，“/” 筛选，j k 上下移动，Enter 打开，Esc 关闭',
+  keys: '快捷键：“:” 命令，“/” 筛选，j k g G 移动，Enter 打开，d y l s w 概要、YAML、日志、终端、原因，Esc 关闭',
 };

@@ -1,5 +1,5 @@
 // Where the user is. The address says all of it, so that it can be sent to somebody.
-export type Page = 'overview' | 'list' | 'kinds' | 'create' | 'functions' | 'workflows' | 'storage' | 'gpu' | 'account';
+export type Page = 'overview' | 'list' | 'kinds' | 'create' | 'functions' | 'workflows' | 'storage' | 'gpu' | 'account' | 'mesh' | 'past' | 'access';
 
 export interface Place {
   page: Page;
@@ -9,12 +9,12 @@ export interface Place {
   /** The object in the panel: `namespace/name` or `name`. */
   open: string;
   tab: string;
-  /** A run of the workflow that is open. */
+  /** A run of the workflow that is open; of the past, a moment in milliseconds since 1970. */
   run: string;
 }
 
 const BASE = '/ui/';
-const PAGES: Page[] = ['overview', 'list', 'kinds', 'create', 'functions', 'workflows', 'storage', 'gpu', 'account'];
+const PAGES: Page[] = ['overview', 'list', 'kinds', 'create', 'functions', 'workflows', 'storage', 'gpu', 'account', 'mesh', 'past', 'access'];
 const NOWHERE: Place = { page: 'overview', kind: '', namespace: '', filter: '', open: '', tab: '', run: '' };
 const FIELDS = ['kind', 'namespace', 'filter', 'open', 'tab', 'run'] as const;
 

@@ -30,6 +30,7 @@ export const SECTIONS: Section[] = [
   {
     title: 'network',
     icon: 'network',
+    pages: [{ page: 'mesh', kind: 'services', title: 'mesh' }],
     kinds: ['services', 'ingresses.networking.k8s.io', 'httproutes.gateway.networking.k8s.io', 'dns.minik8s.io', 'networkpolicies.networking.k8s.io'],
   },
   { title: 'config', icon: 'config', kinds: ['configmaps', 'secrets'] },
@@ -39,10 +40,11 @@ export const SECTIONS: Section[] = [
     pages: [{ page: 'storage', kind: 'persistentvolumeclaims', title: 'storageUse' }],
     kinds: ['persistentvolumeclaims', 'persistentvolumes', 'storageclasses.storage.k8s.io'],
   },
-  { title: 'cluster', icon: 'cluster', kinds: ['nodes', 'namespaces', 'events'] },
+  { title: 'cluster', icon: 'cluster', pages: [{ page: 'past', kind: 'nodes', title: 'past' }], kinds: ['nodes', 'namespaces', 'events'] },
   {
     title: 'access',
     icon: 'access',
+    pages: [{ page: 'access', kind: 'serviceaccounts', title: 'rights' }],
     kinds: ['serviceaccounts', 'roles.rbac.authorization.k8s.io', 'rolebindings.rbac.authorization.k8s.io'],
   },
 ];

@@ -18,6 +18,8 @@ use harness::Server;
 const CLUSTER: &str = include_str!("cluster.yaml");
 /// Functions, workflows, claims, a GPU job.
 const OWN: &str = include_str!("own.yaml");
+/// A split Service, an autoscaler, a pod that waits.
+const VIEWS: &str = include_str!("views.yaml");
 
 #[test]
 fn every_page_works_in_both_themes_and_languages() {
@@ -44,6 +46,24 @@ fn kinds_of_our_own_have_pages() {
     let mut dashboard = Background::start(&server, &["dashboard", "--print-url"]);
     let link = dashboard.first_line();
     browse("own.mjs", &[&link], &server);
+}
+
+/// The mesh, autoscaling, the past, rights, drains, and why pods wait.
+#[test]
+fn views_tell_what_happens_and_what_happened() {
+    alone();
+    let server = Server::start_with(&["--mesh", "--history", "10m,64MiB"]);
+    let _nodes = Background::start(&server, &["simulate", "--nodes", "2", "--pods-per-node", "20"]);
+    kubectl(&server, &["wait", "--for=create", "node/sim-0001", "--timeout=60s"], "");
+    kubectl(&server, &["cordon", "sim-0001"], "");
+    kubectl(&server, &["apply", "-f", "-"], VIEWS);
+    kubectl(&server, &["create", "configmap", "ghost", "-n", "shop", "--from-literal=wisdom=all of it"], "");
+    let available = ["wait", "-n", "shop", "--for=condition=Available", "deployment/web", "--timeout=60s"];
+    kubectl(&server, &available, "");
+    kubectl(&server, &["delete", "configmap", "ghost", "-n", "shop"], "");
+    let mut dashboard = Background::start(&server, &["dashboard", "--print-url"]);
+    let link = dashboard.first_line();
+    browse("views.mjs", &[&link], &server);
 }
 
 /// At the API server's own door, with a token that may not do much.
@@ -89,6 +109,16 @@ fn bundles_are_small() {
     assert!(shell <= 70_000, "the shell has {shell} bytes (gzip), 70,000 at most");
     let embedded = named("", "z") + named("", "br");
     assert!(embedded <= 900_000, "the program grows by {embedded} bytes, 900,000 at most");
+}
+
+/// Five thousand pods that change, and a log that does not end: what the page alone costs, against a server that a script
+/// plays.
+#[test]
+fn figures_of_the_page_hold() {
+    let run = Command::new("node").arg(web().join("tests/figures.mjs")).current_dir(web()).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    println!("{said}");
 }
 
 /// No address of a registry, no page that makes markup of text.

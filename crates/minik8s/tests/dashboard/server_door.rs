@@ -246,3 +246,25 @@ fn links_are_made_listed_and_ended_by_the_command() {
     let (made, _, trouble) = run(&["--link", "--for", "soon"]);
     assert!(!made && trouble.contains("is no duration"), "{trouble}");
 }
+
+#[test]
+fn what_pages_ask_beside_kubernetes_takes_rights_of_ones_own() {
+    let server = Server::start_with(&["--mesh"]);
+    let client = Client { server: &server, http: "--http1.1" };
+    let bearer = |token: String| format!("Authorization: Bearer {token}");
+    let boss = bearer(token_of(&server, "boss", "cluster-admin"));
+    let guest = bearer(token_of(&server, "guest", "view"));
+    client.check("GET /history", &[], 401);
+    client.check("POST /history", &[&guest, UI], 405);
+    let told = client.check("GET /history", &[&guest], 200);
+    let told: serde_json::Value = serde_json::from_str(&told.body).unwrap();
+    assert!(told["moments"].as_array().is_some_and(|all| all.len() > 1), "{told}");
+    let own = "/apis/minik8s.io/v1/namespaces/default";
+    for (path, expected) in
+        [("podplacements", 200), ("meshtraffic", 200), ("scalingdecisions/none/backtest?spec=%7B%7D", 404)]
+    {
+        let asked = format!("GET {own}/{path}");
+        client.check(&asked, &[&guest], 403);
+        client.check(&asked, &[&boss], expected);
+    }
+}
