@@ -117,6 +117,9 @@ struct KmsConfiguration {
     timeout: Option<String>,
 }
 
+/// Of a key; None if it is too long or too short.
+type MakeCipher = fn(&[u8]) -> Option<Cipher>;
+
 pub fn parse(text: &str) -> Result<Vec<Entry>, ConfigurationError> {
     let file: File =
         serde_saphyr::from_str(text).map_err(|error| ConfigurationError::Syntax(error.to_string()))?;
@@ -169,7 +172,7 @@ fn read_provider(
     out: &mut Vec<ProviderSpec>,
 ) -> Result<(), ConfigurationError> {
     let ProviderConfiguration { aesgcm, aescbc, secretbox, identity, kms } = provider;
-    let lists: [(_, _, fn(&[u8]) -> Option<Cipher>, _); 3] = [
+    let lists: [(_, _, MakeCipher, _); 3] = [
         ("aesgcm", aesgcm, Cipher::aes_gcm, "16 or 32 bytes"),
         ("aescbc", aescbc, Cipher::aes_cbc, "16, 24 or 32 bytes"),
         ("secretbox", secretbox, Cipher::secretbox, "32 bytes"),
