@@ -30,7 +30,7 @@ pub fn diagnose(pod: &PodInfo, snapshot: &Snapshot) -> Vec<NodeObstacles> {
         .nodes()
         .map(|node| {
             let refused = checks.iter().filter_map(|(filter, check)| Some((filter, check(node).err()?)));
-            let obstacles = refused
+            let mut obstacles: Vec<Obstacle> = refused
                 .map(|(filter, refusal)| Obstacle {
                     filter: filter.name(),
                     reasons: refusal.reasons.iter().map(|reason| reason.to_string()).collect(),
@@ -38,11 +38,20 @@ pub fn diagnose(pod: &PodInfo, snapshot: &Snapshot) -> Vec<NodeObstacles> {
                     everywhere: refusal.everywhere,
                 })
                 .collect();
+            // A cordon is also a taint: one change takes both away.
+            if obstacles.iter().any(|obstacle| obstacle.filter == "NodeUnschedulable") {
+                obstacles.retain(|obstacle| !is_cordon_taint(obstacle));
+            }
             NodeObstacles { node: node.name.clone(), obstacles }
         })
         .collect();
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     nodes
+}
+
+fn is_cordon_taint(obstacle: &Obstacle) -> bool {
+    obstacle.filter == "TaintToleration"
+        && obstacle.reasons.iter().all(|reason| reason.contains("node.kubernetes.io/unschedulable"))
 }
 
 /// The node that would take the fewest and easiest changes.
