@@ -14,8 +14,6 @@ impl Language {
     pub fn say(self, word: Word) -> &'static str {
         let (english, chinese) = match word {
             Word::AllNamespaces => ("all namespaces", "全部命名空间"),
-            Word::Filter => ("filter", "过滤"),
-            Word::Command => ("command", "命令"),
             Word::Loading => ("loading …", "加载中……"),
             Word::Empty => ("there are none here", "这里没有"),
             Word::NoMatch => ("nothing matches the filter", "没有匹配的内容"),
@@ -41,8 +39,6 @@ impl Language {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     AllNamespaces,
-    Filter,
-    Command,
     Loading,
     Empty,
     NoMatch,

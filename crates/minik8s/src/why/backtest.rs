@@ -52,9 +52,17 @@ pub async fn run(client: &Client, namespace: &str, name: &str, settings: &str) -
     let text: String = patch.to_string().bytes().map(escape).collect();
     let path =
         format!("/apis/minik8s.io/v1/namespaces/{namespace}/scalingdecisions/{name}/backtest?spec={text}");
-    let answer: Answer = client.request(http::Request::get(path).body(Vec::new())?).await?;
+    let answer: Answer = client.request(http::Request::get(path).body(Vec::new())?).await.map_err(refused)?;
     output::text(explain(name, settings, &answer))?;
     Ok(())
+}
+
+/// The server's own words, and nothing else of its answer.
+fn refused(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => anyhow::anyhow!(status.message.clone()),
+        other => other.into(),
+    }
 }
 
 /// As queries have it.
