@@ -81,7 +81,7 @@ const steps = {
     assert.equal(await slider.inputValue(), '10');
     await slider.focus();
     for (let i = 0; i < 15; i++) await page.keyboard.press('ArrowRight');
-    await canary.getByText('75 % ← 90 %').waitFor();
+    await canary.getByText(/75 %\s*← 90 %/).waitFor();
     await canary.getByText(/mesh split cart cart-v1=75 cart-v2=25/).waitFor();
     await canary.getByRole('button', { name: 'Apply' }).click();
     await page.getByText('The split is set.').waitFor();
@@ -124,8 +124,10 @@ const steps = {
     await page.keyboard.press('End');
     // Back, until it had not been deleted.
     for (let i = 0; i < 400 && !(await ghost.isVisible()) && (await earlier.isEnabled()); i++) {
+      const read = page.waitForResponse(/resourceVersionMatch=Exact/);
       await earlier.click();
-      if (i % 3 === 0) await page.waitForTimeout(200);
+      await read;
+      await page.waitForTimeout(50);
     }
     await page.getByRole('row', { name: /gone.*ghost/ }).waitFor();
     await ghost.click();
@@ -152,7 +154,7 @@ const steps = {
     await page.getByRole('row', { name: /sim-0000.*affinity/ }).waitFor();
     await shot(page, 'why-nodes');
     await page.getByRole('button', { name: 'Uncordon sim-0001' }).click();
-    await page.getByText('Nothing stands in its way.').waitFor({ timeout: 60_000 });
+    await page.getByRole('row', { name: /picky.*Running/ }).waitFor({ timeout: 60_000 });
     await page.close();
   },
 
@@ -160,7 +162,7 @@ const steps = {
     const page = await openPage(browser, `${base}/ui/list?kind=nodes&open=sim-0000`);
     await page.getByRole('button', { name: 'Drain', exact: true }).click();
     const drain = page.getByRole('region', { name: 'Drain sim-0000' });
-    await drain.getByRole('button', { name: 'Drain' }).click();
+    await drain.getByRole('button', { name: 'Drain', exact: true }).click();
     await drain.getByText('The node is empty.').waitFor({ timeout: 60_000 });
     await shot(page, 'drain');
     await drain.getByRole('button', { name: 'Close' }).click();

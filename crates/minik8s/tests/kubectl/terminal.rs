@@ -193,8 +193,8 @@ fn ui_shows_rows_and_obeys_keys() {
     ui.keys("/firs\r");
     ui.until("1/3");
     ui.keys("y");
-    ui.until("kind: ConfigMap");
     ui.until("$ minik8s get configmaps first -o yaml");
+    ui.until("kind: ConfigMap");
     ui.keys("\x1b");
     ui.keys(":po\r");
     ui.until("waits");
