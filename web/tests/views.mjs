@@ -126,8 +126,8 @@ const steps = {
     for (let i = 0; i < 400 && !(await ghost.isVisible()) && (await earlier.isEnabled()); i++) {
       const read = page.waitForResponse(/resourceVersionMatch=Exact/);
       await earlier.click();
-      await read;
-      await page.waitForTimeout(50);
+      const version = new URL((await read).url()).searchParams.get('resourceVersion');
+      await page.locator(`[data-version="${version}"]`).waitFor();
     }
     await page.getByRole('row', { name: /gone.*ghost/ }).waitFor();
     await ghost.click();
