@@ -29,7 +29,7 @@ use crate::server::{self, ServingError};
 use crate::slots::{self, SlotRuntime, Slots};
 use crate::stats::{Collector, Operations, Sampler};
 use crate::storage::{Storage, keep_volumes, watch_fullness};
-use crate::volume::TokenCache;
+use crate::volume::{CertificateCache, TokenCache};
 
 #[derive(Debug, Error)]
 pub enum RunError {
@@ -66,6 +66,7 @@ pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> 
         client,
         recorder: Recorder::new(recorder),
         tokens: TokenCache::default(),
+        certificates: CertificateCache::default(),
         storage: Storage::new(&config),
         csi: Csi::default(),
         shared: Arc::new(SharedStorageAgent::new(config.shared_storage())),

@@ -23,7 +23,7 @@ use crate::probe::ProbeCounts;
 use crate::sandbox::ResolvConf;
 use crate::stats::{Collector, Operations, Sampler};
 use crate::storage::Storage;
-use crate::volume::TokenCache;
+use crate::volume::{CertificateCache, TokenCache};
 
 pub struct Context {
     pub config: Config,
@@ -33,6 +33,7 @@ pub struct Context {
     pub client: kube::Client,
     pub recorder: Recorder,
     pub tokens: TokenCache,
+    pub certificates: CertificateCache,
     pub storage: Storage,
     pub csi: Csi,
     pub shared: Arc<SharedStorageAgent>,

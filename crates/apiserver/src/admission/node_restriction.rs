@@ -15,15 +15,52 @@ pub struct NodeRestriction;
 
 #[async_trait]
 impl Admission for NodeRestriction {
-    async fn admit(&self, _: &Registry, request: &mut Request<'_>) -> Result<()> {
+    async fn admit(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
         let call = request.call;
         let Some(node) = call.user.node_name() else { return Ok(()) };
         let resource = (call.served.group.as_str(), call.served.plural.as_str());
-        check(node, resource, request.operation, request.object, request.old).map_err(|why| {
+        let mut answer = check(node, resource, request.operation, request.object, request.old);
+        if answer.is_ok() && resource == CERTIFICATE_REQUESTS && request.operation == Operation::Create {
+            let spec = &request.object["spec"];
+            let pod = named(registry, &call.namespace, "pods", &spec["podName"]).await?;
+            let account =
+                named(registry, &call.namespace, "serviceaccounts", &spec["serviceAccountName"]).await?;
+            answer = own_certificate(node, spec, &pod, &account);
+        }
+        answer.map_err(|why| {
             let name = request.object.name().to_owned();
             ApiError::forbidden(Some(call.served.resource()), &name, why)
         })
     }
+}
+
+const CERTIFICATE_REQUESTS: (&str, &str) = ("certificates.k8s.io", "podcertificaterequests");
+
+/// An object of the core group, or null.
+async fn named(registry: &Registry, namespace: &str, plural: &str, name: &Value) -> Result<Value> {
+    let served = registry.built_in("", "v1", plural)?;
+    match registry.look(&served, namespace, name.as_str().unwrap_or_default()).await {
+        Err(e) if e.code == 404 => Ok(Value::Null),
+        found => found,
+    }
+}
+
+/// A certificate says who a pod is: a node asks for it only for a pod that runs on it, as that pod's own account.
+fn own_certificate(node: &str, spec: &Value, pod: &Value, account: &Value) -> Answer {
+    let uid = |object: &Value| object["metadata"]["uid"].clone();
+    refuse_unless(spec["nodeName"] == node, || format!("node {node:?} may ask for itself only"))?;
+    refuse_unless(pod["spec"]["nodeName"] == node, || {
+        format!("node {node:?} may ask for certificates of pods that run on it only")
+    })?;
+    let is_mirror = pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string();
+    refuse_unless(!is_mirror, || "a mirror pod has no certificate".to_owned())?;
+    refuse_unless(uid(pod) == spec["podUID"], || "podUID is not the pod's".to_owned())?;
+    refuse_unless(pod["spec"]["serviceAccountName"] == spec["serviceAccountName"], || {
+        "serviceAccountName is not the pod's".to_owned()
+    })?;
+    refuse_unless(account.is_object() && uid(account) == spec["serviceAccountUID"], || {
+        "serviceAccountUID is not the service account's".to_owned()
+    })
 }
 
 type Answer = std::result::Result<(), String>;
@@ -224,6 +261,33 @@ mod tests {
             create(slices, json!({"spec": other}), false);
         }
         create(("", "events"), json!({"metadata": {"name": "e"}}), true);
+    }
+
+    #[test]
+    fn node_asks_for_certificates_of_its_own_pods_only() {
+        let spec = json!({"nodeName": "a", "podName": "p", "podUID": "u", "serviceAccountName": "s", "serviceAccountUID": "t"});
+        let pod = json!({"metadata": {"uid": "u"}, "spec": {"nodeName": "a", "serviceAccountName": "s"}});
+        let account = json!({"metadata": {"uid": "t"}});
+        assert_eq!(own_certificate("a", &spec, &pod, &account), Ok(()));
+        let nothing = Value::Null;
+        assert!(own_certificate("a", &spec, &nothing, &account).is_err());
+        assert!(own_certificate("a", &spec, &pod, &nothing).is_err());
+        for (field, other) in [
+            ("nodeName", "b"),
+            ("podUID", "older"),
+            ("serviceAccountName", "admin"),
+            ("serviceAccountUID", "older"),
+        ] {
+            let mut spec = spec.clone();
+            spec[field] = other.into();
+            assert!(own_certificate("a", &spec, &pod, &account).is_err(), "{field}");
+        }
+        let mut elsewhere = pod.clone();
+        elsewhere["spec"]["nodeName"] = "b".into();
+        assert!(own_certificate("a", &spec, &elsewhere, &account).is_err());
+        let mut mirror = pod;
+        mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+        assert!(own_certificate("a", &spec, &mirror, &account).is_err());
     }
 
     #[test]

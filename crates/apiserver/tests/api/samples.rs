@@ -219,6 +219,7 @@ fn certificates(name: &str) -> Value {
     use base64::Engine;
     let pem = |block: &str| format!("-----BEGIN {block}-----\nAAECAw==\n-----END {block}-----\n");
     let request = base64::engine::general_purpose::STANDARD.encode(SIGNING_REQUEST);
+    let der: String = SIGNING_REQUEST.lines().filter(|line| !line.starts_with("-----")).collect();
     match name.split('.').next().unwrap_or_default() {
         "certificatesigningrequests" => json!({"spec": {
             "request": request, "signerName": "example.com/s", "usages": ["client auth"], "expirationSeconds": 3600,
@@ -226,7 +227,7 @@ fn certificates(name: &str) -> Value {
         "clustertrustbundles" => json!({"spec": {"trustBundle": pem("CERTIFICATE")}}),
         _ => json!({"spec": {
             "signerName": "example.com/s", "podName": "p", "podUID": "u", "serviceAccountName": "s", "serviceAccountUID": "u",
-            "nodeName": "n", "nodeUID": "u", "maxExpirationSeconds": 3600, "stubPKCS10Request": request,
+            "nodeName": "n", "nodeUID": "u", "maxExpirationSeconds": 3600, "stubPKCS10Request": der,
         }}),
     }
 }

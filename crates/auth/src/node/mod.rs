@@ -56,6 +56,7 @@ impl NodeAuthorizer {
                 ("storage.k8s.io", "volumeattachments") => self.get(node, Kind::Attachment, wanted),
                 ("storage.k8s.io", "csinodes") => own_csi_node(node, wanted),
                 ("coordination.k8s.io", "leases") => own_lease(node, wanted),
+                ("certificates.k8s.io", "podcertificaterequests") => own_certificate(node, wanted),
                 ("minik8s.io", "invocations") => invocation(node, wanted),
                 ("minik8s.io", "triggers") => event(wanted),
                 ("minik8s.io", "imagerepositories") => self.get(node, Kind::Repository, wanted),
@@ -203,6 +204,18 @@ fn own_node(node: &str, wanted: &Attributes<'_>) -> Answer {
         // Beyond upstream: a machine that leaves takes its Node with it.
         ("", "delete") => allow_if(wanted.name == node, "can only delete its own Node object"),
         _ => Err(String::new()),
+    }
+}
+
+/// For which pods a node asks is for admission; what it may see is what it asked for itself.
+fn own_certificate(node: &str, wanted: &Attributes<'_>) -> Answer {
+    match (wanted.subresource, wanted.verb) {
+        ("", "create") => Ok(()),
+        ("", "list" | "watch") => allow_if(
+            selects(wanted, "spec.nodeName", node),
+            "can only list/watch podcertificaterequests with spec.nodeName field selector",
+        ),
+        _ => Err("can only create, list and watch podcertificaterequests".to_owned()),
     }
 }
 

@@ -95,6 +95,23 @@ fn nodes_read_trust_bundles_and_write_none() {
 }
 
 #[test]
+fn nodes_see_only_the_certificate_requests_that_they_made() {
+    let requests = |verb| Attributes::resource(verb, "certificates.k8s.io", "podcertificaterequests");
+    let check = |wanted: Attributes<'_>, expected: bool| {
+        assert_eq!(authorizer().allows(&node("a"), &wanted).is_allowed(), expected, "{wanted:?}");
+    };
+    check(requests("create").in_namespace("ns"), true);
+    for (selected, expected) in [("a", true), ("b", false)] {
+        let terms = [("spec.nodeName", selected)];
+        check(requests("watch").in_namespace("ns").selecting(&terms), expected);
+    }
+    check(requests("list"), false);
+    check(requests("get").in_namespace("ns").named("req"), false);
+    check(requests("delete").in_namespace("ns").named("req"), false);
+    check(requests("update").in_namespace("ns").named("req").subresource("status"), false);
+}
+
+#[test]
 fn nodes_follow_the_volumes_that_they_keep() {
     let mut authorizer = authorizer();
     let image = |name: &str, driver: &str| json!({"metadata": {"name": name}, "spec": {"csi": {"driver": driver, "volumeAttributes": {"node": "a"}}}});

@@ -14,7 +14,7 @@ use crate::{FieldErrors, format};
 const MAX_SIGNER_NAME: usize = 571;
 
 /// `example.com/signer`.
-pub(super) fn validate_name(signer: &At<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_name(signer: &At<'_>, errors: &mut FieldErrors) {
     if !signer.need(errors) {
         return;
     }
@@ -29,6 +29,26 @@ pub(super) fn validate_name(signer: &At<'_>, errors: &mut FieldErrors) {
         Some((domain, path)) => {
             signer.problems(errors, format::fully_qualified(domain));
             signer.problems(errors, format::subdomain(path));
+        }
+    }
+}
+
+/// How long a pod's certificate may live at most, in seconds: a day where the project itself signs, else 91.
+pub(crate) fn max_expiration(signer: &str) -> i64 {
+    let domain = signer.split('/').next().unwrap_or_default();
+    let is_own = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
+    if is_own { 86_400 } else { 91 * 86_400 }
+}
+
+/// What a pod tells a signer: keys with a domain.
+pub(crate) fn validate_annotations(annotations: &At<'_>, errors: &mut FieldErrors) {
+    for key in annotations.value.as_object().into_iter().flatten().map(|(key, _)| key.to_lowercase()) {
+        let problems = match key.split_once('/') {
+            Some((domain, _)) if !domain.is_empty() => format::qualified_name(&key),
+            _ => vec!["must be a domain-prefixed key (such as \"acme.io/foo\")".into()],
+        };
+        for problem in problems {
+            errors.invalid(annotations.path.clone(), key.clone(), problem);
         }
     }
 }

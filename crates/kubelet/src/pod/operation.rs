@@ -27,7 +27,7 @@ use crate::ended_logs::{self, EndedPod};
 use crate::events::{Severity, Subject};
 use crate::objects::{Objects, fetch_claims};
 use crate::sandbox::{self, Surroundings};
-use crate::volume::{PodVolumes, Sources};
+use crate::volume::{Applicant, PodVolumes, Sources};
 
 /// What is left of the grace after a preStop hook is never less.
 const GRACE_AFTER_HOOK: Duration = Duration::from_secs(2);
@@ -253,6 +253,11 @@ impl Operation {
             .fetch(client, &self.desired_pod, Timestamp::now())
             .await
             .map_err(|e| failed(e.to_string()))?;
+        let applicant =
+            Applicant { client, node: &self.context.config.node_name, desired_pod: &self.desired_pod };
+        let requested = self.context.certificates.fetch(&applicant, Timestamp::now());
+        let requested = async { requested.await.map_err(|e| failed(e.to_string())) };
+        let (certificates, certificates_end) = self.unless_stopped(requested).await?;
         let images = match self.unless_stopped(self.image_views()).await {
             Err(error) if error.reason == STOPPED => return Err(error),
             images => images.map_err(|e| failed(e.message))?,
@@ -266,13 +271,14 @@ impl Operation {
                 objects: &objects,
                 claims: &claims,
                 tokens: &tokens,
+                certificates: &certificates,
                 images: &images,
             };
             PodVolumes::new(&context.config, &desired_pod).prepare(&sources)
         });
         prepared.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
         let of_drivers = csi::look_again(&self.context.config, &self.desired_pod.uid, Timestamp::now());
-        let renew_at = [renew_at, of_drivers].into_iter().flatten().min();
+        let renew_at = [renew_at, certificates_end, of_drivers].into_iter().flatten().min();
         Ok(Done { volumes: Some(renew_at), started: None })
     }
 
@@ -328,6 +334,7 @@ impl Operation {
         let cgroup = sandbox::pod_cgroup(&self.context.config, &self.desired_pod);
         let (context, desired_pod) = (self.context.clone(), self.desired_pod.clone());
         self.context.tokens.forget(&self.desired_pod.uid);
+        self.context.certificates.forget(&self.desired_pod.uid);
         self.leave_mesh().await;
         // Before the directory goes that tells of them: who dies in between must find it again.
         let unmounted = PodVolumes::new(&self.context.config, &self.desired_pod).unmount_images();

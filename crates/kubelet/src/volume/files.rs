@@ -36,7 +36,7 @@ impl PodVolumePlugin for ConfigMap {
 
 /// Those that lie in memory differ in where their files come from.
 macro_rules! in_memory {
-    ($kind:ident, $field:ident, $payload:ident) => {
+    ($kind:ident, $field:ident, $payload:expr) => {
         impl PodVolumePlugin for $kind {
             fn serves(&self, volume: &core::Volume) -> bool {
                 volume.$field.is_some()
@@ -52,16 +52,16 @@ macro_rules! in_memory {
                 volume: &core::Volume,
                 sources: &Sources<'_>,
             ) -> Result<(), SetUpError> {
-                let payload = volume.$field.as_ref().map(|source| sources.$payload(source));
+                let payload = volume.$field.as_ref().map(|source| $payload(sources, &volume.name, source));
                 write_in_memory(pod, volume, payload)
             }
         }
     };
 }
 
-in_memory!(Secret, secret, secret);
-in_memory!(DownwardApi, downward_api, downward);
-in_memory!(Projected, projected, projected);
+in_memory!(Secret, secret, |sources: &Sources<'_>, _, source| sources.secret(source));
+in_memory!(DownwardApi, downward_api, |sources: &Sources<'_>, _, source| sources.downward(source));
+in_memory!(Projected, projected, Sources::projected);
 
 fn write_in_memory(
     pod: &PodVolumes<'_>,

@@ -5,6 +5,7 @@
 //! What takes time (pulling an image, asking a driver, fetching objects) was done before, by whoever calls them.
 
 mod atomic;
+mod certificates;
 mod claim;
 mod empty_dir;
 mod files;
@@ -18,6 +19,7 @@ mod sub_path;
 mod tokens;
 mod trust_anchors;
 
+pub use certificates::{Applicant, CertificateCache};
 pub use mounts::ContainerFiles;
 pub use payload::Sources;
 pub use tokens::{TokenCache, request_token};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
+use super::certificates::{Certificate, CertificateKey};
 use super::trust_anchors::{TrustAnchorError, trust_anchors};
 use crate::container::{FieldError, Placement, field, resource};
 use crate::image::ViewMount;
@@ -36,10 +37,7 @@ pub enum PayloadError {
     Token(String),
     #[error(transparent)]
     TrustAnchors(#[from] TrustAnchorError),
-    #[error(
-        "podCertificate {0:?}: this node requests no certificates for pods; remove the source, or mount the certificate \
-         from a secret"
-    )]
+    #[error("no certificate of signer {0:?}")]
     PodCertificate(String),
 }
 
@@ -51,6 +49,8 @@ pub struct Sources<'a> {
     pub claims: &'a Claims,
     /// Service account tokens by audience and lifetime.
     pub tokens: &'a BTreeMap<TokenKey, String>,
+    /// Certificates of the pod's own, by volume and place.
+    pub certificates: &'a BTreeMap<CertificateKey, Certificate>,
     /// What shows the files of images, by the names of their volumes.
     pub images: &'a BTreeMap<String, Vec<ViewMount>>,
 }
@@ -82,10 +82,14 @@ impl Sources<'_> {
     }
 
     /// Later sources win.
-    pub fn projected(&self, volume: &core::ProjectedVolumeSource) -> Result<Payload, PayloadError> {
+    pub fn projected(
+        &self,
+        name: &str,
+        volume: &core::ProjectedVolumeSource,
+    ) -> Result<Payload, PayloadError> {
         let mode = volume.default_mode.unwrap_or(DEFAULT_MODE);
         let mut payload = Payload::new();
-        for source in volume.sources.iter().flatten() {
+        for (index, source) in volume.sources.iter().flatten().enumerate() {
             if let Some(s) = &source.config_map {
                 payload.extend(self.object("configmap", &s.name, s.items.as_deref(), s.optional, mode)?);
             }
@@ -107,9 +111,12 @@ impl Sources<'_> {
                 let file = File { content: anchors.into_bytes(), mode: self.token_mode(mode) };
                 payload.insert(checked(&s.path)?, file);
             }
-            // Never a pod without a file that it was promised.
             if let Some(s) = &source.pod_certificate {
-                return Err(PayloadError::PodCertificate(s.signer_name.clone()));
+                // Never a pod without a file that it was promised.
+                let certificate = self.certificates.get(&(name.to_owned(), index));
+                let certificate =
+                    certificate.ok_or_else(|| PayloadError::PodCertificate(s.signer_name.clone()))?;
+                payload.extend(certificate_files(s, certificate, self.token_mode(mode))?);
             }
         }
         Ok(payload)
@@ -159,6 +166,25 @@ impl Sources<'_> {
         }
         Ok(payload)
     }
+}
+
+/// The key and the chain, each in the files that the pod wants them in.
+fn certificate_files(
+    source: &core::PodCertificateProjection,
+    certificate: &Certificate,
+    mode: u32,
+) -> Result<Payload, PayloadError> {
+    let Certificate { key, chain } = certificate;
+    let files = [
+        (&source.credential_bundle_path, format!("{key}{chain}")),
+        (&source.key_path, key.clone()),
+        (&source.certificate_chain_path, chain.clone()),
+    ];
+    let wanted = files.into_iter().filter_map(|(path, text)| Some((path.as_deref()?, text)));
+    wanted
+        .filter(|(path, _)| !path.is_empty())
+        .map(|(path, text)| Ok((checked(path)?, File { content: text.into_bytes(), mode })))
+        .collect()
 }
 
 fn pick(

@@ -18,6 +18,8 @@ fn files(volume: Value) -> Result<Vec<String>, String> {
         trust_bundles: [("roots".to_owned(), TrustBundle::default())].into(),
     };
     let tokens = BTreeMap::from([((String::new(), 3600), "jwt".to_owned())]);
+    let certificate = Certificate { key: "KEY\n".to_owned(), chain: "CHAIN\n".to_owned() };
+    let certificates = BTreeMap::from([(("v".to_owned(), 0), certificate)]);
     let placement = Placement::default();
     let sources = Sources {
         desired_pod: &desired_pod,
@@ -25,6 +27,7 @@ fn files(volume: Value) -> Result<Vec<String>, String> {
         objects: &objects,
         claims: &Claims::new(),
         tokens: &tokens,
+        certificates: &certificates,
         images: &BTreeMap::new(),
     };
     let volume: core::Volume = {
@@ -36,7 +39,7 @@ fn files(volume: Value) -> Result<Vec<String>, String> {
         .or(volume.config_map.map(|v| sources.config_map(&v)))
         .or(volume.secret.map(|v| sources.secret(&v)))
         .or(volume.downward_api.map(|v| sources.downward(&v)))
-        .or(volume.projected.map(|v| sources.projected(&v)))
+        .or(volume.projected.map(|v| sources.projected(&volume.name, &v)))
         .unwrap();
     let show = |(path, file): (String, File)| {
         format!("{path}:{:o}={}", file.mode, String::from_utf8_lossy(&file.content))
@@ -80,7 +83,7 @@ fn paths_stay_inside() {
 }
 
 #[test]
-fn trust_bundle_becomes_a_file_and_pod_certificate_is_refused() {
+fn trust_bundle_and_pod_certificate_become_files() {
     let projected = |source: Value| json!({"projected": {"sources": [source]}});
     check(
         projected(json!({"clusterTrustBundle": {"name": "roots", "path": "ca.pem"}})),
@@ -90,14 +93,21 @@ fn trust_bundle_becomes_a_file_and_pod_certificate_is_refused() {
         projected(json!({"clusterTrustBundle": {"name": "no", "path": "ca.pem"}})),
         Err("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io \"no\" not found"),
     );
-    let certificate = json!({"signerName": "a.b/s", "keyType": "ED25519", "credentialBundlePath": "c.pem"});
+    let certificate = |paths: Value| {
+        let mut source = json!({"signerName": "a.b/s", "keyType": "ED25519"});
+        source.as_object_mut().unwrap().extend(paths.as_object().unwrap().clone());
+        json!({"podCertificate": source})
+    };
     check(
-        projected(json!({"podCertificate": certificate})),
-        Err(
-            "podCertificate \"a.b/s\": this node requests no certificates for pods; remove the source, or mount the \
-             certificate from a secret",
-        ),
+        projected(certificate(json!({"credentialBundlePath": "all.pem"}))),
+        Ok(&["all.pem:644=KEY\nCHAIN\n"]),
     );
+    check(
+        projected(certificate(json!({"keyPath": "key.pem", "certificateChainPath": "chain.pem"}))),
+        Ok(&["chain.pem:644=CHAIN\n", "key.pem:644=KEY\n"]),
+    );
+    let second = json!([{"configMap": {"name": "cm"}}, certificate(json!({"keyPath": "key.pem"}))]);
+    check(json!({"projected": {"sources": second}}), Err("no certificate of signer \"a.b/s\""));
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub fn trust_anchors(
     Ok(anchors.iter().map(|der| pem(der)).collect())
 }
 
-fn pem(der: &[u8]) -> String {
+pub(super) fn pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines: String =
         text.as_bytes().chunks(LINE).map(|line| String::from_utf8_lossy(line).into_owned() + "\n").collect();

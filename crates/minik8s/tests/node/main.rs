@@ -31,6 +31,7 @@ mod outages;
 mod own_program;
 #[path = "../harness/plain.rs"]
 mod plain;
+mod pod_certificates;
 mod pods;
 mod pressure;
 mod reasons;
@@ -92,6 +93,7 @@ const CASES: &[(&str, Case)] = cases! {
         readiness, readiness_with_a_delay, slow_start, grpc;
     volumes: empty_dirs, host_paths, files_from_objects, files_follow_changes, parts_of_volumes,
         service_account_tokens, optional_objects, bound_claims, trust_bundles;
+    pod_certificates: certificates_of_pods;
     storage: local_volumes, static_volumes, volumes_of_other_forms, volumes_of_a_stateful_set,
         claims_that_cannot_be_served, copies_and_metrics;
     csi: volumes_of_a_driver, other_volumes_of_a_driver, snapshots_of_a_driver, attributes_of_volumes;

@@ -269,7 +269,7 @@ pub async fn bound_claims(space: Space) {
     assert_eq!(std::fs::read_to_string(path("local/f")).unwrap(), "two\n");
 }
 
-/// Certificates of all bundles of a signer, as they change; a certificate of the pod's own is not silently left out.
+/// Certificates of all bundles of a signer, as they change.
 pub async fn trust_bundles(space: Space) {
     let all = "/apis/certificates.k8s.io/v1/clustertrustbundles";
     let pem = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
@@ -294,11 +294,6 @@ pub async fn trust_bundles(space: Space) {
     space
         .eventually("both", async || space.kubectl(&["exec", "pod", "--", "cat", "/v/ca.pem"]).await == both)
         .await;
-
-    let certificate =
-        json!({"signerName": "minik8s.io/pod", "keyType": "ED25519", "credentialBundlePath": "c.pem"});
-    space.pod("certified", pod(json!({"podCertificate": certificate}))).await;
-    space.event("certified", "FailedMount", "this node requests no certificates for pods").await;
     for name in ["one", "two"] {
         space.send(Method::DELETE, &format!("{all}/minik8s.io:trust:{name}"), Value::Null).await.unwrap();
     }

@@ -4,6 +4,7 @@
 //! sees all of them at once. None of them changes anything or stops at the first error.
 
 mod affinity;
+mod certificate_source;
 mod containers;
 mod dns;
 mod env;

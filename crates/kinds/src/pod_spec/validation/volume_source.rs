@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use super::certificate_source;
 use super::field_ref::{self, Use};
 use super::resources::{Holder, resource_list};
 use super::volumes::{backstep_problems, descending_problems};
@@ -145,15 +146,18 @@ fn projected(source: &At<'_>, errors: &mut FieldErrors) {
         }
         let at = part.field(kind);
         projection(kind, &at, errors);
-        let own = at.field("path");
+        let own = PATHS.iter().map(|name| at.field(name));
         let items = at.field("items");
-        for path in items.items().map(|item| item.field("path")).chain([own]).filter(At::is_set) {
+        for path in items.items().map(|item| item.field("path")).chain(own).filter(At::is_set) {
             if !paths.insert(path.text()) {
                 path.invalid(errors, "conflicting duplicate paths");
             }
         }
     }
 }
+
+/// The fields of projections that name a file.
+const PATHS: [&str; 4] = ["path", "credentialBundlePath", "keyPath", "certificateChainPath"];
 
 fn projection(kind: &str, source: &At<'_>, errors: &mut FieldErrors) {
     match kind {
@@ -175,11 +179,16 @@ fn projection(kind: &str, source: &At<'_>, errors: &mut FieldErrors) {
             }
             file_path(&source.field("path"), errors);
         }
+        "clusterTrustBundle" => {
+            certificate_source::trust_bundle(source, errors);
+            file_path(&source.field("path"), errors);
+        }
+        "podCertificate" => certificate_source::pod_certificate(source, errors),
         _ => {}
     }
 }
 
-fn file_path(path: &At<'_>, errors: &mut FieldErrors) {
+pub(super) fn file_path(path: &At<'_>, errors: &mut FieldErrors) {
     if !path.need(errors) {
         return;
     }
