@@ -28,10 +28,12 @@ pub const MOST_REPLICAS: i32 = 300;
 pub struct Backtest {
     pub real: Course,
     pub simulated: Course,
-    /// Milliseconds since 1970, replicas as they were and as they would have been, and use over target for both.
-    pub points: Vec<(i64, i32, i32, Option<f64>, Option<f64>)>,
+    pub points: Vec<Point>,
     pub changes: Vec<Change>,
 }
+
+/// Milliseconds since 1970, replicas as they were and as they would have been, and use over target for both.
+pub type Point = (i64, i32, i32, Option<f64>, Option<f64>);
 
 /// One history in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -59,10 +59,9 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     }
     let mut status = begun(update);
     status.observed_generation = update.metadata.generation;
-    let outcome = Step::new(seen, &mut status, now).and_then(|mut step| {
+    let outcome = Step::new(seen, &mut status, now).map(|mut step| {
         step.judge();
         step.take(&mut plan);
-        Ok(())
     });
     if let Err((phase, message)) = outcome {
         status.phase = phase.to_owned();

@@ -17,11 +17,14 @@ const WIDTH: usize = 60;
 /// Changes that are listed.
 const MOST_CHANGES: usize = 20;
 
+/// Milliseconds since 1970, replicas as they were and as they would have been, and use over target for both.
+type Point = (i64, i32, i32, Option<f64>, Option<f64>);
+
 #[derive(Debug, Deserialize)]
 struct Answer {
     real: Course,
     simulated: Course,
-    points: Vec<(i64, i32, i32, Option<f64>, Option<f64>)>,
+    points: Vec<Point>,
     changes: Vec<Change>,
 }
 
@@ -159,7 +162,7 @@ fn explain(name: &str, settings: &str, answer: &Answer) -> String {
 fn bars(answer: &Answer, value: impl Fn(&(i64, i32, i32, Option<f64>, Option<f64>)) -> i32) -> String {
     let highest = answer.points.iter().map(|point| point.1.max(point.2)).max().unwrap_or(1).max(1);
     let part = answer.points.len().div_ceil(WIDTH).max(1);
-    let bar = |points: &[(i64, i32, i32, Option<f64>, Option<f64>)]| {
+    let bar = |points: &[Point]| {
         let most = points.iter().map(&value).max().unwrap_or(0).max(0);
         let eighths = usize::try_from(most * 7 / highest).unwrap_or(0).min(7);
         ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][eighths]
