@@ -173,14 +173,19 @@ impl Api {
                 }
             }
         }
-        if is_exempt {
-            return self.dispatch(incoming).await;
-        }
-        let place = self.in_flight.classify(&incoming.user, &attributes(&incoming.info, &[]))?;
-        let _seat = self.in_flight.enter(incoming.request.method(), &place).await?;
+        let place = match is_exempt {
+            true => None,
+            false => Some(self.in_flight.classify(&incoming.user, &attributes(&incoming.info, &[]))?),
+        };
+        let _seat = match &place {
+            Some(place) => self.in_flight.enter(incoming.request.method(), place).await?,
+            None => None,
+        };
         let mut response = self.dispatch(incoming).await?;
-        response.headers_mut().insert(FLOW_SCHEMA, place.schema_uid);
-        response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
+        if let Some(place) = place {
+            response.headers_mut().insert(FLOW_SCHEMA, place.schema_uid);
+            response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
+        }
         Ok(response)
     }
 

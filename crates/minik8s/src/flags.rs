@@ -350,6 +350,7 @@ mod tests {
             "why pod/x",
             "why connection a b:80",
             "dashboard",
+            "ui",
             "monitoring disable",
             "storage enable shared --nodes a,b",
             "storage status",

@@ -128,7 +128,13 @@ async fn live(admin: &Client, resource: &Resource, object: Value) -> Result<(), 
 }
 
 /// Kinds in whose status the server writes of its own accord.
-const SETTLED: [&str; 3] = ["APIService", "CustomResourceDefinition", "ValidatingAdmissionPolicy"];
+const SETTLED: [&str; 5] = [
+    "APIService",
+    "CustomResourceDefinition",
+    "FlowSchema",
+    "StorageVersionMigration",
+    "ValidatingAdmissionPolicy",
+];
 
 fn is_settled(kind: &str, object: &Value) -> bool {
     let status = &object["status"];
@@ -136,6 +142,8 @@ fn is_settled(kind: &str, object: &Value) -> bool {
     match kind {
         "CustomResourceDefinition" => has("Established"),
         "APIService" => has("Available"),
+        "FlowSchema" => has("Dangling"),
+        "StorageVersionMigration" => has("Succeeded") || has("Failed"),
         "ValidatingAdmissionPolicy" => status["observedGeneration"] == object["metadata"]["generation"],
         _ => true,
     }

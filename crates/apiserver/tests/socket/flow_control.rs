@@ -78,7 +78,7 @@ async fn flow_schemas_and_priority_levels_act() {
     let other = ask(&mut client, Some("ann"), "GET", "/api/v1/namespaces/default/pods", &Value::Null).await;
     assert_eq!(other.code, 200, "pods are not meant");
 
-    let gone = ask(&mut client, None, "DELETE", &format!("{levels}/none"), &Value::Null).await;
+    let gone = ask(&mut client, None, "DELETE", &format!("{levels}/none"), &json!({})).await;
     assert_eq!(gone.code, 200);
     until(&mut client, CONFIG_MAPS, "the schema is passed over", by_default, Some("ann")).await;
     let dangles = |answer: &Answer| {
@@ -86,7 +86,7 @@ async fn flow_schemas_and_priority_levels_act() {
         conditions.iter().any(|condition| condition["type"] == "Dangling" && condition["status"] == "True")
     };
     until(&mut client, &format!("{schemas}/ann"), "the schema says so", dangles, None).await;
-    let gone = ask(&mut client, None, "DELETE", &format!("{levels}/catch-all"), &Value::Null).await;
+    let gone = ask(&mut client, None, "DELETE", &format!("{levels}/catch-all"), &json!({})).await;
     assert_eq!(gone.code, 200);
     until(&mut client, &format!("{levels}/catch-all"), "it comes back", |answer| answer.code == 200, None)
         .await;

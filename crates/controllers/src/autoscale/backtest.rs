@@ -193,7 +193,8 @@ mod tests {
         .unwrap();
         let start = Timestamp::from_second(1_000_000).unwrap();
         let model = Model { template: &pod, since: start - SignedDuration::from_hours(1) };
-        let mut past = Past { pod: Some(Arc::new(pod.clone())), ..Past::default() };
+        let mut past = Past::default();
+        past.pod = Some(Arc::new(pod.clone()));
         let (mut memory, mut replicas, mut changes, mut pods) =
             (Memory::default(), 1, Vec::new(), Vec::new());
         for second in (0..seconds).step_by(5) {

@@ -117,6 +117,10 @@ impl<'a> Step<'a> {
             status.total = count(alive.len());
             status.old_pod = alive.first().map(|pod| template::of(pod));
         }
+        if status.total == 0 {
+            let service = &seen.update.spec.service_ref;
+            return Err(failed(format!("Service {service} has no pods to replace")));
+        }
         let old = status.old_pod.clone().unwrap_or_default();
         let wanted = wanted(seen, &old).map_err(failed)?;
         let revision = template::revision(&wanted);
@@ -154,9 +158,6 @@ impl<'a> Step<'a> {
             return Err(format!("pods of Service {service} belong to {owner}: change that instead"));
         }
         let (total, alive) = (self.status.total, self.minimum_alive());
-        if total == 0 {
-            return Err(format!("Service {service} has no pods to replace"));
-        }
         if alive >= total {
             return Err(format!("minimumAlive is {alive}, and there are {total} pods: none may be replaced"));
         }

@@ -247,7 +247,7 @@ fn errors_that_rise_send_it_back() {
 fn younger_update_waits_for_the_older() {
     let mut world = world(3, json!({}), false);
     let second = json!({"metadata": {"name": "again", "namespace": "ns", "uid": "s", "generation": 1,
-        "creationTimestamp": "2030-01-01T00:00:00Z"},
+        "creationTimestamp": "2031-01-01T00:00:00Z"},
         "spec": {"serviceRef": "web", "minimumAlive": 2, "images": {"main": "web:3"}}});
     world.insert::<RollingUpdate>(&serde_json::from_value(second).unwrap());
     let mut simulation =
