@@ -30,6 +30,7 @@ mod error;
 mod expiry;
 mod field_tree;
 mod flow;
+mod following;
 mod form;
 mod go_json;
 mod gzip;

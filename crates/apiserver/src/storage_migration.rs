@@ -2,36 +2,21 @@
 //! again where they lie in an old form, and says in its conditions how that went. It never changes what an object is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use minik8s_store::WatchItem;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::catalog::Served;
 use crate::error::{ApiError, Result};
+use crate::following;
 use crate::object::Object;
 use crate::registry::Call;
 
-const RETRY: Duration = Duration::from_secs(1);
-
 /// Follows the migrations until `stop`.
 pub async fn run(api: Arc<Api>, stop: CancellationToken) {
-    loop {
-        let followed = tokio::select! {
-            followed = follow(&api) => followed,
-            () = stop.cancelled() => return,
-        };
-        if let Err(error) = followed {
-            tracing::warn!(%error, "migrating stored objects failed; trying again");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(RETRY) => {}
-            () = stop.cancelled() => return,
-        }
-    }
+    following::always("migrating stored objects", stop, || follow(&api)).await;
 }
 
 async fn follow(api: &Api) -> Result<()> {
@@ -43,14 +28,8 @@ async fn follow(api: &Api) -> Result<()> {
         for migration in registry.all(&served, "").await?.iter().filter(|migration| !is_over(migration)) {
             migrate(api, &served, migration).await?;
         }
-        loop {
-            match watch.next().await {
-                Some(item) => match item? {
-                    WatchItem::Event(_) => break,
-                    WatchItem::Progress(_) => {}
-                },
-                None => return Ok(()),
-            }
+        if !following::changed(&mut watch).await? {
+            return Ok(());
         }
     }
 }

@@ -34,10 +34,10 @@ impl Moments {
         let moment = Moment { at: now, revision };
         let apart = |a: SystemTime, b: SystemTime| a.duration_since(b).unwrap_or_default();
         let mut samples = self.samples.lock();
-        // The newest is always there; it makes room for the next if it is too near to the one before it.
-        let mut newest = samples.iter().rev();
-        if let (Some(last), Some(before)) = (newest.next(), newest.next())
-            && apart(last.at, before.at) < self.keep / SAMPLES
+        // The newest is always there. It makes room for the next if that comes soon after the one before it: what lasted
+        // longer is never forgotten.
+        if let Some(before) = samples.iter().rev().nth(1)
+            && apart(now, before.at) <= self.keep / SAMPLES
         {
             samples.pop_back();
         }

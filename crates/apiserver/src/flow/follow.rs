@@ -2,21 +2,19 @@
 //! of each schema whether its level is there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use minik8s_store::WatchItem;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Configuration;
 use crate::api::Api;
 use crate::error::Result;
+use crate::following;
 use crate::object::Object;
 use crate::registry::{Call, timestamp};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Limits requests by the objects that are there now.
 pub async fn load(api: &Api) -> Result<()> {
@@ -30,15 +28,7 @@ pub async fn load(api: &Api) -> Result<()> {
 
 /// Until `stop`.
 pub async fn run(api: Arc<Api>, stop: CancellationToken) {
-    let follow = async {
-        loop {
-            if let Err(error) = until_broken(&api).await {
-                tracing::warn!(%error, "following the objects of flow control failed; trying again");
-            }
-            tokio::time::sleep(RETRY).await;
-        }
-    };
-    stop.run_until_cancelled(follow).await;
+    following::always("following the objects of flow control", stop, || until_broken(&api)).await;
 }
 
 async fn until_broken(api: &Api) -> Result<()> {
@@ -50,16 +40,14 @@ async fn until_broken(api: &Api) -> Result<()> {
     let mut levels = store.watch(&prefix("prioritylevelconfigurations")?, revision).await?;
     load(api).await?;
     loop {
-        let item = tokio::select! {
-            item = schemas.next() => item,
-            item = levels.next() => item,
+        let is_changed = tokio::select! {
+            changed = following::changed(&mut schemas) => changed?,
+            changed = following::changed(&mut levels) => changed?,
         };
-        match item {
-            Some(Ok(WatchItem::Event(_))) => load(api).await?,
-            Some(Ok(WatchItem::Progress(_))) => {}
-            Some(Err(error)) => return Err(error.into()),
-            None => return Ok(()),
+        if !is_changed {
+            return Ok(());
         }
+        load(api).await?;
     }
 }
 

@@ -8,34 +8,19 @@ mod declaration;
 mod type_check;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use minik8s_store::WatchItem;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::error::Result;
+use crate::following;
 use crate::object::Object;
 use crate::registry::Call;
 
-const RETRY: Duration = Duration::from_secs(1);
-
 /// Follows the policies until `stop`.
 pub async fn run(api: Arc<Api>, stop: CancellationToken) {
-    loop {
-        let followed = tokio::select! {
-            followed = follow(&api) => followed,
-            () = stop.cancelled() => return,
-        };
-        if let Err(error) = followed {
-            tracing::warn!(%error, "checking the types of admission policies failed; trying again");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(RETRY) => {}
-            () = stop.cancelled() => return,
-        }
-    }
+    following::always("checking the types of admission policies", stop, || follow(&api)).await;
 }
 
 async fn follow(api: &Api) -> Result<()> {
@@ -66,14 +51,8 @@ async fn follow(api: &Api) -> Result<()> {
                 _ => {}
             }
         }
-        loop {
-            match watch.next().await {
-                Some(item) => match item? {
-                    WatchItem::Event(_) => break,
-                    WatchItem::Progress(_) => {}
-                },
-                None => return Ok(()),
-            }
+        if !following::changed(&mut watch).await? {
+            return Ok(());
         }
     }
 }

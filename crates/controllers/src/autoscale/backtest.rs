@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::decide::{Decision, Seen, Verdict, decide};
 use super::pace::Memory;
-use super::past::{Figure, Moment, Past};
+use super::past::{MetricName, Moment, Past};
 use super::remote::{Answers, Remote};
 use super::samples::PodSample;
 
@@ -146,15 +146,15 @@ impl Model<'_> {
             own: BTreeMap::new(),
         };
         let mut remote = Answers::new();
-        for (figure, sum) in moment.figures() {
+        for (metric, sum) in moment.totals() {
             let part = sum / i64::from(replicas.max(1));
-            match figure {
-                Figure::Container(container, resource) => {
+            match metric {
+                MetricName::Container(container, resource) => {
                     each.containers.entry(container.clone()).or_default().insert(resource.clone(), part);
                 }
-                Figure::Whole(name) => drop(each.whole.insert(name.clone(), part)),
-                Figure::Own(name) => drop(each.own.insert(name.clone(), part)),
-                Figure::Remote(path) => {
+                MetricName::Whole(name) => drop(each.whole.insert(name.clone(), part)),
+                MetricName::Own(name) => drop(each.own.insert(name.clone(), part)),
+                MetricName::Remote(path) => {
                     drop(remote.insert(path.clone(), Ok(Remote { milli: sum, query: None })))
                 }
             }

@@ -18,7 +18,7 @@ const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Which number it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Figure {
+pub enum MetricName {
     /// Of a container, by its name, and the resource.
     Container(String, String),
     /// Of pods as a whole.
@@ -35,7 +35,7 @@ pub struct Moment {
     pub at: Timestamp,
     /// `spec.replicas` of the target.
     pub replicas: i32,
-    names: Arc<[Figure]>,
+    names: Arc<[MetricName]>,
     /// Sums over all pods that were measured, in thousandths.
     values: Box<[i64]>,
 }
@@ -47,30 +47,30 @@ impl Moment {
         samples: &BTreeMap<String, PodSample>,
         remote: &Answers,
     ) -> Moment {
-        let mut sums: BTreeMap<Figure, i64> = BTreeMap::new();
-        let mut add = |figure: Figure, amount: i64| {
-            let sum = sums.entry(figure).or_default();
+        let mut sums: BTreeMap<MetricName, i64> = BTreeMap::new();
+        let mut add = |metric: MetricName, amount: i64| {
+            let sum = sums.entry(metric).or_default();
             *sum = sum.saturating_add(amount);
         };
         for sample in samples.values() {
             for (container, amounts) in &sample.containers {
                 for (resource, amount) in amounts {
-                    add(Figure::Container(container.clone(), resource.clone()), *amount);
+                    add(MetricName::Container(container.clone(), resource.clone()), *amount);
                 }
             }
-            sample.whole.iter().for_each(|(name, amount)| add(Figure::Whole(name.clone()), *amount));
-            sample.own.iter().for_each(|(name, amount)| add(Figure::Own(name.clone()), *amount));
+            sample.whole.iter().for_each(|(name, amount)| add(MetricName::Whole(name.clone()), *amount));
+            sample.own.iter().for_each(|(name, amount)| add(MetricName::Own(name.clone()), *amount));
         }
         for (path, answer) in remote {
             if let Ok(answer) = answer {
-                add(Figure::Remote(path.clone()), answer.milli);
+                add(MetricName::Remote(path.clone()), answer.milli);
             }
         }
-        let (names, values): (Vec<Figure>, Vec<i64>) = sums.into_iter().unzip();
+        let (names, values): (Vec<MetricName>, Vec<i64>) = sums.into_iter().unzip();
         Moment { at, replicas, names: names.into(), values: values.into() }
     }
 
-    pub fn figures(&self) -> impl Iterator<Item = (&Figure, i64)> {
+    pub fn totals(&self) -> impl Iterator<Item = (&MetricName, i64)> {
         self.names.iter().zip(self.values.iter().copied())
     }
 }
@@ -161,10 +161,10 @@ mod tests {
         let moments: Vec<&Moment> = past.moments().collect();
         assert!((720..=721).contains(&moments.len()), "{}", moments.len());
         assert!(moments.windows(2).all(|pair| Arc::ptr_eq(&pair[0].names, &pair[1].names)));
-        let (figure, sum) = moments[0].figures().next().unwrap();
+        let (metric, sum) = moments[0].totals().next().unwrap();
         assert_eq!(
-            (figure, sum),
-            (&Figure::Container("c".into(), "cpu".into()), 2 * moments[0].at.as_second())
+            (metric, sum),
+            (&MetricName::Container("c".into(), "cpu".into()), 2 * moments[0].at.as_second())
         );
     }
 }

@@ -11,6 +11,7 @@ mod server_door;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use harness::Server;
 
@@ -60,6 +61,8 @@ fn views_tell_what_happens_and_what_happened() {
     kubectl(&server, &["create", "configmap", "ghost", "-n", "shop", "--from-literal=wisdom=all of it"], "");
     let available = ["wait", "-n", "shop", "--for=condition=Available", "deployment/web", "--timeout=60s"];
     kubectl(&server, &available, "");
+    // What the store remembers is six tenths of a second apart.
+    std::thread::sleep(Duration::from_secs(1));
     kubectl(&server, &["delete", "configmap", "ghost", "-n", "shop"], "");
     let mut dashboard = Background::start(&server, &["dashboard", "--print-url"]);
     let link = dashboard.first_line();

@@ -253,7 +253,7 @@ fn what_pages_ask_beside_kubernetes_takes_rights_of_ones_own() {
     let client = Client { server: &server, http: "--http1.1" };
     let bearer = |token: String| format!("Authorization: Bearer {token}");
     let boss = bearer(token_of(&server, "boss", "cluster-admin"));
-    let guest = bearer(token_of(&server, "guest", "view"));
+    let guest = bearer(token_of(&server, "guest", "system:discovery"));
     client.check("GET /history", &[], 401);
     client.check("POST /history", &[&guest, UI], 405);
     let told = client.check("GET /history", &[&guest], 200);
