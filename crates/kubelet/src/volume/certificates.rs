@@ -264,7 +264,6 @@ async fn request(
             max_expiration_seconds: source.max_expiration_seconds,
             stub_pkc_s10_request: ByteString(stub),
             unverified_user_annotations: source.user_annotations.clone(),
-            ..Default::default()
         },
         status: None,
     };

@@ -274,6 +274,8 @@ pub const SHOWN_ON_A_NODE: &[&str] = &[
 
 /// Commands that serve, or belong to a machine: another test reads what they say. The command, the file, and its test.
 pub const ELSEWHERE: &[(&str, &str, &str)] = &[
+    ("rollout mesh", "tests/mesh/main.rs", "update_with_errors_goes_back"),
+    ("ui", "tests/kubectl/terminal.rs", "ui_shows_rows_and_obeys_keys"),
     ("server", "tests/harness/server.rs", "wait_until_ready"),
     ("agent", "tests/lab/main.rs", "a_machine_can_leave"),
     ("debug", "tests/node/commands.rs", "debug"),
