@@ -80,7 +80,7 @@ pub struct App {
     pub text: Option<Text>,
     /// What the cluster's trouble is, if it has one.
     pub trouble: String,
-    pub notice: String,
+    pub message: String,
     /// How many rows or lines are in sight; whoever draws says so.
     pub page: usize,
     before: Vec<(Kind, String, String)>,
@@ -102,7 +102,7 @@ impl App {
             mode: Mode::Browse,
             text: None,
             trouble: String::new(),
-            notice: String::new(),
+            message: String::new(),
             page: 20,
             before: Vec::new(),
         }
@@ -131,7 +131,7 @@ impl App {
     }
 
     pub fn key(&mut self, key: Key) -> Option<Effect> {
-        self.notice.clear();
+        self.message.clear();
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Help => None,
             Mode::Confirm(command) => (key == Key::Char('y')).then_some(Effect::Run(command)),
@@ -211,7 +211,7 @@ impl App {
             _ => {}
         }
         let Some(kind) = self.kinds.iter().find(|kind| kind.is_called(first)).cloned() else {
-            self.notice = format!("{}: {first}", self.language.say(Word::Unknown));
+            self.message = format!("{}: {first}", self.language.say(Word::Unknown));
             return None;
         };
         let namespace = second.map_or_else(|| self.namespace.clone(), str::to_owned);
@@ -340,7 +340,7 @@ impl App {
     }
 
     fn refuse(&mut self, word: Word) -> Option<Effect> {
-        self.notice = self.language.say(word).to_owned();
+        self.message = self.language.say(word).to_owned();
         None
     }
 
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(type_in(&mut app, ":deploy⏎"), [Effect::Follow]);
         assert_eq!((app.kind.id().as_str(), app.namespace.as_str()), ("deployments.apps", "shop"));
         assert_eq!(type_in(&mut app, ":nonsense⏎"), []);
-        assert!(app.notice.contains("nonsense"));
+        assert!(app.message.contains("nonsense"));
         assert_eq!(type_in(&mut app, ":ns bank⏎"), [Effect::Follow]);
         assert_eq!(app.namespace, "bank");
         assert_eq!(type_in(&mut app, "␛␛"), [Effect::Follow, Effect::Follow]);

@@ -67,7 +67,7 @@ fn footer(app: &App) -> Line {
             let red = Style { colour: Colour::Red, ..PLAIN };
             Line::of(format!("{}: {}", say(Word::Away), app.trouble), red)
         }
-        _ if !app.notice.is_empty() => Line::of(app.notice.as_str(), yellow),
+        _ if !app.message.is_empty() => Line::of(app.message.as_str(), yellow),
         _ => Line::of(say(Word::Keys), FAINT),
     }
 }

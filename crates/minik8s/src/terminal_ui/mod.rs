@@ -223,7 +223,7 @@ impl Ui {
             Effect::Run(words) => {
                 let ended = self.command(&words)?.stdin(Stdio::null()).output().await?;
                 let said = if ended.status.success() { ended.stdout } else { ended.stderr };
-                self.app.notice = plain(String::from_utf8_lossy(&said).trim());
+                self.app.message = plain(String::from_utf8_lossy(&said).trim());
             }
         }
         Ok(())
@@ -256,7 +256,8 @@ impl Ui {
         });
         let (ended, terminal) = lent.await?;
         if !ended?.success() {
-            self.app.notice = format!("{}: minik8s {}", self.app.language.say(Word::Failed), words.join(" "));
+            self.app.message =
+                format!("{}: minik8s {}", self.app.language.say(Word::Failed), words.join(" "));
         }
         terminal
     }

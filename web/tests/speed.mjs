@@ -1,4 +1,4 @@
-// What the page costs: `node tests/figures.mjs`. It needs no cluster: a small server here plays one with five thousand pods,
+// What the page costs: `node tests/speed.mjs`. It needs no cluster: a small server here plays one with five thousand pods,
 // two hundred changes a second, and a log of twenty thousand lines a second, so that the page alone is measured. Times are the
 // main thread's own, not the wall's: what else the machine does is not the page's fault.
 import assert from 'node:assert/strict';
