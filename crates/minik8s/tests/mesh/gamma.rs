@@ -24,7 +24,8 @@ pub fn routes_with_a_service_as_parent(shop: &Shop) {
     let rewrite = json!({"type": "URLRewrite",
         "urlRewrite": {"path": {"type": "ReplaceFullPath", "replaceFullPath": "/reviews/1"}}});
     shop.apply(&route("producer", &parent("reviews", "shop"), &json!([
-        {"matches": [{"headers": [{"name": "end-user", "value": "jason"}]}], "backendRefs": [to("reviews-v2", 1)]},
+        {"matches": [{"path": {"type": "PathPrefix", "value": "/reviews"}, "headers": [{"name": "end-user", "value": "jason"}]}],
+            "backendRefs": [to("reviews-v2", 1)]},
         {"matches": [{"path": {"type": "Exact", "value": "/old"}}], "filters": [rewrite],
             "backendRefs": [to("reviews-v1", 1)]},
         {"matches": [{"path": {"type": "PathPrefix", "value": "/reviews"}}],
