@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
@@ -181,12 +182,21 @@ impl Api {
             Some(place) => self.in_flight.enter(incoming.request.method(), place).await?,
             None => None,
         };
-        let mut response = self.dispatch(incoming).await?;
+        let mut response = self.work(incoming).await?;
         if let Some(place) = place {
             response.headers_mut().insert(FLOW_SCHEMA, place.schema_uid);
             response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
         }
         Ok(response)
+    }
+
+    /// On the heap: whoever awaits it would keep room for all of it on the stack, which deep bodies need.
+    fn work<B>(self: &Arc<Self>, incoming: Incoming<B>) -> BoxFuture<'_, Result<Response<Body>>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.dispatch(incoming).boxed()
     }
 
     pub(crate) async fn identify(&self, trail: Option<&Trail>, user: &User, impersonated: Option<&User>) {
