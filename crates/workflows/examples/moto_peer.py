@@ -1,4 +1,4 @@
-"""The same chains of tasks in moto (PyPI: moto[stepfunctions], boto3), for comparison with the example `bench`.
+"""The same chains of tasks in moto (PyPI: moto[stepfunctions], boto3), for comparison with the example `workflow_bench`.
 
     python3 -m venv /tmp/moto && /tmp/moto/bin/pip install 'moto[stepfunctions]' boto3
     /tmp/moto/bin/python crates/workflows/examples/moto_peer.py [RUNS]

@@ -1,4 +1,4 @@
-//! How fast workflows run: `cargo run --release -p minik8s-workflows --example bench [-- RUNS]`.
+//! How fast workflows run: `cargo run --release -p minik8s-workflows --example workflow_bench [-- RUNS]`.
 //!
 //! A whole API server with its store on disk, and the engine, in this process; tasks do nothing, so that what is
 //! measured is the engine: the start of a run, what a durable step costs, many runs at once, and how soon runs go on
