@@ -3,6 +3,7 @@
 #   make up      set up this machine, build, and leave a one-node cluster running
 #   make down    stop that cluster and its pods (its data stays; `make purge` removes it)
 #   make test [SEED=n]   set up this machine and run every check and test; SEED repeats the faults of an earlier run
+#   make test-fast   only what needs no root and takes minutes, for while you work
 #   make fuzz [INPUTS=n] [SEED=n]   break the inputs of every reader of foreign bytes, a million times each
 #   make bench   measure, against real peers where there are any
 #   make chaos [SEED=n] [MINUTES=n]   break a cluster of three nodes at random for minutes, then check every promise
@@ -21,7 +22,7 @@ export SERVER_FLAGS ?=
 export PREFIX ?= /usr/local
 BINARY := target/release/minik8s
 
-.PHONY: help setup build up down purge install deb lab lab-down test chaos fuzz lint bench images
+.PHONY: help setup build up down purge install deb lab lab-down tidy lint test test-fast chaos fuzz bench images
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -57,14 +58,21 @@ lab-down:
 images: setup
 	@images/build
 
-lint: setup
+tidy: setup
 	cargo fmt --all --check
 	scripts/check-dependencies
+
+lint: tidy
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-test: lint
+# Clippy looks on while the tests are compiled.
+test: tidy
 	@scripts/setup --test
 	@scripts/test
+
+# Without root, containers and network.
+test-fast:
+	cargo nextest run --workspace --locked --lib --bins
 
 # The same test that `make test` runs for half a minute. A seed that is not given is new, and printed.
 chaos: setup
