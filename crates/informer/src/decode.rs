@@ -9,7 +9,8 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
+
+use crate::position::{Step, locate};
 
 /// Tries that remove exactly the value that could not be read.
 const VALUES: usize = 16;
@@ -67,12 +68,14 @@ fn prune<K: DeserializeOwned>(mut value: Value, first: serde_json::Error) -> ser
     let mut ignored = Vec::new();
     let mut last = first.to_string();
     for tries in 0..TRIES {
-        let error = match serde_path_to_error::deserialize(&value) {
+        // As text again: each further kind of reader is compiled once more for every type there is.
+        let text = serde_json::to_vec(&value)?;
+        let error = match serde_json::from_slice(&text) {
             Ok(object) => return Ok(Decoded { object, ignored }),
             Err(error) => error,
         };
-        let mut path = segments(error.path());
-        last = error.into_inner().to_string();
+        let mut path = locate(&text, error.column());
+        last = reason(&error);
         if tries >= VALUES {
             // Half of the remaining tries for the lists, the others for whole fields of the object.
             let length = if tries < VALUES.midpoint(TRIES) { path.len().saturating_sub(1) } else { 1 };
@@ -83,24 +86,16 @@ fn prune<K: DeserializeOwned>(mut value: Value, first: serde_json::Error) -> ser
         }
         ignored.push(Ignored { path: shown(&path), error: last.clone() });
     }
-    let object = serde_json::from_value(header(value))?;
+    let object = serde_json::from_slice(&serde_json::to_vec(&header(value))?)?;
     ignored.push(Ignored { path: "*".to_owned(), error: last });
     Ok(Decoded { object, ignored })
 }
 
-enum Step {
-    Key(String),
-    Index(usize),
-}
-
-fn segments(path: &Path) -> Vec<Step> {
-    let step = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(Step::Index(*index)),
-        Segment::Map { key } => Some(Step::Key(key.clone())),
-        // Of an enum there is nothing below the value that holds it.
-        Segment::Enum { .. } | Segment::Unknown => None,
-    };
-    path.iter().map_while(step).collect()
+/// Without where in the text it is, which nobody but this module has seen.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
 fn shown(path: &[Step]) -> String {

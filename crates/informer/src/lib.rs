@@ -21,6 +21,7 @@ mod key;
 mod kind;
 mod lenient;
 mod object_header;
+mod position;
 mod recorder;
 mod reflect;
 mod reported;
