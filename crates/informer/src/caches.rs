@@ -195,7 +195,9 @@ impl Caches {
 
     /// Ends the watch of a kind that is no longer served; its objects are told as gone.
     pub fn remove(&self, kind: &Kind) {
-        if let Some(entry) = self.entries.write().remove(&id(kind)) {
+        // Not in the condition, which would hold the lock: those who are told look for other caches.
+        let removed = self.entries.write().remove(&id(kind));
+        if let Some(entry) = removed {
             entry.stop.cancel();
             entry.cache.clear();
         }
@@ -362,5 +364,41 @@ impl<K: Cached> AnyCache for Cache<K> {
 
     fn is_synced(&self) -> bool {
         Cache::is_synced(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::ResourceQuota;
+
+    use super::*;
+
+    #[test]
+    fn removed_kind_tells_those_who_look_for_other_caches() {
+        let caches = Caches::detached();
+        let own = |text: &'static str| text.into();
+        let kind = Kind {
+            group: own("a.io"),
+            version: own("v1"),
+            kind: own("A"),
+            plural: own("as"),
+            namespaced: true,
+        };
+        let cache = caches.of_kind(&kind);
+        let object = json!({"metadata": {"name": "x", "namespace": "ns", "uid": "u", "resourceVersion": "5"}});
+        cache.apply_json(object.to_string().as_bytes(), None).unwrap();
+        let (told, others) = (mpsc::channel(), Arc::downgrade(&caches));
+        cache.listen_metadata(Box::new(move |_, (_, new)| {
+            let quotas = others.upgrade().map(|caches| caches.of::<ResourceQuota>().len());
+            told.0.send((new.is_none(), quotas)).unwrap();
+        }));
+        // On a thread of its own: if it waits for itself, the test fails and does not hang.
+        std::thread::spawn(move || caches.remove(&kind));
+        let mut next = || told.1.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(next(), (false, Some(0)));
+        assert_eq!(next(), (true, Some(0)));
     }
 }
