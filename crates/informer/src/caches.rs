@@ -388,7 +388,8 @@ mod tests {
             namespaced: true,
         };
         let cache = caches.of_kind(&kind);
-        let object = json!({"metadata": {"name": "x", "namespace": "ns", "uid": "u", "resourceVersion": "5"}});
+        let object =
+            json!({"metadata": {"name": "x", "namespace": "ns", "uid": "u", "resourceVersion": "5"}});
         cache.apply_json(object.to_string().as_bytes(), None).unwrap();
         let (told, others) = (mpsc::channel(), Arc::downgrade(&caches));
         cache.listen_metadata(Box::new(move |_, (_, new)| {

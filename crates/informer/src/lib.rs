@@ -16,6 +16,7 @@ pub mod cache;
 mod caches;
 mod changes;
 mod checkpoint;
+mod compiled;
 mod decode;
 mod key;
 mod kind;
