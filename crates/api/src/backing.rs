@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::Stored;
+
 /// Where the objects of a kind come from.
 #[derive(Clone, Default)]
 pub enum Backing {
@@ -41,6 +43,9 @@ pub struct Scope<'a> {
 pub trait Objects: Send + Sync {
     /// The objects in the scope, without `managedFields`.
     async fn read(&self, resource: &ResourceRef<'_>, scope: Scope<'_>) -> Result<Vec<Value>, ReadError>;
+
+    /// All objects of a kind, none of them parsed yet.
+    async fn stored(&self, resource: &ResourceRef<'_>) -> Result<Stored, ReadError>;
 
     /// When the store was at which `resourceVersion`, the oldest that can still be read at first.
     fn moments(&self) -> Vec<(Timestamp, u64)> {

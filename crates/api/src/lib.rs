@@ -21,6 +21,7 @@ mod records;
 mod resource;
 mod session;
 mod strategy;
+mod stored;
 pub mod table;
 mod token;
 
@@ -46,3 +47,4 @@ pub use resource::{Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};
 pub use strategy::{FieldPath, Part, Plain, Strategy};
 pub use token::{AnonymousRules, TokenAuthenticator, TokenUser};
+pub use stored::{Parse, Stored, StoredObject};

@@ -1,12 +1,16 @@
 //! Kinds whose objects are made when they are read: selected and shaped like all others.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use http::Response;
 use jiff::Timestamp;
-use minik8s_api::{Computed, Objects, ReadError, ResourceRef, Scope};
+use minik8s_api::{Computed, Objects, Parse, ReadError, ResourceRef, Scope, Stored, StoredObject};
+use minik8s_store::Entry;
 use serde_json::{Value, json};
 
 use crate::answer::{self, Body};
+use crate::codec;
 use crate::error::{ApiError, Result};
 use crate::form::Accepted;
 use crate::registry::{Call, Registry};
@@ -59,6 +63,21 @@ impl Objects for Registry {
             },
         };
         read.map_err(|error| ReadError(error.to_string()))
+    }
+
+    async fn stored(&self, resource: &ResourceRef<'_>) -> Result<Stored, ReadError> {
+        let failed = |error: ApiError| ReadError(error.to_string());
+        let served = self.built_in(resource.group, resource.version, resource.plural).map_err(failed)?;
+        let (entries, revision) = self.entries(&served).await.map_err(failed)?;
+        let path = served.prefix.len();
+        let parse: Arc<Parse> = Arc::new(move |object: &StoredObject| {
+            let (key, value) = (object.key().clone(), object.bytes.clone());
+            let entry = Entry { key, value, revision: object.version };
+            codec::decode_split(&served, &entry).map(|split| split.object).map_err(failed)
+        });
+        let stored =
+            |entry: Entry| StoredObject::new(entry.key, path, entry.revision, entry.value, parse.clone());
+        Ok(Stored { revision, objects: entries.into_iter().map(stored).collect() })
     }
 
     fn moments(&self) -> Vec<(Timestamp, u64)> {

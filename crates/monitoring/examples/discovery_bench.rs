@@ -1,33 +1,85 @@
-//! How long the discovery page of a large cluster takes, from stored bytes to the page: reading, targets, JSON.
+//! How long the discovery page of a large cluster takes, from stored bytes to the page: reading, targets, JSON;
+//! made anew, and from the pieces that are kept while somebody asks.
 //! Run with `cargo run --release -p minik8s-monitoring --example discovery_bench [PODS]`.
 
 #![allow(clippy::unwrap_used, reason = "a measurement may panic")]
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use minik8s_monitoring::discovery::{Kind, Objects, Role, Selection};
+use bytes::Bytes;
+use minik8s_api::{Parse, ReadError, Stored, StoredObject};
+use minik8s_monitoring::discovery::{Kind, Lists, Objects, Page, Rendered, Role, Selection};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 9;
 
+/// Of so many pods one has changed since the last request.
+const CHANGED: usize = 100;
+
 fn main() {
     let pods: usize = std::env::args().nth(1).map_or(5_000, |count| count.parse().unwrap());
-    let stored: Vec<Vec<u8>> = (0..pods).map(|number| serde_json::to_vec(&pod(number)).unwrap()).collect();
-    let bytes: usize = stored.iter().map(Vec::len).sum();
+    let mut stored: Vec<Bytes> = (0..pods).map(bytes_of).collect();
+    let bytes: usize = stored.iter().map(Bytes::len).sum();
     println!("{pods} pods, {} KiB stored", bytes / 1024);
-    let mut took = Vec::new();
+    let (mut full, mut reading, mut size) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
         let begun = Instant::now();
         let read: Vec<Value> = stored.iter().map(|pod| serde_json::from_slice(pod).unwrap()).collect();
-        let reading = begun.elapsed();
+        reading.push(begun.elapsed());
         let mut objects = Objects::default();
         objects.put(Kind::Pod, read);
-        let page = Role::Pod.page(&objects, &Selection::default());
-        took.push((begun.elapsed(), reading, page.len()));
+        size = Role::Pod.page(&objects, &Selection::default()).len();
+        full.push(begun.elapsed());
     }
+    println!(
+        "page of {} KiB, made anew: {:.1?}, of which reading {:.1?}",
+        size / 1024,
+        median(full),
+        median(reading)
+    );
+    let (mut rendered, mut versions, mut now) = (Rendered::default(), vec![1; pods], 1);
+    let first = asked(&mut rendered, &stored, &versions, now);
+    println!("the first page of pieces: {:.1?}", first.0);
+    let (mut unchanged, mut changed, mut written) = (Vec::new(), Vec::new(), 0);
+    for round in 0..ROUNDS {
+        unchanged.push(asked(&mut rendered, &stored, &versions, now).0);
+        now += 1;
+        for number in (round..pods).step_by(CHANGED) {
+            (stored[number], versions[number]) = (bytes_of(number), now);
+        }
+        let (took, page) = asked(&mut rendered, &stored, &versions, now);
+        changed.push(took);
+        written = page.written;
+        assert_eq!(page.json.len(), size);
+    }
+    println!("with {written} pods changed: {:.1?}; with none: {:.1?}", median(changed), median(unchanged));
+    println!("kept meanwhile: {} KiB (medians of {ROUNDS})", rendered.kept() / 1024);
+}
+
+fn asked(rendered: &mut Rendered, stored: &[Bytes], versions: &[u64], revision: u64) -> (Duration, Page) {
+    let begun = Instant::now();
+    let parse: Arc<Parse> = Arc::new(|object: &StoredObject| {
+        serde_json::from_slice(&object.bytes).map_err(|error| ReadError(error.to_string()))
+    });
+    let object = |(number, (bytes, version)): (usize, (&Bytes, &u64))| {
+        let key = format!("/registry/core/pods/team-{}/web-{number:05}", number % 50).into();
+        StoredObject::new(key, 20, *version, bytes.clone(), parse.clone())
+    };
+    let objects = stored.iter().zip(versions).enumerate().map(object).collect();
+    let mut lists = Lists::default();
+    lists.put(Kind::Pod, Stored { revision, objects });
+    let page = rendered.page(Role::Pod, &lists, &Selection::default()).unwrap();
+    (begun.elapsed(), page)
+}
+
+fn bytes_of(number: usize) -> Bytes {
+    serde_json::to_vec(&pod(number)).unwrap().into()
+}
+
+fn median(mut took: Vec<Duration>) -> Duration {
     took.sort();
-    let (whole, reading, size) = took[ROUNDS / 2];
-    println!("page of {} KiB: {whole:.1?} (median of {ROUNDS}), of which reading {reading:.1?}", size / 1024);
+    took[took.len() / 2]
 }
 
 fn pod(number: usize) -> Value {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{Method, Response, StatusCode};
 use jiff::Timestamp;
 use minik8s_api::{
@@ -14,7 +15,7 @@ use minik8s_api::{
 use minik8s_feature::{Parts, ServerFeature};
 use serde_json::Value;
 
-use crate::discovery::{Kind, Objects as Found, Role, Selection};
+use crate::discovery::{Kind, Lists, Objects as Found, Page, Pages, Role, Selection};
 use crate::log_search::{self, LogSearch};
 use crate::metrics_api::{self, LateClient, MetricsApi};
 use crate::{monitors, prometheus_rule};
@@ -30,6 +31,7 @@ const MONITORS: &str = "monitors";
 pub struct Monitoring {
     /// Known once the API server runs.
     client: LateClient,
+    pages: Arc<Pages>,
 }
 
 impl ServerFeature for Monitoring {
@@ -38,7 +40,8 @@ impl ServerFeature for Monitoring {
     }
 
     fn extension(&self) -> Extension {
-        let route = Route { path: DISCOVERY, access: Access::Authorized, handler: Arc::new(Discovery) };
+        let handler = Arc::new(Discovery(self.pages.clone()));
+        let route = Route { path: DISCOVERY, access: Access::Authorized, handler };
         let kinds = vec![
             monitors::service_monitor(),
             monitors::pod_monitor(),
@@ -64,11 +67,13 @@ impl ServerFeature for Monitoring {
 
     fn start(&self, parts: &mut Parts) {
         let _ = self.client.set(parts.client.clone());
+        let (pages, stop) = (self.pages.clone(), parts.stop.clone());
+        parts.task(async move { pages.forget_unused(stop).await });
         parts.task(prometheus_rule::follow(parts.client.clone(), parts.leads.clone(), parts.stop.clone()));
     }
 }
 
-struct Discovery;
+struct Discovery(Arc<Pages>);
 
 #[async_trait]
 impl Handler for Discovery {
@@ -92,15 +97,38 @@ impl Handler for Discovery {
             Ok(selection) => selection,
             Err(problem) => return refuse(StatusCode::BAD_REQUEST, &problem),
         };
-        let mut found = Found::default();
-        for kind in role.needs() {
-            match read(*kind, cluster).await {
-                Ok(objects) => found.put(*kind, objects),
-                Err(problem) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, &problem),
-            }
+        match self.page(role, &selection, cluster).await {
+            Ok(page) => answer(page, request.headers.get(IF_NONE_MATCH)),
+            Err(problem) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &problem),
         }
-        respond(StatusCode::OK, "application/json", role.page(&found, &selection))
     }
+}
+
+impl Discovery {
+    async fn page(&self, role: Role, selection: &Selection, cluster: &dyn Objects) -> Result<Page, String> {
+        let mut lists = Lists::default();
+        for kind in role.needs() {
+            let (group, version, plural) = kind.place();
+            let stored = cluster.stored(&ResourceRef { group, version, plural }).await;
+            lists.put(*kind, stored.map_err(|error| format!("{plural} cannot be read: {error}"))?);
+        }
+        self.0.page(role, &lists, selection).map_err(|error| error.to_string())
+    }
+}
+
+/// Nothing but the tag, where the client has the page already.
+fn answer(page: Page, known: Option<&HeaderValue>) -> Response<Body> {
+    let mut response = match known {
+        Some(known) if known.as_bytes() == page.tag.as_bytes() => {
+            respond(StatusCode::NOT_MODIFIED, "application/json", "")
+        }
+        _ => respond(StatusCode::OK, "application/json", page.json),
+    };
+    // It is made of digits.
+    if let Ok(tag) = HeaderValue::from_str(&page.tag) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
 }
 
 /// The targets of all ServiceMonitors, PodMonitors and Probes.
@@ -146,11 +174,14 @@ fn refuse(status: StatusCode, text: &str) -> Response<Body> {
 mod tests {
     use std::future::Future;
     use std::pin::pin;
+    use std::sync::OnceLock;
     use std::task::{Context, Poll, Waker};
 
-    use minik8s_api::ReadError;
+    use minik8s_api::{ReadError, Stored};
 
     use super::*;
+
+    static DISCOVERED: OnceLock<Discovery> = OnceLock::new();
 
     /// A cluster in which nothing waits.
     struct Fixed(Result<Value, &'static str>);
@@ -161,19 +192,30 @@ mod tests {
             let objects = self.0.as_ref().map_err(|error| ReadError((*error).to_owned()))?;
             Ok(objects[resource.plural].as_array().cloned().unwrap_or_default())
         }
+
+        async fn stored(&self, _: &ResourceRef<'_>) -> Result<Stored, ReadError> {
+            let stored = self.0.as_ref().map(|_| Stored::default());
+            stored.map_err(|error| ReadError((*error).to_owned()))
+        }
     }
 
     fn ask(method: Method, url: &str, cluster: &Fixed) -> StatusCode {
+        ask_with(method, url, None, cluster).status()
+    }
+
+    fn ask_with(method: Method, url: &str, tag: Option<&HeaderValue>, cluster: &Fixed) -> Response<Body> {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let request = HandlerRequest {
+        let mut request = HandlerRequest {
             method,
             path: path.to_owned(),
             query: query.to_owned(),
             ..HandlerRequest::default()
         };
-        let mut answer = pin!(Discovery.handle(request, cluster));
+        request.headers.extend(tag.map(|tag| (IF_NONE_MATCH, tag.clone())));
+        let discovery = DISCOVERED.get_or_init(|| Discovery(Arc::default()));
+        let mut answer = pin!(discovery.handle(request, cluster));
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(response) => response.status(),
+            Poll::Ready(response) => response,
             Poll::Pending => panic!("nothing waits"),
         }
     }
@@ -198,6 +240,17 @@ mod tests {
         check(Method::POST, "/monitoring/discovery/pod", 405);
         let broken = Fixed(Err("the disk is gone"));
         assert_eq!(ask(Method::GET, "/monitoring/discovery/pod", &broken), 500, "never an empty list");
+    }
+
+    #[test]
+    fn discovery_answers_not_modified_who_has_the_page() {
+        let empty = Fixed(Ok(Value::Null));
+        let ask =
+            |tag: Option<&HeaderValue>| ask_with(Method::GET, "/monitoring/discovery/node", tag, &empty);
+        let first = ask(None);
+        let tag = first.headers()[ETAG].clone();
+        assert_eq!((first.status(), ask(Some(&tag)).status()), (StatusCode::OK, StatusCode::NOT_MODIFIED));
+        assert_eq!(ask(Some(&HeaderValue::from_static("\"0\""))).status(), StatusCode::OK);
     }
 
     #[test]

@@ -173,10 +173,20 @@ impl Registry {
 
     /// All objects of a resource, for internal use: without `managedFields`. An empty namespace is all of them.
     pub async fn all(&self, served: &Served, namespace: &str) -> Result<Vec<Value>> {
-        let range = minik8s_store::Range { prefix: served.keys_in(namespace), ..Default::default() };
-        let entries = self.to_served(served, self.store.range(range).await?.entries).await?;
+        let (entries, _) = self.entries_in(served, namespace).await?;
         let decode = |entry| codec::decode_split(served, entry).map(|split| split.object);
         entries.iter().map(decode).collect()
+    }
+
+    /// All entries of a resource in the version that is served, and the snapshot that they are of.
+    pub async fn entries(&self, served: &Served) -> Result<(Vec<Entry>, Revision)> {
+        self.entries_in(served, "").await
+    }
+
+    async fn entries_in(&self, served: &Served, namespace: &str) -> Result<(Vec<Entry>, Revision)> {
+        let range = minik8s_store::Range { prefix: served.keys_in(namespace), ..Default::default() };
+        let page = self.store.range(range).await?;
+        Ok((self.to_served(served, page.entries).await?, page.revision))
     }
 
     /// A built-in resource that code refers to by name.

@@ -2,10 +2,12 @@
 //! these pods that no Service names.
 
 use std::collections::HashMap;
+use std::iter::once;
 
 use serde_json::Value;
 
-use super::objects::namespace_of;
+use super::lists::Reference;
+use super::objects::{Kind, namespace_of};
 use super::pod::{add_port, container_labels, containers, labels as pod_labels};
 use super::service;
 use super::target::{Labels, Target, joined, list, text};
@@ -48,13 +50,26 @@ pub fn targets<'a>(endpoints: &'a Value, services: &ByName<'a>, pods: &ByName<'a
     targets
 }
 
+/// What [`targets`] looks up.
+pub fn references(endpoints: &Value) -> Vec<Reference> {
+    let namespace = namespace_of(endpoints);
+    let service = Reference::new(Kind::Service, namespace, text(&endpoints["metadata"]["name"]));
+    let lists = list(&endpoints["subsets"])
+        .flat_map(|subset| ["addresses", "notReadyAddresses"].map(|field| &subset[field]));
+    let pods = lists.flat_map(list).filter_map(|address| pod_reference(&address["targetRef"], namespace));
+    let pods = pods.map(|(namespace, name)| Reference::new(Kind::Pod, namespace, name));
+    once(service).chain(pods).collect()
+}
+
 /// The pod that an endpoint names.
 pub fn pod_of<'a>(reference: &Value, namespace: &str, pods: &ByName<'a>) -> Option<&'a Value> {
-    if reference["kind"] != "Pod" {
-        return None;
-    }
+    pods.get(&pod_reference(reference, namespace)?).copied()
+}
+
+/// Namespace and name of the pod that an endpoint in `namespace` names.
+pub fn pod_reference<'a>(reference: &'a Value, namespace: &'a str) -> Option<(&'a str, &'a str)> {
     let namespace = reference["namespace"].as_str().unwrap_or(namespace);
-    pods.get(&(namespace, text(&reference["name"]))).copied()
+    (reference["kind"] == "Pod").then(|| (namespace, text(&reference["name"])))
 }
 
 /// The pods behind a Service, and which of their ports it has named.

@@ -1,11 +1,13 @@
 //! Role `endpointslice`: as `endpoints`, from the objects that replaced those.
 
 use std::collections::HashMap;
+use std::iter::once;
 
 use serde_json::Value;
 
-use super::endpoints::{Backed, pod_of};
-use super::objects::namespace_of;
+use super::endpoints::{Backed, pod_of, pod_reference};
+use super::lists::Reference;
+use super::objects::{Kind, namespace_of};
 use super::service;
 use super::target::{Labels, Target, joined, list, sanitized, text};
 
@@ -45,6 +47,16 @@ pub fn targets<'a>(slice: &'a Value, services: &ByName<'a>, pods: &ByName<'a>) -
     }
     targets.extend(backed.rest(&common));
     targets
+}
+
+/// What [`targets`] looks up.
+pub fn references(slice: &Value) -> Vec<Reference> {
+    let namespace = namespace_of(slice);
+    let service = text(&slice["metadata"]["labels"][SERVICE_NAME]);
+    let pods = list(&slice["endpoints"])
+        .filter_map(|endpoint| pod_reference(&endpoint["targetRef"], namespace))
+        .map(|(namespace, name)| Reference::new(Kind::Pod, namespace, name));
+    once(Reference::new(Kind::Service, namespace, service)).chain(pods).collect()
 }
 
 fn endpoint_labels(endpoint: &Value) -> Labels<'_> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::target::text;
 
 /// A kind that some role reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Node,
     Pod,
@@ -46,8 +46,12 @@ impl Objects {
 
     /// The same by namespace and name.
     pub fn by_name(&self, kind: Kind) -> HashMap<(&str, &str), &Value> {
-        let name = |object| (namespace_of(object), name_of(object));
-        self.of(kind).iter().map(|object| (name(object), object)).collect()
+        self.of(kind).iter().map(Objects::named).collect()
+    }
+
+    /// One object by namespace and name.
+    pub fn named(object: &Value) -> ((&str, &str), &Value) {
+        ((namespace_of(object), name_of(object)), object)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::lists::Reference;
 use super::objects::{Kind, Objects};
 use super::selection::Selection;
 use super::target::Target;
@@ -32,6 +33,13 @@ const ROLES: [(&str, Role); 6] = [
 ];
 
 impl Role {
+    pub const COUNT: usize = ROLES.len();
+
+    /// Below [`Role::COUNT`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
     pub fn parse(name: &str) -> Option<Role> {
         ROLES.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)
     }
@@ -55,21 +63,35 @@ impl Role {
     /// All targets, in the order of the objects.
     pub fn targets<'a>(self, objects: &'a Objects, selection: &Selection) -> Vec<Target<'a>> {
         let chosen = objects.of(self.needs()[0]).iter().filter(|object| selection.takes(object));
+        let (services, pods) = match self.needs() {
+            [_] => Default::default(),
+            _ => (objects.by_name(Kind::Service), objects.by_name(Kind::Pod)),
+        };
+        chosen.flat_map(|object| self.of_object(object, &services, &pods)).collect()
+    }
+
+    /// The targets of one object, where `by_name` gives the objects of a kind that it names.
+    pub fn targets_of<'a>(self, object: &'a Value, by_name: &dyn Fn(Kind) -> ByName<'a>) -> Vec<Target<'a>> {
+        self.of_object(object, &by_name(Kind::Service), &by_name(Kind::Pod))
+    }
+
+    /// The objects that one of this role names, whether they exist or not.
+    pub fn references(self, object: &Value) -> Vec<Reference> {
         match self {
-            Role::Node => chosen.flat_map(node::targets).collect(),
-            Role::Pod => chosen.flat_map(pod::targets).collect(),
-            Role::Service => chosen.flat_map(service::targets).collect(),
-            Role::Ingress => chosen.flat_map(ingress::targets).collect(),
-            Role::Endpoints => {
-                let (services, pods) = (objects.by_name(Kind::Service), objects.by_name(Kind::Pod));
-                chosen.flat_map(|object: &'a Value| endpoints::targets(object, &services, &pods)).collect()
-            }
-            Role::EndpointSlice => {
-                let (services, pods) = (objects.by_name(Kind::Service), objects.by_name(Kind::Pod));
-                chosen
-                    .flat_map(|object: &'a Value| endpointslice::targets(object, &services, &pods))
-                    .collect()
-            }
+            Role::Endpoints => endpoints::references(object),
+            Role::EndpointSlice => endpointslice::references(object),
+            Role::Node | Role::Pod | Role::Service | Role::Ingress => Vec::new(),
+        }
+    }
+
+    fn of_object<'a>(self, object: &'a Value, services: &ByName<'a>, pods: &ByName<'a>) -> Vec<Target<'a>> {
+        match self {
+            Role::Node => node::targets(object).into_iter().collect(),
+            Role::Pod => pod::targets(object),
+            Role::Service => service::targets(object).collect(),
+            Role::Ingress => ingress::targets(object),
+            Role::Endpoints => endpoints::targets(object, services, pods),
+            Role::EndpointSlice => endpointslice::targets(object, services, pods),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which objects a page is asked for: `?namespace=a&namespace=b&labelSelector=app%3Dweb`.
 
 use minik8s_meta::LabelSelector;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::objects::namespace_of;
 
@@ -30,9 +30,15 @@ impl Selection {
     }
 
     pub fn takes(&self, object: &Value) -> bool {
-        let namespace = namespace_of(object);
-        let is_in = self.namespaces.is_empty() || self.namespaces.iter().any(|one| one == namespace);
-        is_in
-            && (self.labels.is_everything() || self.labels.matches(object["metadata"]["labels"].as_object()))
+        self.takes_namespace(namespace_of(object))
+            && self.takes_labels(object["metadata"]["labels"].as_object())
+    }
+
+    pub fn takes_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|one| one == namespace)
+    }
+
+    pub fn takes_labels(&self, labels: Option<&Map<String, Value>>) -> bool {
+        self.labels.is_everything() || self.labels.matches(labels)
     }
 }
