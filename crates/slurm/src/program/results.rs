@@ -80,7 +80,8 @@ async fn transfer(ssh: &Ssh, dir: &str, names: &[u8]) -> anyhow::Result<BTreeMap
     Ok(arrived)
 }
 
-fn input(bytes: &[u8]) -> std::io::Result<File> {
+/// A file to be read from its beginning.
+pub fn input(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;
     file.seek(SeekFrom::Start(0))?;

@@ -2,6 +2,8 @@
 //! is tried with, and is kept safe by the distribution: one connection per process, which all commands share. Or
 //! slurmrestd, which needs no login but carries no files. Everything has a time limit; nothing secret is ever an argument.
 
+#[cfg(test)]
+mod bulk_tests;
 mod failure;
 mod place;
 mod rest;

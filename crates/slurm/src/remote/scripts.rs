@@ -86,10 +86,12 @@ mv sbatch.err "refused.$3"
 /// `NAME`: ends every task of the job.
 pub const CANCEL: &str = r#"timeout 20 scancel -u "$(id -un)" -n "$1""#;
 
-/// `DIR FILE OFFSET`: what was added to a file since.
+/// `DIR BYTES`, on standard input number, name and offset of each file, separated by NUL: what was added to them since, so
+/// many bytes of each at most. A line per file: its number, and the bytes in base64, so that nothing in them ends the line.
 pub const TAIL: &str = r#"
-cd -- "$1/work" 2>/dev/null && [ -f "./$2" ] || exit 0
-tail -c "+$(($3 + 1))" -- "./$2" | head -c 262144
+cd -- "$1/work" 2>/dev/null || exit 0
+xargs -0 -r -n 3 sh -c '[ -f "./$2" ] || exit 0
+printf "%s " "$1"; tail -c "+$(($3 + 1))" -- "./$2" | head -c "$0" | base64 -w 0; echo' "$2"
 "#;
 
 /// `DIR`: every file with its size, separated by NUL.
