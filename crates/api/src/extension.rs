@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use minik8s_telemetry::Tracer;
 
-use crate::{AnonymousRules, AuditSettings, BrowserSessions, Protocol, Resource, Route, TokenAuthenticator};
+use crate::{
+    AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol, Resource, Route,
+    TokenAuthenticator,
+};
 
 /// What a feature adds to the API server: a value, so that the server knows no feature by name.
 #[derive(Clone, Default)]
@@ -22,6 +25,8 @@ pub struct Extension {
     pub tokens: Vec<Arc<dyn TokenAuthenticator>>,
     /// Whoever shows no credential, unless all of them are `system:anonymous`.
     pub anonymous: Option<AnonymousRules>,
+    /// Who is asked whether a request is allowed; without it, the node authorizer and RBAC.
+    pub authorization: Option<Arc<dyn AuthorizationChain>>,
     /// Who did what is told, where this says so.
     pub audit: Option<AuditSettings>,
     /// Who tells of requests as spans of their traces, where somebody wants to know.
@@ -38,6 +43,7 @@ impl Extension {
             all.sessions = part.sessions.or(all.sessions);
             all.tokens.extend(part.tokens);
             all.anonymous = part.anonymous.or(all.anonymous);
+            all.authorization = part.authorization.or(all.authorization);
             all.audit = part.audit.or(all.audit);
             all.tracer = part.tracer.or(all.tracer);
             all

@@ -7,6 +7,7 @@
 
 mod at;
 mod audit;
+mod authorization;
 mod backing;
 mod column;
 mod extension;
@@ -20,13 +21,16 @@ mod protocol;
 mod records;
 mod resource;
 mod session;
-mod strategy;
 mod stored;
+mod strategy;
 pub mod table;
 mod token;
 
 pub use at::At;
 pub use audit::AuditSettings;
+pub use authorization::{
+    AccessAnswer, AccessWebhook, AnswerSource, AuthorizationChain, AuthorizerStep, AuthorizerType, Opinion,
+};
 pub use backing::{Backing, Computed, Objects, ReadError, ResourceRef, Scope};
 pub use column::{Cell, Column, age};
 pub use extension::Extension;
@@ -45,6 +49,6 @@ pub use protocol::{Protocol, RequestBody, ResourceRequest};
 pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Records, RecordsError};
 pub use resource::{Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};
+pub use stored::{Parse, Stored, StoredObject};
 pub use strategy::{FieldPath, Part, Plain, Strategy};
 pub use token::{AnonymousRules, TokenAuthenticator, TokenUser};
-pub use stored::{Parse, Stored, StoredObject};

@@ -238,7 +238,7 @@ impl Api {
         let trail = request.extensions().get::<Trail>().cloned();
         self.identify(trail.as_ref(), &user, None).await;
         let real = user.clone();
-        let user = self.authorizer.impersonate(user, request.headers())?;
+        let user = self.authorizer.impersonate(user, request.headers()).await?;
         if user != real {
             self.identify(trail.as_ref(), &real, Some(&user)).await;
         }

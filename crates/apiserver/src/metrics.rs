@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::admission::{PodSecurityMetrics, PolicyMetrics, WebhookMetrics};
 use crate::api::Api;
+use crate::authorizer::AuthorizationMetrics;
 use crate::catalog::Served;
 use crate::error::Result;
 use crate::flow::{LevelCounts, RequestKind};
@@ -57,6 +58,7 @@ pub struct Metrics {
     pub pod_security: PodSecurityMetrics,
     pub webhooks: WebhookMetrics,
     pub policies: PolicyMetrics,
+    pub authorization: AuthorizationMetrics,
 }
 
 const VERBS: [&str; 12] = [
@@ -121,7 +123,18 @@ impl Default for Metrics {
         webhooks.register(&mut registry);
         let policies = PolicyMetrics::default();
         policies.register(&mut registry);
-        Metrics { registry, requests, durations, client_certificates, pod_security, webhooks, policies }
+        let authorization = AuthorizationMetrics::default();
+        authorization.register(&mut registry);
+        Metrics {
+            registry,
+            requests,
+            durations,
+            client_certificates,
+            pod_security,
+            webhooks,
+            policies,
+            authorization,
+        }
     }
 }
 

@@ -57,7 +57,7 @@ async fn admit<B>(api: &Api, protocol: &dyn Protocol, request: &mut Request<B>) 
     let trail = request.extensions().get::<Trail>().cloned();
     api.identify(trail.as_ref(), &user, None).await;
     let real = user.clone();
-    let user = api.authorizer.impersonate(user, request.headers())?;
+    let user = api.authorizer.impersonate(user, request.headers()).await?;
     if user != real {
         api.identify(trail.as_ref(), &real, Some(&user)).await;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use minik8s_auth::{Attributes, User};
+use minik8s_auth::{Attributes, Decision, User};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Body};
@@ -31,8 +31,8 @@ where
         }
         "SelfSubjectReview" => json!({"userInfo": user_info(&call.user)}),
         "TokenReview" => token_review(api, &object["spec"]).await,
-        "SelfSubjectAccessReview" => access(api, &call.user, &object["spec"])?,
-        "SubjectAccessReview" => access(api, &subject(&object["spec"])?, &object["spec"])?,
+        "SelfSubjectAccessReview" => access(api, &call.user, &object["spec"]).await?,
+        "SubjectAccessReview" => access(api, &subject(&object["spec"])?, &object["spec"]).await?,
         "LocalSubjectAccessReview" => {
             if object["spec"]["resourceAttributes"]["namespace"].as_str().unwrap_or_default()
                 != call.namespace
@@ -40,7 +40,7 @@ where
                 let text = "spec.resourceAttributes.namespace must match metadata.namespace";
                 return Err(ApiError::bad_request(text));
             }
-            access(api, &subject(&object["spec"])?, &object["spec"])?
+            access(api, &subject(&object["spec"])?, &object["spec"]).await?
         }
         "SelfSubjectRulesReview" => rules(api, &call.user, &object["spec"])?,
         _ => return Err(ApiError::no_such_resource()),
@@ -93,29 +93,39 @@ fn subject(spec: &Value) -> Result<User> {
     Ok(user)
 }
 
-fn access(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
+async fn access(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let text = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let decision = match (resource.is_object(), path.is_object()) {
+    let judged = match (resource.is_object(), path.is_object()) {
         (true, false) => {
             let part = |field: &str| text(resource, field);
-            let (verb, group, plural) = (part("verb"), part("group"), part("resource"));
+            let (verb, group, version, plural) =
+                (part("verb"), part("group"), part("version"), part("resource"));
             let (namespace, name, sub) = (part("namespace"), part("name"), part("subresource"));
             let wanted = Attributes::resource(&verb, &group, &plural)
                 .in_namespace(&namespace)
                 .named(&name)
-                .subresource(&sub);
-            api.authorizer.allows(user, &wanted)
+                .subresource(&sub)
+                .version(&version);
+            api.authorizer.judge(user, &wanted).await
         }
         (false, true) => {
-            api.authorizer.allows(user, &Attributes::path(&text(path, "verb"), &text(path, "path")))
+            let (verb, path) = (text(path, "verb"), text(path, "path"));
+            api.authorizer.judge(user, &Attributes::path(&verb, &path)).await
         }
         _ => {
             let text = "exactly one of spec.resourceAttributes and spec.nonResourceAttributes must be given";
             return Err(ApiError::bad_request(text));
         }
     };
+    let decision = judged.decision;
     let mut status = json!({"allowed": decision.is_allowed()});
+    if matches!(decision, Decision::Deny { .. }) {
+        status["denied"] = true.into();
+    }
+    if let Some(error) = judged.error {
+        status["evaluationError"] = error.into();
+    }
     if !decision.reason().is_empty() {
         status["reason"] = decision.reason().into();
     }
@@ -127,5 +137,10 @@ fn rules(api: &Arc<Api>, user: &User, spec: &Value) -> Result<Value> {
     if namespace.is_empty() {
         return Err(ApiError::bad_request("spec.namespace: no namespace on request"));
     }
-    Ok(api.authorizer.policy().rules_review(user, namespace))
+    let mut status = api.authorizer.policy().rules_review(user, namespace);
+    if api.authorizer.has_webhooks() {
+        status["incomplete"] = true.into();
+        status["evaluationError"] = "webhook authorizer does not support user rule resolution".into();
+    }
+    Ok(status)
 }

@@ -207,8 +207,9 @@ fn assemble(
     stopping: CancellationToken,
 ) -> Result<Api, StartError> {
     let auditor = config.extension.audit.as_ref().map(Auditor::new).transpose().map_err(StartError::Audit)?;
-    let authorizer = Arc::new(Authorizer::default());
     let metrics = Metrics::default();
+    let chain = config.extension.authorization.clone();
+    let authorizer = Arc::new(Authorizer::new(chain, metrics.authorization.clone()));
     let rules = admission::Settings {
         authorizer: authorizer.clone(),
         addresses: AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 },

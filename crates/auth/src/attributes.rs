@@ -11,6 +11,8 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     /// Empty for the core group.
     pub api_group: &'a str,
+    /// As it was asked for; rules do not look at it. Empty where any is meant.
+    pub version: &'a str,
     pub resource: &'a str,
     pub subresource: &'a str,
     /// Empty if the request names no single object.
@@ -21,11 +23,19 @@ pub struct Attributes<'a> {
     pub path: Option<&'a str>,
 }
 
-/// An authorizer never forbids: others may still allow. If none does, the request is a 403.
+/// An authorizer of the cluster never forbids: others may still allow. If none does, the request is a 403.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    Allow { reason: String },
-    NoOpinion { reason: String },
+    Allow {
+        reason: String,
+    },
+    /// Nobody else is asked: a webhook's word.
+    Deny {
+        reason: String,
+    },
+    NoOpinion {
+        reason: String,
+    },
 }
 
 impl<'a> Attributes<'a> {
@@ -45,6 +55,10 @@ impl<'a> Attributes<'a> {
 
     pub fn named(self, name: &'a str) -> Self {
         Attributes { name, ..self }
+    }
+
+    pub fn version(self, version: &'a str) -> Self {
+        Attributes { version, ..self }
     }
 
     pub fn subresource(self, subresource: &'a str) -> Self {
@@ -87,7 +101,7 @@ impl Decision {
 
     pub fn reason(&self) -> &str {
         match self {
-            Decision::Allow { reason } | Decision::NoOpinion { reason } => reason,
+            Decision::Allow { reason } | Decision::Deny { reason } | Decision::NoOpinion { reason } => reason,
         }
     }
 }

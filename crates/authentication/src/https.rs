@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, LOCATION};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -22,6 +22,8 @@ const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 pub struct Client {
     tls: TlsConnector,
+    /// Shown with every request.
+    authorization: Option<HeaderValue>,
     timeout: Duration,
     largest: usize,
 }
@@ -48,7 +50,16 @@ impl Client {
                 config.map_err(|error| error.to_string())?
             }
         };
-        Ok(Client { tls: TlsConnector::from(Arc::new(config)), timeout, largest })
+        Ok(Client { tls: TlsConnector::from(Arc::new(config)), authorization: None, timeout, largest })
+    }
+
+    /// From now on requests bear this token.
+    pub fn show(&mut self, token: &str) -> Result<(), String> {
+        let header = HeaderValue::from_str(&format!("Bearer {token}"));
+        let mut header = header.map_err(|_| "the token is not plain text".to_owned())?;
+        header.set_sensitive(true);
+        self.authorization = Some(header);
+        Ok(())
     }
 
     pub async fn get(&self, url: &str) -> Result<Bytes, String> {
@@ -83,7 +94,9 @@ impl Client {
         let host = uri.authority().map_or("", |authority| authority.as_str());
         let request = Request::builder().method(method).uri(path).header(HOST, host);
         let request = request.header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
-        let request = request.body(Full::new(body)).map_err(|error| told(&error))?;
+        let shown =
+            self.authorization.iter().fold(request, |request, shown| request.header(AUTHORIZATION, shown));
+        let request = shown.body(Full::new(body)).map_err(|error| told(&error))?;
         let response = sender.send_request(request).await.map_err(|error| told(&error))?;
         let status = response.status();
         if status.is_redirection() {

@@ -9,6 +9,7 @@
 
 mod classic;
 mod configuration;
+mod connection;
 mod https;
 mod issuer;
 mod jwk;
@@ -16,9 +17,12 @@ mod jwt;
 mod keys;
 mod mapping;
 mod reload;
+mod remembered;
 pub mod webhook;
 
 pub use classic::ClassicSettings;
 pub use configuration::{AuthenticationSettings, ConfigurationError};
+pub use connection::WebhookConnection;
 pub use issuer::Issuers;
 pub use reload::follow;
+pub use remembered::Remembered;

@@ -1,28 +1,20 @@
-//! Tokens that a webhook knows: it is sent a TokenReview (`authentication.k8s.io/v1`) and says who bears the token. Where it
-//! is, whom to trust there and who we are stand in a kubeconfig file. What it said of a token is remembered for a while,
-//! by the token's digest; that it could not be asked is not.
+//! Tokens that a webhook knows: it is sent a TokenReview (`authentication.k8s.io/v1`) and says who bears the token. What it
+//! said of a token is remembered for a while, by the token's digest; that it could not be asked is not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use minik8s_api::{TokenAuthenticator, TokenUser};
-use parking_lot::Mutex;
-use ring::digest::{SHA256, digest};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::https::Client;
+use crate::connection::WebhookConnection;
+use crate::remembered::Remembered;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-const LARGEST: usize = 1 << 20;
-/// Beyond a bad moment of the webhook it is not asked again for one request.
-const TRIES: usize = 2;
-const PAUSE: Duration = Duration::from_millis(200);
 /// A refusal is remembered no longer: a user may just have been made.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(10);
 const MOST_REMEMBERED: usize = 4096;
@@ -30,10 +22,9 @@ const MOST_REMEMBERED: usize = 4096;
 type Answer = Result<TokenUser, String>;
 
 pub struct TokenWebhook {
-    url: String,
-    client: Client,
+    connection: WebhookConnection,
     remember: Duration,
-    known: Mutex<HashMap<Vec<u8>, (Instant, Answer)>>,
+    known: Remembered<Answer>,
 }
 
 #[derive(Deserialize)]
@@ -61,60 +52,22 @@ struct UserInfo {
 }
 
 impl TokenWebhook {
-    /// Of a kubeconfig file: its first cluster, and its first user's certificate if there is one.
+    /// `path` is a kubeconfig file.
     pub fn read(path: &Path, remember: Duration) -> Result<Arc<TokenWebhook>, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        let file: Value = serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
-        let (cluster, user) = (&file["clusters"][0]["cluster"], &file["users"][0]["user"]);
-        let url = cluster["server"].as_str().unwrap_or_default().to_owned();
-        if !url.starts_with("https://") {
-            return Err("clusters[0].cluster.server must be the webhook's https:// address".to_owned());
-        }
-        let authority = bytes(cluster, "certificate-authority")?.unwrap_or_default();
-        let certificate = bytes(user, "client-certificate")?;
-        let key = bytes(user, "client-key")?;
-        let identity = certificate.as_deref().zip(key.as_deref());
-        let client = Client::new(&authority, identity, TIMEOUT, LARGEST)?;
-        Ok(Arc::new(TokenWebhook { url, client, remember, known: Mutex::default() }))
+        let connection = WebhookConnection::read(path, TIMEOUT)?;
+        Ok(Arc::new(TokenWebhook { connection, remember, known: Remembered::new(MOST_REMEMBERED) }))
     }
 
-    fn remembered(&self, key: &[u8]) -> Option<Answer> {
-        let known = self.known.lock();
-        known.get(key).filter(|(until, _)| *until > Instant::now()).map(|(_, answer)| answer.clone())
-    }
-
-    fn remember(&self, key: Vec<u8>, answer: &Answer) {
+    fn remember(&self, asked: &str, answer: &Answer) {
         let span = if answer.is_ok() { self.remember } else { self.remember.min(LONGEST_REFUSAL) };
-        if span.is_zero() {
-            return;
-        }
-        let mut known = self.known.lock();
-        if known.len() >= MOST_REMEMBERED {
-            let now = Instant::now();
-            known.retain(|_, (until, _)| *until > now);
-            if known.len() >= MOST_REMEMBERED {
-                known.clear();
-            }
-        }
-        known.insert(key, (Instant::now() + span, answer.clone()));
+        self.known.put(asked, answer.clone(), span);
     }
 
     /// What the webhook says; an outer error if it could not be asked.
     async fn ask(&self, token: &str, audiences: &[String]) -> Result<Answer, String> {
         let spec = json!({"token": token, "audiences": audiences});
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec});
-        let body = bytes::Bytes::from(review.to_string());
-        let mut why = String::new();
-        for attempt in 0..TRIES {
-            if attempt > 0 {
-                tokio::time::sleep(PAUSE).await;
-            }
-            match self.client.post(&self.url, body.clone()).await {
-                Ok(answer) => return read(&answer),
-                Err(error) => why = error,
-            }
-        }
-        Err(why)
+        read(&self.connection.post(&review).await?)
     }
 }
 
@@ -134,32 +87,18 @@ fn read(answer: &[u8]) -> Result<Answer, String> {
 impl TokenAuthenticator for TokenWebhook {
     async fn authenticate(&self, token: &str, audiences: &[String]) -> Option<Answer> {
         let asked = json!([token, audiences]).to_string();
-        let key = digest(&SHA256, asked.as_bytes()).as_ref().to_vec();
-        if let Some(answer) = self.remembered(&key) {
+        if let Some(answer) = self.known.get(&asked) {
             return Some(answer);
         }
         let told = |why: &str| format!("a token, by the webhook: {why}");
         Some(match self.ask(token, audiences).await {
             Ok(answer) => {
                 let answer = answer.map_err(|why| told(&why));
-                self.remember(key, &answer);
+                self.remember(&asked, &answer);
                 answer
             }
             Err(why) => Err(told(&why)),
         })
-    }
-}
-
-/// A file's bytes, given as data or by its path.
-fn bytes(of: &Value, name: &str) -> Result<Option<Vec<u8>>, String> {
-    match (&of[format!("{name}-data")], &of[name]) {
-        (Value::String(data), _) => {
-            STANDARD.decode(data.trim()).map(Some).map_err(|error| format!("{name}-data: {error}"))
-        }
-        (_, Value::String(file)) => {
-            std::fs::read(file).map(Some).map_err(|error| format!("{name} {file}: {error}"))
-        }
-        _ => Ok(None),
     }
 }
 

@@ -96,7 +96,7 @@ fn declare_namespace() -> Option<Declaration> {
 }
 
 /// Reserved words are escaped in schemas of users only: it is `request.namespace`.
-fn unescape_namespace(declaration: &mut Declaration) {
+pub(crate) fn unescape_namespace(declaration: &mut Declaration) {
     if let Type::Object(object) = &mut declaration.ty
         && let Some(object) = Arc::get_mut(object)
         && let Some(namespace) = object.fields.remove("__namespace__")
@@ -125,6 +125,12 @@ impl Conditions {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The first that cannot be compiled, and why.
+    pub fn first_error(&self) -> Option<(usize, &str)> {
+        let mut all = self.0.iter().enumerate();
+        all.find_map(|(index, (_, program))| Some((index, program.as_ref().err()?.as_str())))
     }
 
     /// Whether all hold. One that does not decides; only else the errors of others matter.

@@ -3,14 +3,15 @@
 //! An [`Environment`] declares variables, from schemas where there are some. A [`Program`] is compiled in it once:
 //! parsed, type-checked, planned. It runs over values that are borrowed from the object, and pays for every step
 //! from a [`Budget`] in upstream's cost units. [`rules`] validates whole objects by the
-//! `x-kubernetes-validations` of their schema, [`admission`] is for expressions about requests, and
-//! [`policy`] for those of admission policies.
+//! `x-kubernetes-validations` of their schema, [`admission`] is for expressions about requests, [`policy`]
+//! for those of admission policies, and [`authorization`] for those of authorization webhooks.
 //!
 //! Nothing here does IO, reads a clock or keeps state between runs. What only the host knows (who may do what) it
 //! answers through [`Authorizer`].
 
 pub mod admission;
 mod ast;
+pub mod authorization;
 mod check;
 mod cost;
 mod declaration;

@@ -13,6 +13,7 @@ use minik8s_slurm::program::SubmitFlags;
 use crate::agent::AgentFlags;
 use crate::audit_flags::AuditFlags;
 use crate::authentication::AuthenticationFlags;
+use crate::authorization::AuthorizationFlags;
 use crate::backup::{BackupFlags, RestoreFlags, StoreCommand};
 use crate::cluster::ClusterCommand;
 use crate::dashboard::DashboardFlags;
@@ -271,6 +272,8 @@ pub struct ServerFlags {
     pub token_auth_file: Option<PathBuf>,
     #[command(flatten)]
     pub authentication: Box<AuthenticationFlags>,
+    #[command(flatten)]
+    pub authorization: Box<AuthorizationFlags>,
     /// Encrypt resources in the store as this EncryptionConfiguration (apiserver.config.k8s.io/v1) says; a changed file is
     /// read again. All servers of a cluster alike
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,7 @@ mod agent;
 mod audit_flags;
 mod authentication;
 mod authority;
+mod authorization;
 mod backup;
 mod cluster;
 mod cluster_settings;

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authentication::Followed;
 use crate::authority::ClusterAuthority;
+use crate::authorization::FollowedAuthorizers;
 use crate::cluster_settings::ClusterSettings;
 use crate::encryption::Encrypted;
 use crate::export::Exports;
@@ -49,6 +50,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     config.extension.audit = flags.audit.settings()?;
     let own_issuer = config.token_issuer();
     let issuers = flags.authentication.settle(&own_issuer, &mut config.extension)?;
+    let authorizers = flags.authorization.settle(&mut config.extension)?;
     let exports = flags.machine.export.open()?;
     config.extension.tracer = exports.tracer.clone();
     // From here on by the name that the mount table knows it by.
@@ -83,7 +85,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let (leadership, mut election) = join_election(&flags, &server, &resign);
     let mut parts = Supervisor::new(stop.clone());
     parts.require("the store", lives(end_of_store(store.clone(), stop.clone())));
-    follow_files(&mut parts, encrypted, issuers, &stop);
+    follow_files(&mut parts, encrypted, (issuers, authorizers), &stop);
     let keep = identity::keep(store, pki.clone(), server.token_issuer(), stop.clone());
     parts.require("the keeper of the cluster's keys", lives(keep));
     run_controllers(&mut parts, &flags, (&server, trouble), features, &pki, (&leadership, &stop));
@@ -141,7 +143,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
 fn follow_files(
     parts: &mut Supervisor,
     encrypted: Encrypted,
-    issuers: Option<Followed>,
+    (issuers, authorizers): (Option<Followed>, Option<FollowedAuthorizers>),
     stop: &CancellationToken,
 ) {
     if let Some((path, store)) = encrypted {
@@ -150,6 +152,9 @@ fn follow_files(
     }
     if let Some(issuers) = issuers {
         parts.require("the issuers of users", lives(issuers.run(stop.clone())));
+    }
+    if let Some(authorizers) = authorizers {
+        parts.require("the authorization configuration", lives(authorizers.run(stop.clone())));
     }
 }
 

@@ -28,7 +28,7 @@ impl Admission for Creation {
         let wanted = Attributes::resource("create", &call.served.group, &call.served.plural)
             .in_namespace(&call.namespace)
             .named(&call.name);
-        if self.authorizer.allows(&call.user, &wanted).is_allowed() {
+        if self.authorizer.authorize(&call.user, &wanted).await.is_allowed() {
             return Ok(());
         }
         let why = wanted.forbidden(&call.user);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use minik8s_auth::{Attributes, Decision as Decided, User};
+use minik8s_auth::{Attributes, User};
 use minik8s_cel::{Bindings, Check, Decision, Question, Value, admission};
 use serde_json::Value as Json;
 
@@ -69,9 +69,9 @@ impl minik8s_cel::Authorizer for Asker<'_> {
                 ..Attributes::resource(&question.verb, &question.group, &question.resource)
             },
         };
-        match self.authorizer.allows(user, &wanted) {
-            Decided::Allow { reason } => Decision { allowed: true, reason, error: None },
-            Decided::NoOpinion { reason } => Decision { allowed: false, reason, error: None },
-        }
+        let judged = self.authorizer.judge_now(user, &wanted);
+        let (allowed, error) = (judged.decision.is_allowed(), judged.error);
+        let reason = judged.decision.reason().to_owned();
+        Decision { allowed, reason, error: error.filter(|_| !allowed) }
     }
 }

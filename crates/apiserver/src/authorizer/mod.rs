@@ -1,5 +1,7 @@
-//! May they? RBAC and the node authorizer, kept current by watching the store.
+//! May they? RBAC and the node authorizer, kept current by watching the store, and whoever else a configuration names.
 
+mod chain;
+mod metrics;
 mod wanted;
 
 use std::collections::HashMap;
@@ -9,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use minik8s_api::AuthorizationChain;
 use minik8s_auth::impersonation::Impersonation;
 use minik8s_auth::node::{NodeAuthorizer, WatchedKind};
 use minik8s_auth::rbac::{API_GROUP, Policy, RbacKind};
@@ -18,6 +21,8 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::chain::Judged;
+pub use self::metrics::AuthorizationMetrics;
 pub use self::wanted::attributes;
 use self::wanted::exact_fields;
 use crate::catalog::Snapshot;
@@ -34,6 +39,9 @@ const WAITING_PODS: usize = 4096;
 const READERS: usize = 2;
 
 pub struct Authorizer {
+    /// Who is asked; without it, the node authorizer and RBAC.
+    chain: Option<Arc<dyn AuthorizationChain>>,
+    metrics: AuthorizationMetrics,
     policy: RwLock<Policy>,
     nodes: RwLock<NodeAuthorizer>,
     /// The newest state of pods that `nodes` has not taken in yet, None for deleted ones. Only nodes ask about them,
@@ -49,7 +57,15 @@ pub struct Authorizer {
 
 impl Default for Authorizer {
     fn default() -> Self {
+        Authorizer::new(None, AuthorizationMetrics::default())
+    }
+}
+
+impl Authorizer {
+    pub fn new(chain: Option<Arc<dyn AuthorizationChain>>, metrics: AuthorizationMetrics) -> Self {
         Authorizer {
+            chain,
+            metrics,
             policy: RwLock::default(),
             nodes: RwLock::default(),
             waiting_pods: Mutex::default(),
@@ -59,9 +75,7 @@ impl Default for Authorizer {
             reading: Semaphore::new(READERS),
         }
     }
-}
 
-impl Authorizer {
     pub fn policy(&self) -> RwLockReadGuard<'_, Policy> {
         self.policy.read()
     }
@@ -76,18 +90,27 @@ impl Authorizer {
         self.changed.notified().await;
     }
 
-    pub fn allows(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
-        if user.node_name().is_some() {
-            self.take_in_pods();
-        }
-        let of_node = self.nodes.read().allows(user, wanted);
+    /// By the node authorizer and RBAC.
+    fn allows(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+        let of_node = self.by_node(user, wanted);
         if of_node.is_allowed() {
             return of_node;
         }
-        match self.policy.read().allows(user, wanted) {
+        match self.by_rbac(user, wanted) {
             Decision::NoOpinion { reason } if reason.is_empty() => of_node,
             decided => decided,
         }
+    }
+
+    fn by_node(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+        if user.node_name().is_some() {
+            self.take_in_pods();
+        }
+        self.nodes.read().allows(user, wanted)
+    }
+
+    fn by_rbac(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+        self.policy.read().allows(user, wanted)
     }
 
     /// Lets the request through or refuses it in upstream's words.
@@ -103,12 +126,18 @@ impl Authorizer {
         let selected: Vec<(&str, &str)> =
             selected.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
         let wanted = attributes(info, &selected);
-        let mut decision = self.allows(user, &wanted);
-        if !decision.is_allowed() && user.node_name().is_some() {
-            decision = self.newest(store, user, &wanted).await;
+        let Judged { mut decision, error, by_node } = self.judge(user, &wanted).await;
+        if !decision.is_allowed() && by_node && user.node_name().is_some() {
+            let newest = self.newest(store, user, &wanted).await;
+            if newest.is_allowed() || self.chain.is_none() {
+                decision = newest;
+            }
         }
         if decision.is_allowed() {
             return Ok(());
+        }
+        if let Some(error) = error {
+            return Err(ApiError::internal(error));
         }
         let mut why = wanted.forbidden(user);
         if !decision.reason().is_empty() {
@@ -129,7 +158,10 @@ impl Authorizer {
         let deadline = tokio::time::Instant::now() + CATCH_UP;
         loop {
             let changed = self.used.notified();
-            let decision = self.allows(user, wanted);
+            let decision = match self.chain {
+                None => self.allows(user, wanted),
+                Some(_) => self.by_node(user, wanted),
+            };
             if decision.is_allowed() || tokio::time::timeout_at(deadline, changed).await.is_err() {
                 return decision;
             }
@@ -174,7 +206,7 @@ impl Authorizer {
     }
 
     /// The user to act as, if the `Impersonate-*` headers name one and the caller may.
-    pub fn impersonate(&self, user: User, headers: &HeaderMap) -> Result<User> {
+    pub async fn impersonate(&self, user: User, headers: &HeaderMap) -> Result<User> {
         let unreadable = headers
             .iter()
             .find(|(name, value)| name.as_str().starts_with("impersonate-") && value.to_str().is_err());
@@ -186,7 +218,7 @@ impl Authorizer {
         let wanted = Impersonation::from_headers(texts).map_err(|e| ApiError::bad_request(e.to_string()))?;
         let Some(wanted) = wanted else { return Ok(user) };
         for check in wanted.checks() {
-            if !self.allows(&user, &check).is_allowed() {
+            if !self.authorize(&user, &check).await.is_allowed() {
                 let text =
                     format!("{} \"{}\" is forbidden: {}", check.resource, check.name, check.forbidden(&user));
                 let error = ApiError::new(403, "Forbidden", text);

@@ -22,6 +22,7 @@ pub fn attributes<'a>(info: &'a RequestInfo, selected: &'a [(&'a str, &'a str)])
         .in_namespace(&info.namespace)
         .named(name)
         .subresource(&info.subresource)
+        .version(&info.version)
         .selecting(selected)
 }
 

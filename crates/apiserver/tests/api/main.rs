@@ -6,6 +6,7 @@ mod access;
 mod admission;
 mod aggregation;
 mod audit;
+mod authorization;
 mod cluster;
 mod configuration;
 mod conversion;
