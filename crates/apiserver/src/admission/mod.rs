@@ -25,6 +25,7 @@ mod requester;
 mod runtime_class;
 mod service_account;
 mod service_address;
+mod signer_rights;
 mod storage_class;
 mod variables;
 mod volume_growth;
@@ -160,7 +161,8 @@ impl Chain {
             Box::new(namespace_lifecycle::NamespaceLifecycle),
             Box::new(node_restriction::NodeRestriction),
             Box::new(definition_lifecycle::DefinitionLifecycle),
-            Box::new(rbac_escalation::RbacEscalation { authorizer }),
+            Box::new(rbac_escalation::RbacEscalation { authorizer: authorizer.clone() }),
+            Box::new(signer_rights::SignerRights { authorizer }),
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),
             // After the tokens, which it needs none of.

@@ -35,6 +35,7 @@ mod protobuf;
 mod puts;
 mod samples;
 mod services;
+mod signers;
 mod subresources;
 mod tokens;
 mod traces;
