@@ -1,4 +1,4 @@
-//! A look costs a cluster the same for one task as for a thousand: squeue once, and sacct once when all have ended. The
+//! A look costs a cluster the same for one task as for a thousand: squeue once, and sacct once where tasks have ended. The
 //! script is run as it is, with programs in the place of Slurm's that count how often they are called; slurmrestd likewise.
 
 use std::os::unix::fs::PermissionsExt;
@@ -27,17 +27,16 @@ fn programs(dir: &Path, squeue: &str, sacct: &str) {
     }
 }
 
-/// One look by [`LOOK`], and which programs it called.
-fn look(state: &str, accounts: &str) -> (Seen, Vec<String>) {
+/// One look by [`LOOK`] at so many tasks, and which programs it called.
+fn look(queue: &str, tasks: i64, exits: &[&str]) -> (Seen, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
-    let queue = |task: i64| format!("7_{task}|{}|{state}|None|N/A|p|n1\n", 7 + task);
     let account = |task: i64| format!("7_{task}|COMPLETED|0:0|00:00:01|00:01|1K|gres/gpu=1|n1|p\n");
-    let of_all = |line: &dyn Fn(i64) -> String| (0..TASKS).map(line).collect::<String>();
-    let ended = if accounts.is_empty() { String::new() } else { of_all(&account) };
-    programs(dir.path(), &of_all(&queue), &ended);
+    programs(dir.path(), queue, &(0..tasks).map(account).collect::<String>());
     let job = dir.path().join("job");
     std::fs::create_dir_all(job.join("meta")).unwrap();
-    std::fs::write(job.join("meta/jobid.0"), "7\n").unwrap();
+    for (file, text) in [("jobid.0", "7\n")].into_iter().chain(exits.iter().map(|file| (*file, "0\n"))) {
+        std::fs::write(job.join("meta").join(file), text).unwrap();
+    }
     let arguments = [job.to_str().unwrap(), "minik8s-x-0", "0", "2026-01-01"];
     let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap_or_default());
     let line = quote::script(&format!("{PRELUDE}{LOOK}"), &arguments);
@@ -47,16 +46,31 @@ fn look(state: &str, accounts: &str) -> (Seen, Vec<String>) {
     (Seen::read(&String::from_utf8_lossy(&output.stdout)), calls.lines().map(str::to_owned).collect())
 }
 
+/// What squeue prints of an array.
+fn array(state: impl Fn(i64) -> &'static str) -> String {
+    (0..TASKS).map(|task| format!("7_{task}|{}|{}|None|N/A|p|n1\n", 7 + task, state(task))).collect()
+}
+
 #[test]
 fn a_look_at_an_array_asks_squeue_once_and_sacct_only_for_ends() {
-    for state in ["PENDING", "RUNNING"] {
-        let (seen, calls) = look(state, "");
-        assert_eq!(calls, ["squeue"], "{state}");
-        assert_eq!(seen.queue.unwrap().len(), usize::try_from(TASKS).unwrap());
-    }
-    let (seen, calls) = look("COMPLETED", "all");
-    assert_eq!(calls, ["squeue", "sacct"]);
-    assert_eq!(seen.accounts.unwrap().len(), usize::try_from(TASKS).unwrap());
+    let check = |queue: &str, exits: &[&str], expected: &[&str]| {
+        let (seen, calls) = look(queue, TASKS, exits);
+        assert_eq!(calls, expected);
+        assert_eq!(seen.queue.unwrap().len(), queue.lines().count());
+        let rows = if expected.len() == 2 { usize::try_from(TASKS).unwrap() } else { 0 };
+        assert_eq!(seen.accounts.unwrap().len(), rows);
+    };
+    let both = &["squeue", "sacct"];
+    check(&array(|_| "PENDING"), &[], &["squeue"]);
+    check(&array(|task| if task < 9 { "RUNNING" } else { "PENDING" }), &[], &["squeue"]);
+    check(&array(|task| if task < 9 { "COMPLETED" } else { "PENDING" }), &[], both);
+    check(&array(|_| "COMPLETED"), &[], both);
+    // One that ended long ago is no longer in the queue.
+    check(&array(|_| "RUNNING"), &["exit.6"], both);
+    check("", &[], both);
+    check("7|7|RUNNING|None|N/A|p|n1\n", &[], &["squeue"]);
+    check("7|7|COMPLETING|None|N/A|p|n1\n", &["exit.7"], &["squeue"]);
+    check("7|7|COMPLETED|None|N/A|p|n1\n", &["exit.7"], both);
 }
 
 /// A slurmrestd with an array in this state; the paths that it was asked for.

@@ -11,7 +11,7 @@ pub const PRELUDE: &str = r#"command -v squeue >/dev/null 2>&1 || {
 
 /// `DIR NAME ATTEMPT SINCE`: prints all that there is to know, as [`crate::seen::Seen`] reads it. Slurm's programs wait for
 /// a controller that is down, so each has a time limit. The accounts are asked for ends, not for what waits or runs: they
-/// cost a cluster most.
+/// cost a cluster most. Of an array they are asked as soon as one task has ended.
 pub const LOOK: &str = r#"
 user=$(id -un)
 said=$(timeout 20 squeue -h -r -t all -u "$user" -n "$2" -o '%i|%A|%T|%r|%S|%P|%N' 2>&1); code=$?
@@ -26,7 +26,10 @@ if [ -f meta/built ] && [ "$(cat meta/built)" != 0 ]; then
   echo '@@buildlog'; tail -c 4096 meta/build.log | sed 's/^/ /'; echo
 fi
 if [ -s "meta/jobid.$3" ] || [ -n "$said" ]; then ask=1; else ask=; fi
-printf '%s\n' "$said" | grep -qE '^[0-9]+[|][0-9]+[|](PENDING|CONFIGURING|RUNNING|COMPLETING)[|]' && ask=
+active='[|][0-9]+[|](PENDING|CONFIGURING|RUNNING|COMPLETING)[|]'
+printf '%s\n' "$said" | grep -qE "^[0-9]+$active" && ask=
+ended=; for file in meta/exit.*; do [ ! -f "$file" ] || ended=1; done
+[ -z "$said" ] || [ -n "$ended" ] || printf '%s\n' "$said" | grep -qvE "^[0-9]+(_[0-9]+)?$active" || ask=
 said=; code=0
 [ -z "$ask" ] || { said=$(timeout 20 sacct -n -P -u "$user" -S "$4" --name="$2" \
   -o JobID,State,ExitCode,Elapsed,TotalCPU,MaxRSS,AllocTRES,NodeList,Partition 2>&1); code=$?; }
