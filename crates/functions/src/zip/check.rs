@@ -43,6 +43,11 @@ pub enum ZipError {
 
 /// Refuses what could do harm to whoever unpacks it.
 pub fn check(archive: &[u8]) -> Result<(), ZipError> {
+    entries(archive).map(drop)
+}
+
+/// What is in an archive that does no harm.
+pub(super) fn entries(archive: &[u8]) -> Result<Vec<Entry>, ZipError> {
     let end = end(archive).ok_or(ZipError::Broken)?;
     let (count, size, start) = (u16_at(end, 10), u32_at(end, 12), u32_at(end, 16));
     let (count, size, start) = (count.unwrap_or(0), size.unwrap_or(0) as usize, start.unwrap_or(0) as usize);
@@ -55,12 +60,14 @@ pub fn check(archive: &[u8]) -> Result<(), ZipError> {
         return Err(ZipError::TooMany);
     }
     let (mut rest, mut whole, mut seen) = (directory, 0_u64, Seen::default());
+    let mut entries = Vec::new();
     for _ in 0..count {
         let (entry, after) = Entry::read(rest).ok_or(ZipError::Broken)?;
         entry.check(archive)?;
         seen.add(&entry.name)?;
         whole = whole.saturating_add(u64::from(entry.size));
         rest = after;
+        entries.push(entry);
     }
     if whole > LARGEST_WHOLE {
         return Err(ZipError::TooLarge(whole));
@@ -69,17 +76,17 @@ pub fn check(archive: &[u8]) -> Result<(), ZipError> {
     if whole > HARMLESS && ratio > LARGEST_RATIO {
         return Err(ZipError::Ratio(ratio));
     }
-    Ok(())
+    Ok(entries)
 }
 
-struct Entry {
-    name: String,
+pub(super) struct Entry {
+    pub name: String,
     flags: u16,
-    method: u16,
-    packed: u32,
-    size: u32,
+    pub method: u16,
+    pub packed: u32,
+    pub size: u32,
     mode: u32,
-    offset: u32,
+    pub offset: u32,
 }
 
 impl Entry {
@@ -171,7 +178,7 @@ fn end(archive: &[u8]) -> Option<&[u8]> {
     archive.get(at..)
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at.checked_add(2)?)?.try_into().ok().map(u16::from_le_bytes)
 }
 

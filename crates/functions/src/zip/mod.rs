@@ -1,13 +1,15 @@
-//! Zip archives of code: checked before they are stored, and made from a folder.
+//! Zip archives of code: checked before they are stored, made from a folder, and read for what they depend on.
 //!
 //! What is checked is what whoever unpacks would trip over: names that lead out of the folder, links, two files of one
-//! name, archives that become enormous. Nothing is unpacked here.
+//! name, archives that become enormous. Nothing is unpacked to a disk here.
 
 mod check;
 mod pack;
+mod read;
 
 pub use check::{ZipError, check};
 pub use pack::pack;
+pub use read::{names, read};
 
 const END: u32 = 0x0605_4b50;
 const ENTRY: u32 = 0x0201_4b50;
@@ -30,6 +32,19 @@ mod tests {
     #[test]
     fn packed_files_are_accepted() {
         verdict(&["main.py", "lib/a.py", "lib/b.py", "name with space.txt"]).unwrap();
+    }
+
+    #[test]
+    fn packed_files_are_read_again() {
+        let archive = pack(&files(&["main.py", "lib/a.py", "lib/b.py"])).unwrap();
+        assert_eq!(names(&archive).unwrap(), ["main.py", "lib/a.py", "lib/b.py"]);
+        let found = read(&archive, |name| name.starts_with("lib/")).unwrap();
+        assert_eq!(found, files(&["lib/a.py", "lib/b.py"]));
+        // One that has more than it says.
+        let mut lies = archive.clone();
+        let entry = archive.windows(4).position(|bytes| bytes == ENTRY.to_le_bytes()).unwrap();
+        lies[entry + 24..entry + 28].copy_from_slice(&5_u32.to_le_bytes());
+        assert_eq!(read(&lies, |_| true), Err(ZipError::Broken));
     }
 
     #[test]
@@ -74,7 +89,7 @@ mod tests {
         for place in 0..archive.len() {
             let mut broken = archive.clone();
             broken[place] ^= 0xff;
-            let _ = check(&broken);
+            let _ = (check(&broken), read(&broken, |_| true));
         }
     }
 }
