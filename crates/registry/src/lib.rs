@@ -2,9 +2,10 @@
 //!
 //! Repositories are called `NAMESPACE/NAME` and are objects of the kind ImageRepository, so that rights to images are
 //! rights of RBAC; the API server decides on them before anything here is asked. Bytes lie in the data dir of the server
-//! that took them. Nothing here talks to other registries or to containerd.
+//! that took them. Nothing here talks to other registries or to containerd. [`client`] is for whoever pushes to it.
 
 mod answer;
+pub mod client;
 mod digest;
 mod endpoint;
 mod error;

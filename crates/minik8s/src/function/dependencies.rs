@@ -12,10 +12,10 @@ use kube::Api;
 use minik8s_kubelet::image::Recipe;
 use minik8s_meta::function::Function;
 use minik8s_meta::image_repository::REGISTRY_HOST;
+use minik8s_registry::client::{MANIFEST, Repository};
 use serde_json::Value;
 
 use crate::image::add_files;
-use crate::image::push::{MANIFEST, Repository};
 use crate::output;
 
 /// Digits of the digest that the image is tagged with, for people to see.
@@ -49,7 +49,7 @@ pub async fn push(
     for (digest, bytes) in &blobs {
         let read = async |offset: i64, length: i64| {
             let from = usize::try_from(offset)?;
-            Ok(bytes[from..from + usize::try_from(length)?].to_vec())
+            anyhow::Ok(bytes[from..from + usize::try_from(length)?].to_vec())
         };
         let pushed = registry.push_blob(digest, i64::try_from(bytes.len())?, read).await;
         pushed.context("cannot push the function's dependencies")?;

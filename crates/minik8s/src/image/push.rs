@@ -3,21 +3,14 @@
 //! Blobs that the repository holds are not sent again. Others go in chunks, so that none has to fit into memory.
 
 use anyhow::{Context, bail};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
 use kube::Client;
-use kube::client::Body;
 use minik8s_cli::Progress;
 use minik8s_kubelet::image::{ImageStore, normalize};
 use minik8s_meta::image_repository::REGISTRY_HOST;
+use minik8s_registry::client::{MANIFEST, Repository};
 use serde_json::Value;
 
 use crate::output;
-
-pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// What is read, and sent, at once.
-const CHUNK: i64 = 8 << 20;
 
 /// Where in the registry an image goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,12 +40,13 @@ pub async fn push(
         };
         let read = async |offset: i64, length: i64| {
             line.say(format_args!("pushing {digest}: {offset} of {size} bytes"));
-            Ok(store.read_part(digest, offset, length).await?)
+            anyhow::Ok(store.read_part(digest, offset, length).await?)
         };
         registry.push_blob(digest, size, read).await.with_context(|| format!("cannot push {digest}"))?;
     }
     let media_type = document["mediaType"].as_str().unwrap_or(MANIFEST);
-    registry.push_manifest(&target.tag, manifest, media_type).await?;
+    let pushed = registry.push_manifest(&target.tag, manifest, media_type).await;
+    pushed.context("cannot push the manifest")?;
     drop(line);
     output::line(format_args!("pushed {REGISTRY_HOST}/{}/{}:{}", target.namespace, target.name, target.tag))?;
     Ok(())
@@ -79,86 +73,6 @@ impl Target {
             }),
             _ => bail!("{path}: repositories of the registry are called NAMESPACE/NAME; give --to"),
         }
-    }
-}
-
-/// A repository of the registry in the server.
-pub struct Repository<'a> {
-    client: &'a Client,
-    path: String,
-}
-
-impl<'a> Repository<'a> {
-    pub fn new(client: &'a Client, namespace: &str, name: &str) -> Self {
-        Repository { client, path: format!("/v2/{namespace}/{name}") }
-    }
-
-    /// Sends a blob unless it is there; `read` gives so many bytes from an offset on.
-    pub async fn push_blob(
-        &self,
-        digest: &str,
-        size: i64,
-        read: impl AsyncFn(i64, i64) -> anyhow::Result<Vec<u8>>,
-    ) -> anyhow::Result<()> {
-        let known =
-            self.send(Method::HEAD, &format!("{}/blobs/{digest}", self.path), Vec::new(), None).await?;
-        if known.status() == StatusCode::OK {
-            return Ok(());
-        }
-        let begun =
-            self.send(Method::POST, &format!("{}/blobs/uploads/", self.path), Vec::new(), None).await?;
-        let mut place = location(expect(begun, StatusCode::ACCEPTED).await?)?;
-        let mut done = 0;
-        while done < size {
-            let part = read(done, CHUNK.min(size - done)).await?;
-            if part.is_empty() {
-                bail!("there is less of it than its manifest says");
-            }
-            done += i64::try_from(part.len())?;
-            let sent = self.send(Method::PATCH, &place, part, Some("application/octet-stream")).await?;
-            place = location(expect(sent, StatusCode::ACCEPTED).await?)?;
-        }
-        let ended = self.send(Method::PUT, &format!("{place}?digest={digest}"), Vec::new(), None).await?;
-        expect(ended, StatusCode::CREATED).await.map(drop)
-    }
-
-    pub async fn push_manifest(&self, tag: &str, manifest: Vec<u8>, media_type: &str) -> anyhow::Result<()> {
-        let path = format!("{}/manifests/{tag}", self.path);
-        let answer = self.send(Method::PUT, &path, manifest, Some(media_type)).await?;
-        expect(answer, StatusCode::CREATED).await.map(drop).context("cannot push the manifest")
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-        content_type: Option<&str>,
-    ) -> anyhow::Result<Response<Body>> {
-        let mut request = Request::builder().method(method).uri(path).header(CONTENT_LENGTH, body.len());
-        if let Some(content_type) = content_type {
-            request = request.header(CONTENT_TYPE, content_type);
-        }
-        Ok(self.client.send(request.body(Body::from(body))?).await?)
-    }
-}
-
-fn location(response: Response<Body>) -> anyhow::Result<String> {
-    let place = response.headers().get(LOCATION).context("the registry does not say where to go on")?;
-    Ok(place.to_str()?.to_owned())
-}
-
-/// The answer, or what the registry said instead.
-async fn expect(response: Response<Body>, wanted: StatusCode) -> anyhow::Result<Response<Body>> {
-    let status = response.status();
-    if status == wanted {
-        return Ok(response);
-    }
-    let body = response.into_body().collect().await?.to_bytes();
-    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match told["errors"][0]["message"].as_str() {
-        Some(message) => bail!("{message} ({status})"),
-        None => bail!("the server answers {status}; is its feature `registry` switched off?"),
     }
 }
 
