@@ -23,7 +23,10 @@ pub use packaged::{make as make_packaged, recipe as packaged_recipe};
 pub use packages::Packages;
 pub use pause::{PAUSE_IMAGE, pause_archive};
 pub use recipe::Recipe;
-pub use runtimes::{make as make_runtime, program as runtime_program, recipe as runtime_recipe, runtime_of};
+pub use runtimes::{
+    builder_of, make as make_runtime, make_builder, program as runtime_program, recipe as runtime_recipe,
+    runtime_of,
+};
 pub use samples::{BUSYBOX, WEB, busybox, load, web};
 pub use sidecar::{PROGRAM as SIDECAR_PROGRAM, make as make_sidecar, program as sidecar_program};
 pub use slurm_submit::{SLURM_SUBMIT, make as make_slurm_submit, recipe as slurm_submit};

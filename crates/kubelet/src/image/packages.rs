@@ -121,7 +121,8 @@ impl Packages {
     }
 }
 
-fn add_path(recipe: Recipe, path: &str) -> io::Result<Recipe> {
+/// A file, folder or link of this machine, at the same place.
+pub(super) fn add_path(recipe: Recipe, path: &str) -> io::Result<Recipe> {
     // Packages of before the merger of / and /usr list files below links.
     let path = merged(path);
     let found = match std::fs::symlink_metadata(&path) {

@@ -1,15 +1,20 @@
-//! The images of the runtimes of functions. A node makes one from its own packages when the first pod asks for it, so that
-//! no registry is needed and nothing is downloaded.
+//! The images of the runtimes of functions, and of the pods that fetch what functions depend on. A node makes one from its
+//! own packages when the first pod asks for it, so that no registry is needed and nothing is downloaded.
 
 use std::io;
+use std::path::Path;
 
 use minik8s_meta::function::{RUNTIMES, Runtime};
 
-use super::packages::Packages;
-use super::{ImageStore, Recipe, bytecode};
+use super::packages::{Packages, add_path};
+use super::{ImageStore, Overlay, Recipe, bytecode};
 
 const PYTHON: &str = include_str!("runtimes/runtime.py");
 const NODE: &str = include_str!("runtimes/runtime.js");
+const PYTHON_BUILDER: &str = include_str!("runtimes/builder.py");
+const NODE_BUILDER: &str = include_str!("runtimes/builder.js");
+/// Where npm is if it came with Node itself instead of a package of its own.
+const BUNDLED_NPM: &str = "/usr/lib/node_modules/npm";
 const INTERPRETER: &str = "/usr/bin/python3.11";
 const PASSWD: &[u8] = b"root:x:0:0:root:/:/bin/false\nfunction:x:65532:65532:function:/tmp:/bin/false\n";
 const GROUP: &[u8] = b"root:x:0:\nfunction:x:65532:\n";
@@ -18,6 +23,11 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The runtime that an image name means.
 pub fn runtime_of(image: &str) -> Option<&'static Runtime> {
     RUNTIMES.iter().find(|runtime| runtime.image == image)
+}
+
+/// The runtime whose dependencies an image fetches.
+pub fn builder_of(image: &str) -> Option<&'static Runtime> {
+    RUNTIMES.iter().find(|runtime| runtime.builder == image)
 }
 
 /// What runs handlers in the image of a runtime.
@@ -31,6 +41,54 @@ pub async fn make(store: &ImageStore, runtime: &'static Runtime) -> Result<(), S
     let image = image.await.map_err(|error| error.to_string())?;
     let image = image.map_err(|error| format!("cannot make the image of {}: {error}", runtime.name))?;
     store.put(&image).await.map_err(|error| error.to_string())
+}
+
+/// Makes the image that fetches what code for a runtime depends on: the runtime's, and a layer with this machine's package
+/// client. Nothing of the client's settings is in it: they may hold secrets of the machine.
+pub async fn make_builder(store: &ImageStore, runtime: &'static Runtime) -> Result<(), String> {
+    let told =
+        |error: String| format!("cannot make the image that fetches packages for {}: {error}", runtime.name);
+    if !store.exists(runtime.image).await.map_err(|error| told(error.to_string()))? {
+        make(store, runtime).await?;
+    }
+    let client = tokio::task::spawn_blocking(move || client(runtime)).await;
+    let client = client.map_err(|error| told(error.to_string()))?.map_err(|error| told(error.to_string()))?;
+    let (interpreter, program) = match runtime.file {
+        "main.py" => (INTERPRETER, "/fn/builder.py"),
+        _ => ("/usr/bin/node", "/fn/builder.js"),
+    };
+    let entrypoint = vec![interpreter.to_owned(), program.to_owned()];
+    let overlay = Overlay { entrypoint, ..Overlay::default() };
+    let built = store.build(runtime.image, &client, &overlay, runtime.builder).await;
+    built.map(drop).map_err(|error| told(error.to_string()))
+}
+
+/// The files of a language's package client, and the program that asks it.
+fn client(runtime: &Runtime) -> io::Result<Recipe> {
+    let recipe = Recipe::new(runtime.builder);
+    if runtime.file == "main.py" {
+        let recipe = Packages::read()?.add_to(recipe, &["python3-pip"])?;
+        return Ok(recipe.file("fn/builder.py", 0o644, PYTHON_BUILDER.into()));
+    }
+    let recipe = match Path::new(BUNDLED_NPM).is_dir() {
+        true => add_tree(recipe, Path::new(BUNDLED_NPM))?,
+        false => Packages::read()?.add_to(recipe, &["npm"])?,
+    };
+    Ok(recipe.file("fn/builder.js", 0o644, NODE_BUILDER.into()))
+}
+
+/// A folder of this machine with all that is in it, at the same place.
+fn add_tree(recipe: Recipe, folder: &Path) -> io::Result<Recipe> {
+    let mut recipe = add_path(recipe, &folder.to_string_lossy())?;
+    let mut entries: Vec<_> = std::fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        recipe = match entry.file_type()?.is_dir() {
+            true => add_tree(recipe, &entry.path())?,
+            false => add_path(recipe, &entry.path().to_string_lossy())?,
+        };
+    }
+    Ok(recipe)
 }
 
 /// The image of a runtime, from the packages of this machine.

@@ -16,7 +16,8 @@ use crate::context::Context;
 use crate::cri::ImageRecord;
 use crate::events::Severity;
 use crate::image::{
-    ImageStore, SLURM_SUBMIT, make_packaged, make_runtime, make_sidecar, make_slurm_submit, runtime_of,
+    ImageStore, SLURM_SUBMIT, builder_of, make_builder, make_packaged, make_runtime, make_sidecar,
+    make_slurm_submit, runtime_of,
 };
 use crate::objects::secret_data;
 use crate::pod::{ContainerSpec, DesiredPod, OperationError, subject};
@@ -105,6 +106,7 @@ pub async fn ensure(
 #[derive(Clone, Copy)]
 enum Own {
     Runtime(&'static Runtime),
+    Builder(&'static Runtime),
     SlurmSubmit,
     Sidecar,
     Packaged(&'static PackagedImage),
@@ -117,7 +119,8 @@ impl Own {
             SIDECAR_IMAGE => Some(Own::Sidecar),
             name => {
                 let packaged = || packaged_image(name).map(Own::Packaged);
-                runtime_of(name).map(Own::Runtime).or_else(packaged)
+                let builder = || builder_of(name).map(Own::Builder);
+                runtime_of(name).map(Own::Runtime).or_else(builder).or_else(packaged)
             }
         }
     }
@@ -132,6 +135,9 @@ async fn make(context: &Context, name: &str, own: Own) -> Result<(), String> {
     match own {
         Own::Runtime(runtime) => {
             make_runtime(&ImageStore::new(&context.config.containerd_socket()), runtime).await?;
+        }
+        Own::Builder(runtime) => {
+            make_builder(&ImageStore::new(&context.config.containerd_socket()), runtime).await?;
         }
         Own::Sidecar => make_sidecar(&ImageStore::new(&context.config.containerd_socket())).await?,
         Own::Packaged(packaged) => make_packaged(&context.config.data_dir, packaged).await?,

@@ -21,6 +21,16 @@ pub const REVISION_LABEL: &str = "minik8s.io/function-revision";
 pub const NUMBER_ANNOTATION: &str = "minik8s.io/function-revision-number";
 /// The key of a revision's ConfigMap that has the spec, without code.
 pub const SPEC_KEY: &str = "spec.json";
+/// On the ConfigMap of a revision and on pods: the hash of what the revision's dependencies are fetched by.
+pub const BUILD_LABEL: &str = "minik8s.io/function-build";
+/// On the ConfigMap of a revision: the image with its dependencies, once they are in the registry.
+pub const DEPENDENCIES_ANNOTATION: &str = "minik8s.io/function-dependencies";
+/// On a pod that fetched dependencies: why the server could not take them.
+pub const BUILD_FAILURE_ANNOTATION: &str = "minik8s.io/function-build-failure";
+/// The repository of a namespace in which dependencies are. The server alone writes it, and removes what no revision uses.
+pub const DEPENDENCIES_REPOSITORY: &str = "function-dependencies";
+/// The ConfigMap with settings for builds, in a namespace for its own, in kube-system for all.
+pub const BUILD_SETTINGS: &str = "function-builds";
 /// Where instances listen.
 pub const PORT: u16 = 8080;
 /// Whether the newest revision has been imported and answers.
@@ -41,6 +51,8 @@ pub struct Runtime {
     pub file: &'static str,
     /// Debian packages that the image is made of, with all that they depend on.
     pub packages: &'static [&'static str],
+    /// The image that fetches what code depends on: the same with the language's package client.
+    pub builder: &'static str,
 }
 
 /// Raise the tags whenever the files in `kubelet/src/image/runtimes` change.
@@ -50,12 +62,14 @@ pub const RUNTIMES: &[Runtime] = &[
         image: "minik8s.io/function-python:3.11-4",
         file: "main.py",
         packages: &["python3.11", "ca-certificates"],
+        builder: "minik8s.io/function-python-builder:3.11-1",
     },
     Runtime {
         name: "nodejs",
         image: "minik8s.io/function-nodejs:3",
         file: "main.js",
         packages: &["nodejs", "ca-certificates"],
+        builder: "minik8s.io/function-nodejs-builder:1",
     },
 ];
 
@@ -104,8 +118,8 @@ pub struct FunctionSpec {
     /// code is what the runtime runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<FunctionCode>,
-    /// dependencies is an image with the packages that the code imports, e.g. what `minik8s function create` made of its
-    /// requirements.txt or package.json.
+    /// dependencies is an image with the packages that the code imports. Without it, what the requirements.txt or
+    /// package.json of an archive asks for is fetched by a pod of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<String>,
     /// env are variables of the instances.
