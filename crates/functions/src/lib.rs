@@ -1,9 +1,10 @@
 //! Functions: code that is called by HTTP, with as many instances as there are requests, and none while there are none.
 //!
-//! This crate has the kinds, with what they must look like, and the controller that keeps instances. An instance is an
-//! ordinary pod of the function's namespace. Requests go through the routers of the nodes (`minik8s-router`), which hold
+//! This crate has the kinds, with what they must look like, the controller that keeps instances, and the builds that fetch
+//! what code depends on. An instance is an ordinary pod of the function's namespace. Requests go through the routers of the nodes (`minik8s-router`), which hold
 //! those that have to wait and tell how many there are; nothing here sees a request.
 
+mod build;
 mod controller;
 mod internal;
 mod invocation;
@@ -54,6 +55,7 @@ impl ServerFeature for Functions {
     fn start(&self, parts: &mut Parts) {
         parts.controller(controller::FunctionController);
         parts.controller(invocation::InvocationController);
+        build::start(parts);
         trigger::start(&self.triggers, parts);
         self.openwhisk.start(parts);
     }

@@ -14,6 +14,7 @@ use minik8s_meta::function::{
 };
 use minik8s_runtime::{Action, Plan, owner_reference};
 
+use crate::build::{self, Dependencies};
 use crate::controller::Observed;
 use crate::revision::{self, hash_of};
 use crate::status::{self, Outcome, Verdict};
@@ -37,7 +38,8 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let number = keep_revision(seen, &newest, &mut plan);
     let pods = Pods::of(seen);
     let demand = demanded(seen, now, &mut plan);
-    let verdict = Verdict::of(seen, &newest, now);
+    let dependencies = Dependencies::of(seen, &newest);
+    let verdict = Verdict::of(seen, &newest, &dependencies, now);
     let old = function.status.clone().unwrap_or_default();
     let mut serving = old.serving.clone();
     let mut outcome = Outcome { number, verdict, ..Outcome::default() };
@@ -46,8 +48,10 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
         if pods.ready(&newest).count() >= needed {
             serving = Some(newest.clone());
             outcome.switched = true;
+        } else if let Some(function) = at_revision(seen, &newest, &newest) {
+            add(&function, &pods, &newest, needed, &outcome.verdict, now, &mut plan);
         } else {
-            add(function, &pods, &newest, needed, &outcome.verdict, now, &mut plan);
+            outcome.building = true;
         }
     }
     let desired = match serving.as_deref() == Some(&newest) {
@@ -78,6 +82,7 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     outcome.serving = serving;
     outcome.desired = desired;
     outcome.live = pods.live.len();
+    build::plan(seen, &newest, &dependencies, outcome.verdict.failure.as_ref(), now, &mut plan);
     // Routers hear of it first.
     write_endpoints(seen, &outcome, &mut plan);
     status::write(seen, &outcome, now, &mut plan);
@@ -209,13 +214,16 @@ fn add(
     }
 }
 
-/// The function as it was at a revision.
+/// The function as it was at a revision, with what it depends on; nothing while that is not there.
 fn at_revision(seen: &Observed, newest: &str, hash: &str) -> Option<Function> {
-    if hash == newest {
-        return Some(Function::clone(&seen.function));
+    let Dependencies::Ready(image) = Dependencies::of(seen, hash) else { return None };
+    let mut function = Function::clone(&seen.function);
+    if hash != newest {
+        let map = seen.maps.iter().find(|map| hash_of(&map.metadata) == hash)?;
+        function.spec = revision::spec_of(map)?;
     }
-    let map = seen.maps.iter().find(|map| hash_of(&map.metadata) == hash)?;
-    Some(Function { spec: revision::spec_of(map)?, ..Function::clone(&seen.function) })
+    function.spec.dependencies = image.or(function.spec.dependencies);
+    Some(function)
 }
 
 /// Those that routers may use: also those that do not listen yet, where a request may wait for them.

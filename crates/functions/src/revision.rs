@@ -8,12 +8,14 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use minik8s_meta::function::{
-    FUNCTION_LABEL, Function, FunctionCode, FunctionSpec, NUMBER_ANNOTATION, PORT, REVISION_LABEL, SPEC_KEY,
+    BUILD_LABEL, FUNCTION_LABEL, Function, FunctionCode, FunctionSpec, NUMBER_ANNOTATION, PORT, REVISION_LABEL, SPEC_KEY,
     runtime,
 };
 use minik8s_runtime::owner_reference;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::build;
 
 /// The container of every instance.
 pub const CONTAINER: &str = "function";
@@ -65,6 +67,9 @@ pub fn config_map(function: &Function, hash: &str, number: i64) -> ConfigMap {
         map.binary_data = archive.map(|bytes| [(ARCHIVE.to_owned(), ByteString(bytes))].into());
     }
     map.data = Some(data);
+    if let (Some(inputs), Some(labels)) = (build::inputs(&function.spec), &mut map.metadata.labels) {
+        labels.insert(BUILD_LABEL.to_owned(), inputs.key);
+    }
     map
 }
 
@@ -104,10 +109,7 @@ pub fn pod(function: &Function, hash: &str) -> Pod {
             "terminationGracePeriodSeconds": timeout + GRACE,
             "automountServiceAccountToken": account.is_some(),
             "enableServiceLinks": false,
-            "securityContext": {
-                "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": security(),
             "containers": [container(function, name, hash)],
             "volumes": volumes(function, name, hash),
         },
@@ -122,6 +124,14 @@ pub fn pod(function: &Function, hash: &str) -> Pod {
     let mut pod: Pod = serde_json::from_value(pod).unwrap_or_default();
     pod.metadata = ObjectMeta { generate_name: Some(format!("{name}-{hash}-")), ..meta(function, hash) };
     pod
+}
+
+/// Of pods that run what users have written.
+pub fn security() -> Value {
+    json!({
+        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
 }
 
 fn container(function: &Function, name: &str, hash: &str) -> Value {
@@ -168,16 +178,20 @@ fn dependencies_path(spec: &FunctionSpec) -> &'static str {
 }
 
 fn volumes(function: &Function, name: &str, hash: &str) -> Value {
-    let Some(code) = &function.spec.code else { return json!([]) };
-    let key = if code.zip.is_some() { ARCHIVE } else { file(&function.spec) };
-    let mut volumes = vec![
-        json!({"name": "code", "configMap": {"name": config_map_name(name, hash), "items": [{"key": key, "path": key}]}}),
-        json!({"name": "scratch", "emptyDir": {}}),
-    ];
+    let Some(code) = code_volume(function, name, hash) else { return json!([]) };
+    let mut volumes = vec![code, json!({"name": "scratch", "emptyDir": {}})];
     if let Some(image) = &function.spec.dependencies {
         volumes.push(json!({"name": DEPENDENCIES, "image": {"reference": image}}));
     }
     volumes.into()
+}
+
+/// The volume with a revision's code.
+pub fn code_volume(function: &Function, name: &str, hash: &str) -> Option<Value> {
+    let code = function.spec.code.as_ref()?;
+    let key = if code.zip.is_some() { ARCHIVE } else { file(&function.spec) };
+    let items = json!([{"key": key, "path": key}]);
+    Some(json!({"name": "code", "configMap": {"name": config_map_name(name, hash), "items": items}}))
 }
 
 /// The file that inline source becomes.

@@ -9,6 +9,7 @@ use minik8s_meta::function::{
 };
 use minik8s_runtime::{EventRecord, Plan};
 
+use crate::build::{self, Dependencies};
 use crate::controller::Observed;
 use crate::plan::write_endpoints;
 use crate::revision::{CONTAINER, hash_of};
@@ -25,6 +26,8 @@ pub struct Outcome {
     pub number: i64,
     /// Just now the newest revision has begun to serve.
     pub switched: bool,
+    /// What the newest revision depends on is being fetched.
+    pub building: bool,
     pub serving: Option<String>,
     pub desired: usize,
     pub live: usize,
@@ -49,10 +52,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub fn of(seen: &Observed, newest: &str, now: Timestamp) -> Verdict {
+    pub fn of(seen: &Observed, newest: &str, dependencies: &Dependencies, now: Timestamp) -> Verdict {
         let known = seen.function.status.as_ref().and_then(|status| status.failure.clone());
-        let there = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        let ended = there.clone().find(|pod| has_ended(pod));
+        // What was missing has been fetched since.
+        let is_built = matches!(dependencies, Dependencies::Ready(_));
+        let known = known.filter(|known| known.reason != build::FAILED || !is_built);
+        let builds = seen.builds.iter().filter(|pod| seen.owns(pod) && hash_of(&pod.metadata) == newest);
+        let there = seen.pods.iter().chain(builds).filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let ended = there.clone().find(|pod| has_ended(pod) || build::failure_of(pod).is_some());
         let recovered = known
             .as_ref()
             .is_some_and(|f| there.clone().any(|pod| is_ready(pod) && hash_of(&pod.metadata) == f.revision));
@@ -89,6 +96,12 @@ impl Outcome {
         let failed = failed.filter(|_| self.instances.is_empty() && is_certain);
         failed.or_else(|| self.verdict.waiting.clone()).or_else(|| self.refused.clone())
     }
+
+    fn building_message(&self) -> String {
+        let waits = self.verdict.waiting.as_ref();
+        let waits = waits.map(|waits| format!("; {}: {}", waits.reason, waits.message)).unwrap_or_default();
+        format!("what it depends on is being fetched{waits}")
+    }
 }
 
 pub fn write(seen: &Observed, outcome: &Outcome, now: Timestamp, plan: &mut Plan) {
@@ -99,6 +112,7 @@ pub fn write(seen: &Observed, outcome: &Outcome, now: Timestamp, plan: &mut Plan
     let ready = match failure.filter(|failure| failure.revision == outcome.verdict.newest) {
         _ if is_newest => ("True", "Serving", String::new()),
         Some(failure) => ("False", failure.reason.as_str(), failure.message.clone()),
+        None if outcome.building => ("Unknown", "Building", outcome.building_message()),
         None => ("Unknown", "Starting", "its first instance has not answered yet".to_owned()),
     };
     let problem = outcome.problem();
@@ -206,11 +220,20 @@ pub fn instance(pod: &Pod) -> Option<FunctionInstance> {
 
 fn state(pod: &Pod) -> Option<&ContainerState> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    statuses.iter().find(|status| status.name == CONTAINER)?.state.as_ref()
+    let name = if build::key_of(pod).is_some() { build::CONTAINER } else { CONTAINER };
+    statuses.iter().find(|status| status.name == name)?.state.as_ref()
 }
 
 /// Why a pod ended.
 fn termination(pod: &Pod) -> (String, String) {
+    let (reason, message) = last_words(pod);
+    match build::key_of(pod) {
+        Some(_) => (build::FAILED.to_owned(), build::failure_of(pod).map_or(message, str::to_owned)),
+        None => (reason, message),
+    }
+}
+
+fn last_words(pod: &Pod) -> (String, String) {
     let terminated = state(pod).and_then(|state| state.terminated.as_ref());
     let own = pod.status.as_ref();
     let reason = terminated.and_then(|end| end.reason.clone()).or_else(|| own?.reason.clone());

@@ -70,7 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("monitoring", &["api", "feature", "meta", "telemetry"]),
     ("mesh", &["api", "feature", "informer", "limits", "meta", "metrics", "proxy", "runtime", "telemetry"]),
     ("gateway", &["api", "feature", "meta", "runtime"]),
-    ("functions", &["api", "feature", "jsonata", "meta", "runtime"]),
+    ("functions", &["api", "feature", "jsonata", "meta", "registry", "runtime"]),
     ("registry", &["api", "datadir", "feature", "meta"]),
     ("feature", &["api", "informer", "meta", "runtime", "telemetry"]),
     ("scheduler", &["cel", "metrics", "runtime", "meta"]),
