@@ -108,16 +108,6 @@ impl Recipe {
         Ok(ArchivedImage { names: vec![super::normalize(&self.name)], target, blobs })
     }
 
-    /// The image's blobs by their digests, the manifest last.
-    pub fn blobs(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
-        let blobs = self.image()?.blobs.into_iter();
-        let held = blobs.filter_map(|blob| match blob.content {
-            Content::Bytes(bytes) => Some((blob.descriptor.digest, bytes)),
-            Content::At(_) => None,
-        });
-        Ok(held.collect())
-    }
-
     /// Writes the image as an OCI archive.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let image = self.image()?;

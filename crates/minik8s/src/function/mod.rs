@@ -4,7 +4,6 @@
 //! everybody else's does.
 
 mod code;
-mod dependencies;
 mod dev;
 mod invoke;
 mod logs;

@@ -11,11 +11,13 @@ use minik8s_meta::function::{
     FUNCTION_LABEL, Function, FunctionSpec, FunctionTraffic, REVISION_READY, RUNTIMES,
 };
 
-use super::{Changes, code, dependencies, get};
+use super::{Changes, code, get};
 use crate::output;
 
 /// The first instance on a node may have to wait until the runtime's image is made.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// The same where packages are fetched before.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(1200);
 const LOOK: Duration = Duration::from_millis(100);
 const TRIES: u32 = 10;
 
@@ -26,7 +28,6 @@ pub async fn create(functions: &Api<Function>, name: &str, changes: &Changes) ->
     let mut function = Function::default();
     function.metadata.name = Some(name.to_owned());
     changes.apply(&mut function.spec)?;
-    function.spec.dependencies = dependencies::push(functions, name, changes.from.as_deref()).await?;
     let created = functions.create(&PostParams::default(), &function).await;
     let created = created.map_err(|error| match &error {
         kube::Error::Api(status) if status.code == 409 => {
@@ -40,15 +41,7 @@ pub async fn create(functions: &Api<Function>, name: &str, changes: &Changes) ->
 
 pub async fn update(functions: &Api<Function>, name: &str, changes: &Changes) -> anyhow::Result<()> {
     let namespace = functions.namespace().unwrap_or_default().to_owned();
-    let pushed = dependencies::push(functions, name, changes.from.as_deref()).await?;
-    let change = |spec: &mut FunctionSpec| {
-        changes.apply(spec)?;
-        if changes.from.is_some() || changes.image.is_some() {
-            spec.dependencies = pushed.clone();
-        }
-        Ok(())
-    };
-    let updated = replace(functions, &namespace, name, change).await?;
+    let updated = replace(functions, &namespace, name, |spec| changes.apply(spec)).await?;
     output::line(format_args!("function {name} updated"))?;
     wait(functions, &updated, changes.no_wait).await
 }
@@ -107,13 +100,15 @@ impl Changes {
         if let Some(from) = &self.from {
             let (code, language) = code::read(from)?;
             spec.code = Some(code);
-            spec.image = None;
+            // Those of other code, or of a version of this program that fetched them itself.
+            (spec.image, spec.dependencies) = (None, None);
             if let Some(language) = language.filter(|_| self.runtime.is_none()) {
                 spec.runtime = Some(language.to_owned());
             }
         }
         if let Some(image) = &self.image {
             (spec.image, spec.code, spec.runtime, spec.handler) = (Some(image.clone()), None, None, None);
+            spec.dependencies = None;
         }
         if let Some(runtime) = &self.runtime {
             spec.runtime = Some(runtime.clone());
@@ -174,7 +169,7 @@ async fn wait(functions: &Api<Function>, written: &Function, skip: bool) -> anyh
         return Ok(());
     }
     let name = written.metadata.name.clone().unwrap_or_default();
-    let begun = Instant::now();
+    let (begun, mut timeout) = (Instant::now(), TIMEOUT);
     loop {
         let function = functions.get(&name).await?;
         let status = function.status.clone().unwrap_or_default();
@@ -192,6 +187,10 @@ async fn wait(functions: &Api<Function>, written: &Function, skip: bool) -> anyh
                     ready.reason,
                     ready.message
                 ),
+                Some((_, ready)) if ready.reason == "Building" && timeout != BUILD_TIMEOUT => {
+                    timeout = BUILD_TIMEOUT;
+                    output::line(format_args!("{}", ready.message))?;
+                }
                 _ => {}
             }
             let stuck = status.conditions.iter().find(|one| one.status == "False" && one.reason == "Refused");
@@ -199,11 +198,11 @@ async fn wait(functions: &Api<Function>, written: &Function, skip: bool) -> anyh
                 bail!("no instance may be started: {}", stuck.message);
             }
         }
-        if begun.elapsed() > TIMEOUT {
+        if begun.elapsed() > timeout {
             bail!(
                 "revision {} has not answered within {} s; see `minik8s why function/{name}`",
                 status.revision,
-                TIMEOUT.as_secs()
+                timeout.as_secs()
             );
         }
         tokio::time::sleep(LOOK).await;

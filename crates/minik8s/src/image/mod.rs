@@ -1,7 +1,7 @@
 //! `minik8s image`: the images of this machine's node.
 
 mod dockerfile;
-pub mod push;
+mod push;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -226,7 +226,7 @@ async fn prune(data_dir: &Path) -> anyhow::Result<()> {
 }
 
 /// A file, or all below a folder. Links stay links: what they name is in the image or not.
-pub fn add_files(recipe: Recipe, from: &Path, to: &str) -> std::io::Result<Recipe> {
+fn add_files(recipe: Recipe, from: &Path, to: &str) -> std::io::Result<Recipe> {
     use std::os::unix::fs::PermissionsExt;
     let below = |name: &str| if to.is_empty() { name.to_owned() } else { format!("{to}/{name}") };
     if std::fs::metadata(from)?.is_file() {
