@@ -5,6 +5,7 @@
 #[path = "../node/cluster.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]
 mod cluster;
+mod dependencies;
 mod load;
 mod nats;
 mod openwhisk;
@@ -198,7 +199,9 @@ fn functions_are_bounded_and_apart() {
         assert_eq!((late.status, &late.json["errorType"]), (504, &json!("Timeout")), "{late:?}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         assert_eq!(one.call("slow", &json!({"seconds": 0})).status, 200, "only that worker was ended");
+        dependencies::are_fetched_by_pods(&one);
         an_image_of_its_own(&cluster, &one);
+        dependencies::go_with_their_functions(&one);
         // A quota that leaves no room is the reason that callers hear.
         two.kubectl(&["create", "quota", "none", "--hard=pods=0"]);
         let told = two.fails(&["create", "late", "--from", &file]);
