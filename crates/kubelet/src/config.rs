@@ -198,6 +198,11 @@ impl Config {
         self.data_dir.join("pods")
     }
 
+    /// Code of functions, a directory for each namespace.
+    pub fn function_code_dir(&self) -> PathBuf {
+        self.data_dir.join("function-code")
+    }
+
     /// Sandboxes that are kept for functions, one directory each.
     pub fn slots_dir(&self) -> PathBuf {
         self.data_dir.join("slots")

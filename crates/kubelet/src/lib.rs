@@ -17,6 +17,7 @@ mod devices;
 mod dir_changes;
 mod ended_logs;
 mod events;
+mod function_code;
 #[cfg(test)]
 mod fuzz;
 mod handler;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::context::Context;
-use crate::ended_logs;
+use crate::{ended_logs, function_code};
 use orphans::{orphans_of, remove_orphans};
 
 /// Unused images are no hurry: a disk that runs short asks for them to go by itself.
@@ -35,11 +35,18 @@ pub async fn keep_house(context: Arc<Context>) {
             _ = sweeps.tick() => {
                 remove_orphans(&context, &mut orphans).await;
                 forget_logs(&context).await;
+                forget_code(&context).await;
             }
             _ = logs.tick() => rotate_logs(&context).await,
             _ = images.tick() => collect_images(&context).await,
         }
     }
+}
+
+/// Code of functions that no pod has used for a while.
+async fn forget_code(context: &Context) {
+    let config = context.config.clone();
+    drop(tokio::task::spawn_blocking(move || function_code::collect(&config)).await);
 }
 
 /// Also while no pod ends, logs get too old.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::operation::{Operation, OperationError, Result};
+use crate::function_code;
 use crate::image::ViewMount;
 use crate::image_pull;
 use crate::volume::PodVolumes;
@@ -14,8 +15,14 @@ impl Operation {
         let failed = |e: String| OperationError::new("FailedMount", e);
         let volumes = PodVolumes::new(&self.context.config, &self.desired_pod);
         for (volume, source) in volumes.missing_images().map_err(|e| failed(e.to_string()))? {
+            let reference = source.reference.as_deref().unwrap_or_default();
+            let code = function_code::mounts(&self.context, &self.desired_pod.namespace, reference).await;
+            if let Some(code) = code {
+                views.insert(volume.to_owned(), code);
+                continue;
+            }
             let wanted = image_pull::Wanted {
-                image: source.reference.as_deref().unwrap_or_default(),
+                image: reference,
                 policy: source.pull_policy.as_deref(),
                 container: None,
             };

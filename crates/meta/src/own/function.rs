@@ -27,8 +27,13 @@ pub const BUILD_LABEL: &str = "minik8s.io/function-build";
 pub const DEPENDENCIES_ANNOTATION: &str = "minik8s.io/function-dependencies";
 /// On a pod that fetched dependencies: why the server could not take them.
 pub const BUILD_FAILURE_ANNOTATION: &str = "minik8s.io/function-build-failure";
-/// The repository of a namespace in which dependencies are. The server alone writes it, and removes what no revision uses.
-pub const DEPENDENCIES_REPOSITORY: &str = "function-dependencies";
+/// What repositories with dependencies are called, before the hash of what they are fetched by. The server alone writes
+/// them, and removes what no revision uses.
+pub const DEPENDENCIES_REPOSITORY: &str = "function-dependencies.";
+/// On the ConfigMap of a revision: the image with its code, once that is in the registry.
+pub const CODE_ANNOTATION: &str = "minik8s.io/function-code";
+/// What repositories with code are called, before the function's name, likewise: a node reads no more than its pods' own.
+pub const CODE_REPOSITORY: &str = "function-code.";
 /// The ConfigMap with settings for builds, in a namespace for its own, in kube-system for all.
 pub const BUILD_SETTINGS: &str = "function-builds";
 /// Where instances listen.
