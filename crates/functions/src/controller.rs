@@ -12,7 +12,11 @@ use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, is_controlled_by};
 
 use crate::{build, plan, revision, status};
 
-pub struct FunctionController;
+#[derive(Default)]
+pub struct FunctionController {
+    /// Whether there is a registry for code to be in.
+    pub in_registry: bool,
+}
 
 /// The ConfigMap of the cluster's settings, and in it the domain of the cluster's names.
 const SETTINGS: (&str, &str, &str) = ("kube-system", "minik8s-cluster", "dns.domain");
@@ -21,6 +25,8 @@ const USUAL_DOMAIN: &str = "cluster.local";
 /// All that a plan is made of.
 pub struct Observed {
     pub function: Arc<Function>,
+    /// Whether its code is to be in the registry.
+    pub in_registry: bool,
     /// Its instances.
     pub pods: Vec<Arc<Pod>>,
     /// Of its revisions.
@@ -38,6 +44,11 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Of a revision.
+    pub fn map_of(&self, hash: &str) -> Option<&ConfigMap> {
+        self.maps.iter().find(|map| revision::hash_of(&map.metadata) == hash).map(|map| &**map)
+    }
+
     pub fn owns(&self, pod: &Pod) -> bool {
         is_controlled_by(&pod.metadata, self.function.metadata.uid.as_deref().unwrap_or_default())
     }
@@ -55,7 +66,8 @@ impl Controller for FunctionController {
         watches.own::<Function>();
         watches.owned::<Pod, Function>();
         watches.owned::<ConfigMap, Function>();
-        watches.on::<Pod>(|caches, pod| needing(caches, pod.metadata.namespace.as_deref(), build::key_of(pod)));
+        watches
+            .on::<Pod>(|caches, pod| needing(caches, pod.metadata.namespace.as_deref(), build::key_of(pod)));
         watches.on::<ConfigMap>(|caches, map| {
             needing(caches, map.metadata.namespace.as_deref(), label(map, BUILD_LABEL))
         });
@@ -74,11 +86,8 @@ impl Controller for FunctionController {
         demands.retain(|demand| function_of(demand) == key.name);
         let mut maps = caches.of::<ConfigMap>().in_namespace(&key.namespace);
         maps.retain(|map| is_controlled_by(&map.metadata, &uid));
-        let (mut builds, pods): (Vec<_>, Vec<_>) = caches
-            .of::<Pod>()
-            .controlled_by(&uid)
-            .into_iter()
-            .partition(|pod| build::key_of(pod).is_some());
+        let (mut builds, pods): (Vec<_>, Vec<_>) =
+            caches.of::<Pod>().controlled_by(&uid).into_iter().partition(|pod| build::key_of(pod).is_some());
         let newest = revision::hash(&function);
         let map = maps.iter().find(|map| revision::hash_of(&map.metadata) == newest);
         let needed = map.and_then(|map| label(map, BUILD_LABEL)).map(str::to_owned);
@@ -95,6 +104,7 @@ impl Controller for FunctionController {
             }
         }
         Some(Observed {
+            in_registry: self.in_registry,
             pods,
             maps,
             builds,

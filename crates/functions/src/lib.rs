@@ -5,7 +5,10 @@
 //! those that have to wait and tell how many there are; nothing here sees a request.
 
 mod build;
+mod code;
+mod collect;
 mod controller;
+mod image;
 mod internal;
 mod invocation;
 mod kind;
@@ -23,14 +26,24 @@ pub mod zip;
 use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
 
+pub use code::of_revision as revision_code;
 pub use revision::{number as revision_number, spec_of as revision_spec};
 pub use validate::{LARGEST_SOURCE, LARGEST_ZIP};
 
 /// The feature: its kinds and its controllers.
 #[derive(Default)]
 pub struct Functions {
+    /// Whether there is a registry for code to be in.
+    in_registry: bool,
     triggers: trigger::Means,
     openwhisk: openwhisk::OpenWhisk,
+}
+
+impl Functions {
+    /// `in_registry`: whether there is a registry, for code to be in.
+    pub fn new(in_registry: bool) -> Self {
+        Functions { in_registry, ..Functions::default() }
+    }
 }
 
 impl ServerFeature for Functions {
@@ -53,7 +66,11 @@ impl ServerFeature for Functions {
     }
 
     fn start(&self, parts: &mut Parts) {
-        parts.controller(controller::FunctionController);
+        parts.controller(controller::FunctionController { in_registry: self.in_registry });
+        if self.in_registry {
+            code::start(parts);
+            collect::start(parts);
+        }
         parts.controller(invocation::InvocationController);
         build::start(parts);
         trigger::start(&self.triggers, parts);

@@ -16,7 +16,7 @@ use minik8s_runtime::{Action, Plan, owner_reference};
 
 use crate::build::{self, Dependencies};
 use crate::controller::Observed;
-use crate::revision::{self, hash_of};
+use crate::revision::{self, Code, hash_of};
 use crate::status::{self, Outcome, Verdict};
 use crate::traffic::{self, Split};
 
@@ -48,10 +48,10 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
         if pods.ready(&newest).count() >= needed {
             serving = Some(newest.clone());
             outcome.switched = true;
-        } else if let Some(function) = at_revision(seen, &newest, &newest) {
-            add(&function, &pods, &newest, needed, &outcome.verdict, now, &mut plan);
+        } else if let Some(revision) = at_revision(seen, &newest, &newest) {
+            add(&revision, &pods, &newest, needed, &outcome.verdict, now, &mut plan);
         } else {
-            outcome.building = true;
+            outcome.building = matches!(dependencies, Dependencies::Missing(_));
         }
     }
     let desired = match serving.as_deref() == Some(&newest) {
@@ -64,15 +64,15 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut leaving = pods.none_of(&needed);
     if let Some(serving) = serving.as_deref() {
         // Of an older revision there is what its ConfigMap kept.
-        if let Some(serving_function) = at_revision(seen, &newest, serving) {
-            add(&serving_function, &pods, serving, desired, &outcome.verdict, now, &mut plan);
+        if let Some(revision) = at_revision(seen, &newest, serving) {
+            add(&revision, &pods, serving, desired, &outcome.verdict, now, &mut plan);
         }
         leaving.extend(pods.surplus(serving, desired));
     }
     for split in &splits {
         let wanted = split.instances(demand);
-        if let Some(function) = at_revision(seen, &newest, &split.hash) {
-            add(&function, &pods, &split.hash, wanted, &outcome.verdict, now, &mut plan);
+        if let Some(revision) = at_revision(seen, &newest, &split.hash) {
+            add(&revision, &pods, &split.hash, wanted, &outcome.verdict, now, &mut plan);
         }
         leaving.extend(pods.surplus(&split.hash, wanted));
     }
@@ -102,7 +102,7 @@ fn keep_revision(seen: &Observed, newest: &str, plan: &mut Plan) -> i64 {
     }
     let recorded = function.status.as_ref().map_or(0, |status| status.revision);
     let number = last.max(recorded) + 1;
-    plan.act(Action::create(&revision::config_map(function, newest, number)));
+    plan.act(Action::create(&revision::config_map(function, newest, number, seen.in_registry)));
     let serving = function.status.as_ref().and_then(|status| status.serving.as_deref());
     let spare = maps.len().saturating_sub(KEPT - 1);
     let has_traffic = |number: i64| function.spec.traffic.iter().any(|share| share.revision == number);
@@ -187,7 +187,7 @@ fn warm(seen: &Observed, outcome: &Outcome, now: Timestamp, plan: &mut Plan) -> 
 
 /// Starts what is missing, unless the last start failed and it is too early for another.
 fn add(
-    function: &Function,
+    (function, code): &(Function, Code),
     pods: &Pods,
     hash: &str,
     wanted: usize,
@@ -210,20 +210,23 @@ fn add(
         }
     }
     for _ in 0..missing {
-        plan.act(Action::create(&revision::pod(function, hash)));
+        plan.act(Action::create(&revision::pod(function, hash, code)));
     }
 }
 
-/// The function as it was at a revision, with what it depends on; nothing while that is not there.
-fn at_revision(seen: &Observed, newest: &str, hash: &str) -> Option<Function> {
+/// The function as it was at a revision, with what it depends on, and its code; nothing while one of them is not there.
+fn at_revision(seen: &Observed, newest: &str, hash: &str) -> Option<(Function, Code)> {
     let Dependencies::Ready(image) = Dependencies::of(seen, hash) else { return None };
     let mut function = Function::clone(&seen.function);
+    let map = seen.map_of(hash);
     if hash != newest {
-        let map = seen.maps.iter().find(|map| hash_of(&map.metadata) == hash)?;
-        function.spec = revision::spec_of(map)?;
+        function.spec = revision::spec_of(map?)?;
     }
     function.spec.dependencies = image.or(function.spec.dependencies);
-    Some(function)
+    match Code::of(map, &function, seen.in_registry) {
+        Code::Missing => None,
+        code => Some((function, code)),
+    }
 }
 
 /// Those that routers may use: also those that do not listen yet, where a request may wait for them.

@@ -8,8 +8,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use minik8s_meta::function::{
-    BUILD_LABEL, FUNCTION_LABEL, Function, FunctionCode, FunctionSpec, NUMBER_ANNOTATION, PORT, REVISION_LABEL, SPEC_KEY,
-    runtime,
+    BUILD_LABEL, CODE_ANNOTATION, FUNCTION_LABEL, Function, FunctionCode, FunctionSpec, NUMBER_ANNOTATION,
+    PORT, REVISION_LABEL, SPEC_KEY, runtime,
 };
 use minik8s_runtime::owner_reference;
 use serde_json::{Value, json};
@@ -44,8 +44,9 @@ pub fn config_map_name(function: &str, hash: &str) -> String {
     format!("{function}-{hash}")
 }
 
-/// The code and the spec of a revision, for its pods and for going back to it.
-pub fn config_map(function: &Function, hash: &str, number: i64) -> ConfigMap {
+/// The code and the spec of a revision, for its pods and for going back to it. Where there is a registry the code is here
+/// only until it is there.
+pub fn config_map(function: &Function, hash: &str, number: i64, in_registry: bool) -> ConfigMap {
     let name = function.metadata.name.as_deref().unwrap_or_default();
     let mut map = ConfigMap {
         metadata: ObjectMeta {
@@ -53,7 +54,7 @@ pub fn config_map(function: &Function, hash: &str, number: i64) -> ConfigMap {
             annotations: Some([(NUMBER_ANNOTATION.to_owned(), number.to_string())].into()),
             ..meta(function, hash)
         },
-        immutable: Some(true),
+        immutable: (!in_registry || function.spec.code.is_none()).then_some(true),
         ..ConfigMap::default()
     };
     let spec = FunctionSpec { code: None, ..function.spec.clone() };
@@ -86,6 +87,66 @@ pub fn spec_of(map: &ConfigMap) -> Option<FunctionSpec> {
     Some(spec)
 }
 
+/// Where instances of a revision get their code from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Code {
+    /// An image of the registry.
+    Image(String),
+    /// The revision's ConfigMap; or they have an image of their own.
+    Map,
+    /// It is on its way to the registry.
+    Missing,
+}
+
+impl Code {
+    /// `map` is that of the revision, once there is one.
+    pub fn of(map: Option<&ConfigMap>, function: &Function, in_registry: bool) -> Code {
+        match map {
+            Some(map) => match image(map) {
+                Some(image) => Code::Image(image.to_owned()),
+                None if in_registry && waits(map) => Code::Missing,
+                None => Code::Map,
+            },
+            None if in_registry && function.spec.code.is_some() => Code::Missing,
+            None => Code::Map,
+        }
+    }
+}
+
+/// The image with a revision's code.
+pub fn image(map: &ConfigMap) -> Option<&str> {
+    map.metadata.annotations.as_ref()?.get(CODE_ANNOTATION).map(String::as_str)
+}
+
+/// Whether a revision's code is to go from its ConfigMap to the registry. What older versions have made cannot change.
+pub fn waits(map: &ConfigMap) -> bool {
+    let is_ours = map.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(REVISION_LABEL));
+    is_ours && map.immutable != Some(true) && code_file(map).is_some()
+}
+
+/// The one file of a revision's code, as its ConfigMap has it.
+pub fn code_file(map: &ConfigMap) -> Option<(&str, &[u8])> {
+    let texts = map.data.iter().flatten().filter(|(key, _)| *key != SPEC_KEY);
+    let mut texts = texts.map(|(key, text)| (key.as_str(), text.as_bytes()));
+    let archives = map.binary_data.iter().flatten();
+    texts.next().or_else(|| archives.map(|(key, bytes)| (key.as_str(), bytes.0.as_slice())).next())
+}
+
+/// The same, as the spec has it.
+pub fn spec_file(spec: &FunctionSpec) -> Option<(&'static str, Vec<u8>)> {
+    let code = spec.code.as_ref()?;
+    let source = code.source.as_ref().map(|text| (file(spec), text.clone().into_bytes()));
+    source.or_else(|| Some((ARCHIVE, STANDARD.decode(code.zip.as_ref()?).ok()?)))
+}
+
+/// The code that such a file is.
+pub fn code(name: &str, content: Vec<u8>) -> Option<FunctionCode> {
+    if name == ARCHIVE {
+        return Some(FunctionCode { source: None, zip: Some(STANDARD.encode(content)) });
+    }
+    Some(FunctionCode { source: Some(String::from_utf8(content).ok()?), zip: None })
+}
+
 /// The number of a revision that is kept.
 pub fn number(map: &ConfigMap) -> i64 {
     let annotations = map.metadata.annotations.as_ref();
@@ -98,7 +159,7 @@ pub fn hash_of(meta: &ObjectMeta) -> &str {
 }
 
 /// An instance. It may do nothing that the strictest Pod Security level forbids.
-pub fn pod(function: &Function, hash: &str) -> Pod {
+pub fn pod(function: &Function, hash: &str, code: &Code) -> Pod {
     let name = function.metadata.name.as_deref().unwrap_or_default();
     let account = function.spec.service_account_name.as_deref();
     let timeout = i64::from(function.spec.timeout_seconds());
@@ -110,8 +171,8 @@ pub fn pod(function: &Function, hash: &str) -> Pod {
             "automountServiceAccountToken": account.is_some(),
             "enableServiceLinks": false,
             "securityContext": security(),
-            "containers": [container(function, name, hash)],
-            "volumes": volumes(function, name, hash),
+            "containers": [container(function, name, hash, code)],
+            "volumes": volumes(function, name, hash, code),
         },
     });
     if let Some(account) = account {
@@ -134,7 +195,7 @@ pub fn security() -> Value {
     })
 }
 
-fn container(function: &Function, name: &str, hash: &str) -> Value {
+fn container(function: &Function, name: &str, hash: &str, code: &Code) -> Value {
     let spec = &function.spec;
     let mut env: Vec<Value> = [
         ("PORT", PORT.to_string()),
@@ -160,7 +221,7 @@ fn container(function: &Function, name: &str, hash: &str) -> Value {
         "resources": spec.resources.clone().unwrap_or_default(),
         "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
     });
-    if spec.code.is_some() {
+    if code_volume(function, name, hash, code).is_some() {
         container["volumeMounts"] = json!([
             {"name": "code", "mountPath": "/fn/code", "readOnly": true},
             {"name": "scratch", "mountPath": "/tmp"},
@@ -177,8 +238,8 @@ fn dependencies_path(spec: &FunctionSpec) -> &'static str {
     if file(spec) == "main.js" { "/node_modules" } else { "/fn/dependencies" }
 }
 
-fn volumes(function: &Function, name: &str, hash: &str) -> Value {
-    let Some(code) = code_volume(function, name, hash) else { return json!([]) };
+fn volumes(function: &Function, name: &str, hash: &str, code: &Code) -> Value {
+    let Some(code) = code_volume(function, name, hash, code) else { return json!([]) };
     let mut volumes = vec![code, json!({"name": "scratch", "emptyDir": {}})];
     if let Some(image) = &function.spec.dependencies {
         volumes.push(json!({"name": DEPENDENCIES, "image": {"reference": image}}));
@@ -187,7 +248,10 @@ fn volumes(function: &Function, name: &str, hash: &str) -> Value {
 }
 
 /// The volume with a revision's code.
-pub fn code_volume(function: &Function, name: &str, hash: &str) -> Option<Value> {
+pub fn code_volume(function: &Function, name: &str, hash: &str, code: &Code) -> Option<Value> {
+    if let Code::Image(image) = code {
+        return Some(json!({"name": "code", "image": {"reference": image}}));
+    }
     let code = function.spec.code.as_ref()?;
     let key = if code.zip.is_some() { ARCHIVE } else { file(&function.spec) };
     let items = json!([{"key": key, "path": key}]);

@@ -6,14 +6,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::SignedDuration;
 use minik8s_meta::function::{
-    Function, FunctionDemand, FunctionDemandSpec, FunctionEndpoints, FunctionInstance, FunctionTraffic,
-    REVISION_READY, TRAFFIC,
+    CODE_ANNOTATION, Function, FunctionDemand, FunctionDemandSpec, FunctionEndpoints, FunctionInstance,
+    FunctionTraffic, REVISION_READY, SPEC_KEY, TRAFFIC,
 };
-use minik8s_runtime::testing::{Kubelet, Simulation, World, check_convergence};
+use minik8s_runtime::testing::{Actor, Kubelet, Simulation, World, check_convergence};
 use minik8s_runtime::{Action, Controller, Key};
 use serde_json::json;
 
 use crate::controller::{FunctionController, Observed};
+use crate::revision::Code;
 use crate::status;
 
 fn key() -> Key {
@@ -47,7 +48,7 @@ fn build(requests: u32) -> Simulation {
         let demand = demand(requests, &world);
         world.insert(&demand);
     }
-    Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor())
+    Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor())
 }
 
 fn live(simulation: &Simulation) -> Vec<Pod> {
@@ -115,7 +116,7 @@ fn broken(requests: u32) -> Simulation {
         }
         false
     });
-    Simulation::new(world).with(FunctionController).with_actor(kubelet)
+    Simulation::new(world).with(FunctionController::default()).with_actor(kubelet)
 }
 
 #[test]
@@ -142,6 +143,7 @@ fn refused_instance_is_told_once_to_user_and_callers() {
         function: Arc::new(function),
         pods: Vec::new(),
         maps: Vec::new(),
+        in_registry: false,
         builds: Vec::new(),
         maps_alike: Vec::new(),
         build_settings: Default::default(),
@@ -150,7 +152,7 @@ fn refused_instance_is_told_once_to_user_and_callers() {
         url: String::new(),
     };
     let now = "2030-01-01T00:00:10Z".parse().unwrap();
-    let plan = FunctionController.plan_failure(
+    let plan = FunctionController::default().plan_failure(
         &seen(function("def main(p): return p"), None),
         "pods \"f-1\": exceeded quota",
         now,
@@ -167,8 +169,11 @@ fn refused_instance_is_told_once_to_user_and_callers() {
     let endpoints: FunctionEndpoints = serde_json::from_value(endpoints.clone()).unwrap();
     assert!(endpoints.spec.problem.as_ref().is_some_and(|problem| problem.message.contains("quota")));
     // The next try names another pod.
-    let again =
-        FunctionController.plan_failure(&seen(refused, Some(endpoints)), "pods \"f-2\": exceeded quota", now);
+    let again = FunctionController::default().plan_failure(
+        &seen(refused, Some(endpoints)),
+        "pods \"f-2\": exceeded quota",
+        now,
+    );
     assert!(again.is_empty(), "no hot loop: {again:?}");
 }
 
@@ -188,7 +193,7 @@ fn traffic_is_split_between_revisions() {
     let demand = demand(5, &world);
     world.insert(&demand);
     let mut simulation =
-        Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor());
+        Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor());
     simulation.stop_at(SignedDuration::from_secs(30));
     simulation.settle().unwrap();
     let of_first =
@@ -203,6 +208,7 @@ fn traffic_is_split_between_revisions() {
         function: Arc::new(function),
         pods: Vec::new(),
         maps: simulation.world.list::<ConfigMap>().into_iter().map(Arc::new).collect(),
+        in_registry: false,
         builds: Vec::new(),
         maps_alike: Vec::new(),
         build_settings: Default::default(),
@@ -220,7 +226,7 @@ fn traffic_is_split_between_revisions() {
     let mut world = simulation.world;
     world.change::<Function>(&key(), |function| function.spec.traffic.clear());
     let mut simulation =
-        Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor());
+        Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor());
     simulation.stop_at(SignedDuration::from_secs(30));
     simulation.settle().unwrap();
     assert!(live(&simulation).iter().all(|pod| crate::revision::hash_of(&pod.metadata) != first));
@@ -234,7 +240,7 @@ fn dependencies_are_a_volume_of_every_instance() {
         let mut function = function("x");
         function.spec.runtime = Some(runtime.to_owned());
         let mounted = |function: &Function| {
-            let pod = serde_json::to_value(crate::revision::pod(function, "hash")).unwrap();
+            let pod = serde_json::to_value(crate::revision::pod(function, "hash", &Code::Map)).unwrap();
             let mount = pod["spec"]["containers"][0]["volumeMounts"][2]["mountPath"].clone();
             (mount, pod["spec"]["volumes"][2]["image"]["reference"].clone())
         };
@@ -244,4 +250,52 @@ fn dependencies_are_a_volume_of_every_instance() {
         assert_eq!(mounted(&function), (json!(path), json!("registry.minik8s.local/ns/f:1")));
         assert_ne!(crate::revision::hash(&function), before, "others make a new revision");
     }
+}
+
+/// What the server that leads does with code that waits in a ConfigMap.
+fn registry() -> Actor {
+    Box::new(|world: &mut World| {
+        let maps: Vec<ConfigMap> = world.list();
+        let Some(map) = maps.iter().find(|map| crate::revision::waits(map)) else { return false };
+        world.change::<ConfigMap>(&minik8s_runtime::key_of(map), |map| {
+            map.data.as_mut().unwrap().retain(|key, _| key == SPEC_KEY);
+            (map.binary_data, map.immutable) = (None, Some(true));
+            let annotations = map.metadata.annotations.get_or_insert_default();
+            annotations.insert(CODE_ANNOTATION.to_owned(), CODE_IMAGE.to_owned());
+        });
+        true
+    })
+}
+
+const CODE_IMAGE: &str = "registry.minik8s.local/ns/function-code.f@sha256:00";
+
+#[test]
+fn instances_start_once_their_code_is_in_the_registry() {
+    let build = || {
+        let mut world = World::default();
+        world.insert(&function("def main(p): return p"));
+        Simulation::new(world)
+            .with(FunctionController { in_registry: true })
+            .with_actor(Kubelet::default().actor())
+            .with_actor(registry())
+    };
+    check_convergence(build, |simulation| {
+        let function: Function = simulation.world.get(&key()).unwrap();
+        assert_eq!(status::condition(&function, REVISION_READY).unwrap().status, "True");
+    });
+    let mut simulation = build();
+    simulation.stop_at(SignedDuration::from_secs(5));
+    simulation.settle().unwrap();
+    let pods: Vec<_> = live(&simulation).iter().map(|pod| serde_json::to_value(pod).unwrap()).collect();
+    let [pod] = pods.as_slice() else { panic!("{pods:?}") };
+    assert_eq!(pod["spec"]["volumes"][0]["image"]["reference"], CODE_IMAGE);
+    assert_eq!(pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"], "/fn/code");
+    // Without anybody who puts it there, nothing starts, and the code is not lost.
+    let mut world = World::default();
+    world.insert(&function("def main(p): return p"));
+    let mut simulation = Simulation::new(world).with(FunctionController { in_registry: true });
+    simulation.settle().unwrap();
+    assert!(live(&simulation).is_empty());
+    let maps = simulation.world.list::<ConfigMap>();
+    assert_eq!(crate::revision::code_file(&maps[0]), Some(("main.py", &b"def main(p): return p"[..])));
 }

@@ -50,6 +50,7 @@ impl ServerFeatures {
         let metrics = ResourceMetrics::default();
         let (history, wants) = (metrics.history.clone(), metrics.wants.clone());
         let autoscaling = Autoscaling { history: history.clone(), wants, ..Autoscaling::default() };
+        let in_registry = !disabled.iter().any(|name| name == "registry");
         let mut list: Vec<Arc<dyn ServerFeature>> = vec![
             Arc::new(Workloads),
             Arc::new(Services),
@@ -64,7 +65,7 @@ impl ServerFeatures {
             Arc::new(GpuJobs),
             Arc::new(Storage),
             Arc::new(Monitoring::default()),
-            Arc::new(Functions::default()),
+            Arc::new(Functions::new(in_registry)),
             Arc::new(GatewayApi { mesh }),
             Arc::new(ImageRegistry::default()),
             Arc::new(Placement::default()),

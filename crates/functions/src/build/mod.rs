@@ -7,7 +7,6 @@
 //! another one. Packages may run code while they are fetched, so the pod has no credentials, pushes nothing, and what it
 //! hands over is taken for the work of a stranger.
 
-mod collect;
 mod inputs;
 mod layer;
 mod plan;
@@ -39,5 +38,4 @@ pub fn failure_of(pod: &Pod) -> Option<&str> {
 
 pub fn start(parts: &mut Parts) {
     parts.task(task::run(task::Surroundings::of(parts)));
-    parts.task(collect::run(parts.client.clone(), parts.caches.clone(), parts.leads.clone(), parts.stop.clone()));
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{FAILED, failure_of, inputs, key_of, pod};
 use crate::controller::Observed;
-use crate::revision::hash_of;
+use crate::revision::Code;
 use crate::status::has_ended;
 
 /// Between a build that failed and the next: doubled each time. Most failures are the user's to mend, others an index's.
@@ -29,7 +29,7 @@ pub enum Dependencies {
 impl Dependencies {
     /// Of the revision with this hash; the newest one may have no ConfigMap yet.
     pub fn of(seen: &Observed, hash: &str) -> Dependencies {
-        match map_of(seen, hash) {
+        match seen.map_of(hash) {
             Some(map) => match (image_of(map), key_of_map(map)) {
                 (Some(image), _) => Dependencies::Ready(Some(image)),
                 (None, Some(key)) => Dependencies::Missing(key),
@@ -62,10 +62,10 @@ pub fn plan(
         plan.act(Action::delete(&**pod));
     }
     // The ConfigMap comes first: it has the code, and it is where the image is written down.
-    let (Some(key), Some(map)) = (missing, map_of(seen, newest)) else { return };
+    let (Some(key), Some(map)) = (missing, seen.map_of(newest)) else { return };
     if let Some(image) = seen.maps_alike.iter().find_map(|map| image_of(map)) {
         let patch = json!({"metadata": {"annotations": {DEPENDENCIES_ANNOTATION: image}}});
-        plan.act(Action::patch(&**map, patch));
+        plan.act(Action::patch(map, patch));
         return;
     }
     let is_busy = |pod: &&Arc<Pod>| {
@@ -78,8 +78,10 @@ pub fn plan(
         plan.again_at(next, now);
         return;
     }
-    let wanted = inputs(&seen.function.spec).filter(|inputs| inputs.key == key);
-    let made = wanted.and_then(|inputs| pod::pod(&seen.function, newest, &inputs, &seen.build_settings));
+    let code = Code::of(Some(map), &seen.function, seen.in_registry);
+    let wanted = inputs(&seen.function.spec).filter(|inputs| inputs.key == key && code != Code::Missing);
+    let made =
+        wanted.and_then(|inputs| pod::pod(&seen.function, newest, &inputs, &code, &seen.build_settings));
     if let Some(pod) = made {
         plan.act(Action::create(&pod));
     }
@@ -93,10 +95,6 @@ fn pause(failure: &FunctionFailure, newest: &str) -> Option<Timestamp> {
     let doublings = u32::try_from(failure.count - 1).unwrap_or(0).min(10);
     let seconds = (FIRST_PAUSE << doublings).min(LONGEST_PAUSE);
     failure.at.0.checked_add(SignedDuration::from_secs(seconds)).ok()
-}
-
-fn map_of<'a>(seen: &'a Observed, hash: &str) -> Option<&'a Arc<ConfigMap>> {
-    seen.maps.iter().find(|map| hash_of(&map.metadata) == hash)
 }
 
 fn image_of(map: &ConfigMap) -> Option<String> {

@@ -12,7 +12,7 @@ use minik8s_runtime::owner_reference;
 use serde_json::json;
 
 use super::inputs::Inputs;
-use crate::revision;
+use crate::revision::{self, Code};
 
 /// The container of every such pod.
 pub const CONTAINER: &str = "build";
@@ -28,6 +28,7 @@ pub fn pod(
     function: &Function,
     hash: &str,
     inputs: &Inputs,
+    code: &Code,
     settings: &BTreeMap<String, String>,
 ) -> Option<Pod> {
     let name = function.metadata.name.as_deref().unwrap_or_default();
@@ -65,7 +66,7 @@ pub fn pod(
                 ],
             }],
             "volumes": [
-                revision::code_volume(function, name, hash)?,
+                revision::code_volume(function, name, hash, code)?,
                 {"name": "scratch", "emptyDir": {"sizeLimit": MOST_SCRATCH}},
             ],
         },
@@ -100,7 +101,8 @@ mod tests {
     #[test]
     fn build_has_the_memory_it_needs() {
         let check = |given: Option<&str>, expected: Option<&str>| {
-            let limits = given.map(|text| BTreeMap::from([("memory".to_owned(), WireQuantity(text.to_owned()))]));
+            let limits =
+                given.map(|text| BTreeMap::from([("memory".to_owned(), WireQuantity(text.to_owned()))]));
             let made = resources(ResourceRequirements { limits, ..ResourceRequirements::default() });
             let found = made.limits.and_then(|limits| limits.get("memory").map(|memory| memory.0.clone()));
             assert_eq!(found.as_deref(), expected, "{given:?}");

@@ -15,13 +15,11 @@ use kube::client::Body;
 use kube::{Api, Client};
 use minik8s_feature::Parts;
 use minik8s_meta::function::{
-    BUILD_FAILURE_ANNOTATION, DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, PORT,
+    BUILD_FAILURE_ANNOTATION, BUILD_LABEL, DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, PORT,
 };
-use minik8s_meta::image_repository::REGISTRY_HOST;
-use minik8s_registry::client::{MANIFEST, PushError, Repository};
+use minik8s_registry::client::{PushError, Repository};
 use minik8s_runtime::{Caches, Key, controller_of, key_of as object_key};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::json;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -29,9 +27,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::layer::{Layer, LayerError};
 use super::{failure_of, key_of};
+use crate::image;
 use crate::revision::{config_map_name, hash_of};
 use crate::status::is_ready;
 
+/// A repository has one image.
+const TAG: &str = "latest";
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// A pod that sends nothing for as long is given up.
@@ -41,17 +42,17 @@ const CHUNK: usize = 4 << 20;
 
 #[derive(Debug, Error)]
 enum TakeError {
-    #[error("the build's pod cannot be asked for the packages: {0}")]
+    #[error("the build's pod cannot be asked for the packages")]
     Request(#[from] kube::Error),
-    #[error("the request to the build's pod cannot be made: {0}")]
+    #[error("the request to the build's pod cannot be made")]
     Http(#[from] http::Error),
     #[error("the build's pod answers {0} when it is asked for the packages")]
     Status(StatusCode),
     #[error("the build's pod has sent nothing for {} s", SILENCE.as_secs())]
     Silence,
-    #[error("{0}")]
+    #[error(transparent)]
     Layer(#[from] LayerError),
-    #[error("the packages cannot be put into the registry: {0}")]
+    #[error("the packages cannot be put into the registry")]
     Push(#[from] PushError),
 }
 
@@ -150,13 +151,17 @@ async fn change(leads: &mut watch::Receiver<bool>) {
 async fn take(client: &Client, pod: &Pod) {
     let Key { namespace, name } = object_key(pod);
     let Some(function) = controller_of(&pod.metadata).map(|owner| owner.name.as_str()) else { return };
+    let map = config_map_name(function, hash_of(&pod.metadata));
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
     let mut pause = FIRST_PAUSE;
     for tries in 1.. {
+        // Whoever may make pods may label one so: it is asked only for what a revision waits for.
+        if !maps.get_opt(&map).await.is_ok_and(|map| map.is_some_and(|map| waits_for(&map, pod))) {
+            return;
+        }
         match packages(client, pod, &namespace, &name).await {
             Ok(image) => {
-                let map = config_map_name(function, hash_of(&pod.metadata));
                 let patch = json!({"metadata": {"annotations": {DEPENDENCIES_ANNOTATION: image}}});
-                let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
                 let written = maps.patch(&map, &PatchParams::default(), &Patch::Merge(patch)).await;
                 if let Err(error) = written {
                     tracing::warn!(%error, namespace, map, "cannot say where a function's dependencies are");
@@ -164,18 +169,29 @@ async fn take(client: &Client, pod: &Pod) {
                 return;
             }
             Err(error) if tries >= TRIES || matches!(error, TakeError::Layer(_)) => {
-                tracing::warn!(%error, namespace, function, "a function's dependencies were not taken");
-                let patch = json!({"metadata": {"annotations": {BUILD_FAILURE_ANNOTATION: error.to_string()}}});
+                let told = image::told(&error);
+                tracing::warn!(error = told, namespace, function, "a function's dependencies were not taken");
+                let patch = json!({"metadata": {"annotations": {BUILD_FAILURE_ANNOTATION: told}}});
                 let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
                 // A pod that is gone needs no mark.
                 let _ = pods.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
                 return;
             }
-            Err(error) => tracing::debug!(%error, namespace, function, "a function's dependencies were not taken yet"),
+            Err(error) => {
+                tracing::debug!(%error, namespace, function, "a function's dependencies were not taken yet");
+            }
         }
         tokio::time::sleep(pause).await;
         pause *= 2;
     }
+}
+
+/// Whether a revision waits for what the pod has.
+fn waits_for(map: &ConfigMap, pod: &Pod) -> bool {
+    let wanted = map.metadata.labels.as_ref().and_then(|labels| labels.get(BUILD_LABEL));
+    let annotations = map.metadata.annotations.as_ref();
+    let has_some = annotations.is_some_and(|all| all.contains_key(DEPENDENCIES_ANNOTATION));
+    !has_some && wanted.map(String::as_str) == key_of(pod)
 }
 
 /// The image that the packages have become.
@@ -187,28 +203,15 @@ async fn packages(client: &Client, pod: &Pod, namespace: &str, name: &str) -> Re
     if response.status() != StatusCode::OK {
         return Err(TakeError::Status(response.status()));
     }
-    let repository = Repository::new(client, namespace, DEPENDENCIES_REPOSITORY);
+    let build = key_of(pod).unwrap_or_default();
+    let repository_name = format!("{DEPENDENCIES_REPOSITORY}{build}");
+    let repository = Repository::new(client, namespace, &repository_name);
     let layer = push_layer(&repository, response.into_body()).await?;
-    let config = json!({
-        "architecture": architecture(),
-        "os": "linux",
-        "config": {},
-        "rootfs": {"type": "layers", "diff_ids": [layer.0]},
-    })
-    .to_string()
-    .into_bytes();
-    let (config_digest, size) = (digest(&config), config.len());
-    repository
-        .push_blob::<PushError>(&config_digest, i64::try_from(size).unwrap_or(0), async |_, _| Ok(config.clone()))
-        .await?;
-    let manifest = manifest((&config_digest, size as u64), (&layer.0, layer.1)).to_string().into_bytes();
-    let manifest_digest = digest(&manifest);
-    repository.push_manifest(key_of(pod).unwrap_or_default(), manifest, MANIFEST).await?;
-    Ok(format!("{REGISTRY_HOST}/{namespace}/{DEPENDENCIES_REPOSITORY}@{manifest_digest}"))
+    let digest = image::push(&repository, TAG, &layer).await?;
+    Ok(image::reference(namespace, &repository_name, &digest))
 }
 
-/// The digest and size of the layer.
-async fn push_layer(repository: &Repository<'_>, mut body: Body) -> Result<(String, u64), TakeError> {
+async fn push_layer(repository: &Repository<'_>, mut body: Body) -> Result<image::Layer, TakeError> {
     let mut upload = repository.upload().await?;
     let (mut layer, mut pending) = (Layer::new(), Vec::new());
     let finished = loop {
@@ -218,7 +221,7 @@ async fn push_layer(repository: &Repository<'_>, mut body: Body) -> Result<(Stri
         };
         let Some(frame) = frame else { break layer.finish().map_err(TakeError::from) };
         let fed = frame.map_err(TakeError::from).and_then(|frame| match frame.data_ref() {
-            Some(data) => Ok(layer.feed(data)?),
+            Some(data) => layer.feed(data).map_err(TakeError::from),
             None => Ok(()),
         });
         if let Err(error) = fed {
@@ -234,34 +237,11 @@ async fn push_layer(repository: &Repository<'_>, mut body: Body) -> Result<(Stri
             pending.append(&mut finished.last);
             upload.append(pending).await?;
             upload.finish(&finished.digest).await?;
-            Ok((finished.digest, finished.size))
+            Ok(image::Layer { digest: finished.digest, size: finished.size })
         }
         Err(error) => {
             upload.cancel().await;
             Err(error)
         }
-    }
-}
-
-fn manifest(config: (&str, u64), layer: (&str, u64)) -> Value {
-    json!({
-        "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": config.0, "size": config.1},
-        "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer.0, "size": layer.1}],
-    })
-}
-
-fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
-}
-
-/// Go's name of this machine's architecture.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }

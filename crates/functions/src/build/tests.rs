@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{FAILED, key_of};
 use crate::controller::FunctionController;
+use crate::revision::Code;
 use crate::status::{self, has_ended, is_ready};
 use crate::zip;
 
@@ -77,7 +78,7 @@ fn build(functions: &[Function]) -> Simulation {
     let mut world = World::default();
     functions.iter().for_each(|function| drop(world.insert(function)));
     Simulation::new(world)
-        .with(FunctionController)
+        .with(FunctionController::default())
         .with_actor(Kubelet::default().actor())
         .with_actor(server())
 }
@@ -94,7 +95,10 @@ fn revision_serves_once_its_dependencies_are_there() {
         || build(&[function("f", "def main(p): return p", "six")]),
         |simulation| {
             assert_eq!(ready(simulation, "f").0, "True");
-            assert!(simulation.world.list::<Pod>().iter().all(|pod| key_of(pod).is_none()), "no build is left");
+            assert!(
+                simulation.world.list::<Pod>().iter().all(|pod| key_of(pod).is_none()),
+                "no build is left"
+            );
             let maps = simulation.world.list::<ConfigMap>();
             assert_eq!(maps[0].metadata.annotations.as_ref().unwrap()[DEPENDENCIES_ANNOTATION], IMAGE);
         },
@@ -121,7 +125,7 @@ fn same_inputs_are_built_once_in_a_namespace() {
     world.insert(&function("g", "def main(p): return 2", "six"));
     // Nobody builds any more.
     let mut simulation =
-        Simulation::new(world).with(FunctionController).with_actor(Kubelet::default().actor());
+        Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor());
     simulation.settle().unwrap();
     assert_eq!(ready(&simulation, "g").0, "True");
     let keys: Vec<_> = simulation
@@ -143,7 +147,7 @@ fn failed_build_is_told_and_the_revision_before_serves() {
         function.spec.code.as_mut().unwrap().zip = Some(archive("def main(p): return 2", "no such thing"));
         function.metadata.generation = Some(2);
     });
-    let mut simulation = Simulation::new(world).with(FunctionController).with_actor(failing());
+    let mut simulation = Simulation::new(world).with(FunctionController::default()).with_actor(failing());
     simulation.stop_at(SignedDuration::from_secs(40));
     simulation.settle().unwrap();
     let status = simulation.world.get::<Function>(&key("f")).unwrap().status.unwrap();
@@ -161,7 +165,7 @@ fn build_has_fewer_rights_than_an_instance() {
     function.spec.env = serde_json::from_value(json!([{"name": "SECRET", "value": "x"}])).unwrap();
     let inputs = super::inputs(&function.spec).unwrap();
     let settings = [("PIP_INDEX_URL".to_owned(), "https://index.example/".to_owned())].into();
-    let pod = super::pod::pod(&function, "hash", &inputs, &settings).unwrap();
+    let pod = super::pod::pod(&function, "hash", &inputs, &Code::Map, &settings).unwrap();
     let pod = serde_json::to_value(pod).unwrap();
     let (spec, container) = (&pod["spec"], &pod["spec"]["containers"][0]);
     assert_eq!(spec["automountServiceAccountToken"], false);

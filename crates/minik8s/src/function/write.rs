@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, EnvVar};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use minik8s_functions::{revision_number, revision_spec};
+use minik8s_functions::{revision_code, revision_number, revision_spec};
 use minik8s_meta::function::{
     FUNCTION_LABEL, Function, FunctionSpec, FunctionTraffic, REVISION_READY, RUNTIMES,
 };
@@ -82,7 +82,9 @@ pub async fn rollback(client: &Client, namespace: &str, name: &str, to: Option<i
         let known: Vec<String> = revisions.iter().map(|(number, _)| number.to_string()).collect();
         bail!("function {name} has no such revision; it keeps {}", known.join(", "));
     };
-    let kept = revision_spec(map).with_context(|| format!("revision {number} cannot be read"))?;
+    let mut kept = revision_spec(map).with_context(|| format!("revision {number} cannot be read"))?;
+    let code = revision_code(client, map).await;
+    kept.code = code.with_context(|| format!("the code of revision {number} cannot be read"))?;
     // What is no part of a revision stays as it is; who goes back wants no other revision to answer.
     let change = |spec: &mut FunctionSpec| {
         let (scale, queue) = (spec.scale.take(), spec.queue.take());

@@ -1,4 +1,4 @@
-//! Removes dependencies that no revision uses any more from the registry of the server that leads.
+//! Removes code and dependencies that no revision has any more from the registry of the server that leads.
 //!
 //! What is used stands on the ConfigMaps of revisions, which go with their function. An image is removed when it was used by
 //! none of them twice in a row: between the two it may have been pushed for one that was not told yet. The registry itself
@@ -11,7 +11,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use minik8s_meta::function::{DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, FUNCTION_LABEL};
+use minik8s_feature::Parts;
+use minik8s_meta::function::{
+    CODE_ANNOTATION, CODE_REPOSITORY, DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, FUNCTION_LABEL,
+};
 use minik8s_meta::image_repository::ImageRepository;
 use minik8s_registry::client::Repository;
 use minik8s_runtime::Caches;
@@ -23,16 +26,25 @@ const ROUND: Duration = Duration::from_secs(600);
 /// Between the two looks.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Namespace and digest.
-type Image = (String, String);
+/// What names of repositories begin with, and where revisions name images of them.
+const KEPT: [(&str, &str); 2] =
+    [(CODE_REPOSITORY, CODE_ANNOTATION), (DEPENDENCIES_REPOSITORY, DEPENDENCIES_ANNOTATION)];
+
+/// Namespace, repository and digest.
+type Image = (String, String, String);
+
+pub fn start(parts: &mut Parts) {
+    let (client, caches) = (parts.client.clone(), parts.caches.clone());
+    parts.task(run(client, caches, parts.leads.clone(), parts.stop.clone()));
+}
 
 /// Until it is told to stop.
-pub async fn run(client: Client, caches: Arc<Caches>, leads: watch::Receiver<bool>, stop: CancellationToken) {
+async fn run(client: Client, caches: Arc<Caches>, leads: watch::Receiver<bool>, stop: CancellationToken) {
     let gone = Arc::new(Notify::new());
     caches.of::<ConfigMap>().listen(Box::new({
         let gone = gone.clone();
         move |old, new| {
-            if new.is_none() && old.is_some_and(|map| image_of(map).is_some()) {
+            if new.is_none() && old.is_some_and(|map| has_image(map)) {
                 gone.notify_one();
             }
         }
@@ -51,16 +63,17 @@ pub async fn run(client: Client, caches: Arc<Caches>, leads: watch::Receiver<boo
         }
         match find_unused(&client).await {
             Ok(found) => {
-                for (namespace, digest) in found.intersection(&unused) {
-                    let repository = Repository::new(&client, namespace, DEPENDENCIES_REPOSITORY);
-                    match repository.delete_manifest(digest).await {
-                        Ok(()) => tracing::info!(namespace, digest, "removed dependencies that no function uses"),
-                        Err(error) => tracing::warn!(%error, namespace, digest, "unused dependencies stay"),
+                for (namespace, name, digest) in found.intersection(&unused) {
+                    match Repository::new(&client, namespace, name).delete_manifest(digest).await {
+                        Ok(()) => tracing::info!(namespace, name, digest, "removed what no function uses"),
+                        Err(error) => {
+                            tracing::warn!(%error, namespace, name, digest, "what no function uses stays")
+                        }
                     }
                 }
                 unused = found.difference(&unused).cloned().collect();
             }
-            Err(error) => tracing::warn!(%error, "dependencies that no function uses stay for now"),
+            Err(error) => tracing::warn!(%error, "what no function uses stays for now"),
         }
     }
 }
@@ -74,9 +87,13 @@ async fn find_unused(client: &Client) -> kube::Result<BTreeSet<Image>> {
         listed => listed?.items.into_iter(),
     };
     let mut images: BTreeSet<Image> = BTreeSet::new();
-    for repository in all.filter(|one| one.metadata.name.as_deref() == Some(DEPENDENCIES_REPOSITORY)) {
-        let namespace = repository.metadata.namespace.unwrap_or_default();
-        images.extend(repository.tags.into_iter().map(|tag| (namespace.clone(), tag.digest)));
+    for repository in all {
+        let (namespace, name) = (repository.metadata.namespace, repository.metadata.name);
+        let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+        if KEPT.iter().any(|(prefix, _)| name.starts_with(prefix)) {
+            let tags = repository.tags.into_iter();
+            images.extend(tags.map(|tag| (namespace.clone(), name.clone(), tag.digest)));
+        }
     }
     if images.is_empty() {
         return Ok(images);
@@ -85,14 +102,19 @@ async fn find_unused(client: &Client) -> kube::Result<BTreeSet<Image>> {
     let maps = maps.list_metadata(&ListParams::default().labels(FUNCTION_LABEL)).await?;
     for map in maps.items {
         let namespace = map.metadata.namespace.unwrap_or_default();
-        let image = map.metadata.annotations.unwrap_or_default().remove(DEPENDENCIES_ANNOTATION);
-        if let Some((_, digest)) = image.as_deref().and_then(|image| image.split_once('@')) {
-            images.remove(&(namespace, digest.to_owned()));
+        let annotations = map.metadata.annotations.unwrap_or_default();
+        for (_, annotation) in KEPT {
+            let image =
+                annotations.get(annotation).and_then(|image| image.rsplit('/').next()?.split_once('@'));
+            if let Some((name, digest)) = image {
+                images.remove(&(namespace.clone(), name.to_owned(), digest.to_owned()));
+            }
         }
     }
     Ok(images)
 }
 
-fn image_of(map: &ConfigMap) -> Option<&String> {
-    map.metadata.annotations.as_ref()?.get(DEPENDENCIES_ANNOTATION)
+fn has_image(map: &ConfigMap) -> bool {
+    let annotations = map.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| KEPT.iter().any(|(_, annotation)| all.contains_key(*annotation)))
 }

@@ -1,0 +1,246 @@
+//! The code of functions in the registry: one layer for each revision, which nodes fetch by its digest.
+//!
+//! A revision's ConfigMap has the code only until the server that leads has put it there; then it names the image, and is
+//! what keeps it from being collected. The code of the newest revision stands in the Function too: a server that begins to lead
+//! puts that into its own registry where it is missing, since each server has one of its own.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use minik8s_feature::Parts;
+use minik8s_meta::function::{CODE_ANNOTATION, CODE_REPOSITORY, FUNCTION_LABEL, Function, FunctionCode};
+use minik8s_registry::client::{PushError, Repository};
+use minik8s_runtime::{Backoff, Caches, Key, key_of};
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::{image, revision};
+
+/// At once; the registry has bounds of its own.
+const PUSHES: usize = 4;
+const RETRY: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(20) };
+
+/// Why code does not come back from the registry.
+#[derive(Debug, Error)]
+pub enum CodeError {
+    #[error("the registry does not have it any more")]
+    Registry(#[from] PushError),
+    #[error("what the registry has is not the code of a function")]
+    Broken,
+}
+
+/// The code of a revision that is kept, from its ConfigMap or from the registry; none where it has an image of its own.
+pub async fn of_revision(client: &Client, map: &ConfigMap) -> Result<Option<FunctionCode>, CodeError> {
+    if let Some(code) = revision::spec_of(map).and_then(|spec| spec.code) {
+        return Ok(Some(code));
+    }
+    let Some(digest) = revision::image(map).and_then(image::digest_in) else { return Ok(None) };
+    let namespace = map.metadata.namespace.as_deref().unwrap_or_default();
+    let repository = Repository::new(client, namespace, &repository(function_of(map)));
+    let manifest: Value =
+        serde_json::from_slice(&repository.manifest(digest).await?).map_err(|_| CodeError::Broken)?;
+    let layer = manifest["layers"][0]["digest"].as_str().ok_or(CodeError::Broken)?;
+    let (name, content) = unpacked(&repository.blob(layer).await?).ok_or(CodeError::Broken)?;
+    Ok(Some(revision::code(&name, content).ok_or(CodeError::Broken)?))
+}
+
+/// A layer with one file.
+fn layer(name: &str, content: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(0o644);
+    header.set_size(content.len() as u64);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_data(&mut header, name, content)?;
+    tar.into_inner()
+}
+
+fn unpacked(layer: &[u8]) -> Option<(String, Vec<u8>)> {
+    let mut archive = tar::Archive::new(layer);
+    let mut entry = archive.entries().ok()?.next()?.ok()?;
+    let name = entry.path().ok()?.to_str()?.to_owned();
+    let mut content = Vec::new();
+    entry.read_to_end(&mut content).ok()?;
+    Some((name, content))
+}
+
+fn repository(function: &str) -> String {
+    format!("{CODE_REPOSITORY}{function}")
+}
+
+fn function_of(map: &ConfigMap) -> &str {
+    map.metadata.labels.as_ref().and_then(|labels| labels.get(FUNCTION_LABEL)).map_or("", String::as_str)
+}
+
+/// The image that the code of a revision has become.
+async fn push(
+    client: &Client,
+    (namespace, function, hash): (&str, &str, &str),
+    (name, content): (&str, &[u8]),
+) -> Result<String, PushError> {
+    let repository_name = repository(function);
+    let repository = Repository::new(client, namespace, &repository_name);
+    // A tar in memory cannot fail, and an empty one is refused by whoever mounts it.
+    let layer = image::push_bytes(&repository, layer(name, content).unwrap_or_default()).await?;
+    let digest = image::push(&repository, hash, &layer).await?;
+    Ok(image::reference(namespace, &repository_name, &digest))
+}
+
+/// The ConfigMap as it is once the code is in the registry.
+fn moved(file: &str, image: &str) -> Value {
+    let mut data = json!({});
+    data[file] = Value::Null;
+    json!({
+        "metadata": {"annotations": {CODE_ANNOTATION: image}},
+        "data": data,
+        "binaryData": null,
+        "immutable": true,
+    })
+}
+
+#[derive(Clone)]
+struct Surroundings {
+    client: Client,
+    caches: Arc<Caches>,
+    pushes: Arc<Semaphore>,
+}
+
+pub fn start(parts: &mut Parts) {
+    let around = Surroundings {
+        client: parts.client.clone(),
+        caches: parts.caches.clone(),
+        pushes: Arc::new(Semaphore::new(PUSHES)),
+    };
+    parts.task(run(around, parts.leads.clone(), parts.stop.clone()));
+}
+
+/// Until it is told to stop.
+async fn run(around: Surroundings, mut leads: watch::Receiver<bool>, stop: CancellationToken) {
+    let maps = around.caches.of::<ConfigMap>();
+    let (wakes, mut woken) = mpsc::unbounded_channel();
+    maps.listen(Box::new(move |_, new| {
+        if let Some(map) = new.filter(|map| revision::waits(map)) {
+            // Nobody listens any more when this server stops.
+            let _ = wakes.send(key_of(&**map));
+        }
+    }));
+    let mut running: HashMap<Key, AbortOnDropHandle<()>> = HashMap::new();
+    let mut restoring = None;
+    let mut waiting: Vec<Key> = Vec::new();
+    let mut begins = true;
+    loop {
+        running.retain(|_, task| !task.is_finished());
+        if !*leads.borrow() {
+            running.clear();
+            restoring = None;
+        } else {
+            if begins {
+                waiting =
+                    maps.list().iter().filter(|map| revision::waits(map)).map(|map| key_of(&**map)).collect();
+                let around = around.clone();
+                restoring = Some(AbortOnDropHandle::new(tokio::spawn(async move { restore(&around).await })));
+            }
+            for key in waiting.drain(..) {
+                running.entry(key.clone()).or_insert_with(|| {
+                    let around = around.clone();
+                    AbortOnDropHandle::new(tokio::spawn(async move { keep(&around, &key).await }))
+                });
+            }
+        }
+        (waiting, begins) = tokio::select! {
+            () = stop.cancelled() => break,
+            () = change(&mut leads) => (Vec::new(), true),
+            key = woken.recv() => match key {
+                Some(key) => (vec![key], false),
+                None => break,
+            },
+        };
+    }
+    drop(restoring);
+}
+
+/// Never where this is settled: a server whose store is its own always leads.
+async fn change(leads: &mut watch::Receiver<bool>) {
+    if leads.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Moves code from a ConfigMap to the registry, until it is there or the ConfigMap is gone.
+async fn keep(around: &Surroundings, key: &Key) {
+    let api: Api<ConfigMap> = Api::namespaced(around.client.clone(), &key.namespace);
+    let mut failures = 0;
+    while let Some(map) = around.caches.of::<ConfigMap>().get(key).filter(|map| revision::waits(map)) {
+        let Some(file) = revision::code_file(&map) else { return };
+        let pushed = match around.pushes.acquire().await {
+            Ok(_permit) => {
+                let revision = (key.namespace.as_str(), function_of(&map), revision::hash_of(&map.metadata));
+                push(&around.client, revision, file).await
+            }
+            Err(_) => return,
+        };
+        let told = match pushed {
+            Ok(image) => {
+                let patch = Patch::Merge(moved(file.0, &image));
+                match api.patch(&key.name, &PatchParams::default(), &patch).await {
+                    Ok(_) => return,
+                    Err(error) => image::told(&error),
+                }
+            }
+            Err(error) => image::told(&error),
+        };
+        failures += 1;
+        tracing::warn!(error = told, revision = %key, "the code of a function is not in the registry yet");
+        tokio::time::sleep(RETRY.after(failures)).await;
+    }
+}
+
+/// Puts code of newest revisions into this server's registry where another server had it, or where it was lost.
+async fn restore(around: &Surroundings) {
+    let functions = around.caches.of::<Function>();
+    functions.wait_synced().await;
+    around.caches.of::<ConfigMap>().wait_synced().await;
+    for function in functions.list() {
+        let (Key { namespace, name }, hash) = (key_of(&*function), revision::hash(&function));
+        let key = Key::new(&*namespace, revision::config_map_name(&name, &hash));
+        let map = around.caches.of::<ConfigMap>().get(&key);
+        let known = map.as_ref().and_then(|map| image::digest_in(revision::image(map)?));
+        let (Some(known), Some(file)) = (known, revision::spec_file(&function.spec)) else { continue };
+        let there = Repository::new(&around.client, &namespace, &repository(&name)).has_manifest(known).await;
+        if !matches!(there, Ok(false)) {
+            continue;
+        }
+        match push(&around.client, (&namespace, &name, &hash), (file.0, &file.1)).await {
+            Ok(_) => tracing::info!(function = %key, "its code is in this server's registry too"),
+            Err(error) => {
+                tracing::warn!(%error, function = %key, "its code is not in this server's registry")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_comes_back_as_it_was() {
+        for (name, content) in [("main.py", "def main(p): return p".as_bytes()), ("code.zip", b"PK\x05\x06")]
+        {
+            let packed = layer(name, content).unwrap();
+            assert_eq!(packed, layer(name, content).unwrap(), "the same bytes each time");
+            assert_eq!(unpacked(&packed).unwrap(), (name.to_owned(), content.to_vec()));
+        }
+        assert_eq!(unpacked(b"rubbish"), None);
+    }
+}
