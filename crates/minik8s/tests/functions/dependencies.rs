@@ -40,7 +40,10 @@ fn wheel() -> Vec<u8> {
     let files = [
         ("greet/__init__.py", "def hello(name): return f'hello {name}'\n"),
         ("greet-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n"),
-        ("greet-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+        (
+            "greet-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        ),
         (
             "greet-1.0.dist-info/RECORD",
             "greet/__init__.py,,\ngreet-1.0.dist-info/METADATA,,\ngreet-1.0.dist-info/WHEEL,,\ngreet-1.0.dist-info/RECORD,,\n",
@@ -68,10 +71,15 @@ fn folder(root: &Path, files: &[(String, Vec<u8>)]) -> String {
     root.to_str().unwrap().to_owned()
 }
 
-/// Tags of what was built in the namespace.
+/// Images in the namespace's repositories whose names begin so.
+fn images(site: &Site, prefix: &str) -> Vec<Value> {
+    let all = site.get("imagerepositories")["items"].as_array().cloned().unwrap_or_default();
+    let ours = all.iter().filter(|one| one["metadata"]["name"].as_str().unwrap().starts_with(prefix));
+    ours.flat_map(|one| one["tags"].as_array().cloned().unwrap_or_default()).collect()
+}
+
 fn built(site: &Site) -> Vec<Value> {
-    let repository = site.get("imagerepository/function-dependencies");
-    repository["tags"].as_array().cloned().unwrap_or_default()
+    images(site, "function-dependencies.")
 }
 
 /// By the program and by an object alone; fetched once; and a failure leaves what serves.
@@ -121,18 +129,28 @@ fn of_node(site: &Site) {
         ("left/package.json", r#"{"name": "left", "version": "1.0.0", "main": "left.js"}"#),
         ("left/left.js", "module.exports = (text) => text.padStart(5);"),
     ];
-    let from =
-        folder(dir.path(), &files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())));
+    let from = folder(dir.path(), &files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())));
     site.run(&["create", "padder", "--from", &from, "--runtime", "nodejs"]);
     assert_eq!(site.call("padder", &json!({"text": "abc"})).json, json!({"padded": "  abc"}));
     assert_eq!(built(site).len(), 2);
 }
 
-/// They go with the last function that uses them.
+/// They go with the last function that uses them, and so does code.
 pub fn go_with_their_functions(site: &Site) {
+    assert_eq!(images(site, "function-code.greeter").len(), 2, "each revision is there");
+    let maps = site.get("configmaps");
+    let maps = maps["items"].as_array().unwrap().iter().filter(|map| map["data"]["spec.json"].is_string());
+    let leftover: Vec<&Value> = maps
+        .filter(|map| map["data"].as_object().unwrap().len() > 1 || !map["binaryData"].is_null())
+        .collect();
+    assert!(leftover.is_empty(), "code is in the registry alone: {leftover:?}");
     site.run(&["delete", "greeter", "padder"]);
     eventually("what only they used goes", || built(site).len() == 1);
     assert_eq!(site.call("applied", &json!({"name": 3})).json["greeting"], "hello 3");
     site.run(&["delete", "applied"]);
     eventually("the rest goes", || built(site).is_empty());
+    for function in ["greeter", "padder", "applied"] {
+        let left = || images(site, &format!("function-code.{function}"));
+        eventually("and their code", || left().is_empty());
+    }
 }
