@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// How often it is looked at without a reason.
 const ROUND: Duration = Duration::from_secs(600);
 /// Between the two looks.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What names of repositories begin with, and where revisions name images of them.
 const KEPT: [(&str, &str); 2] =
