@@ -71,6 +71,7 @@ export const en = {
   annotations: 'Annotations',
   conditions: 'Conditions',
   containers: 'Containers',
+  images: 'Images',
   image: 'Image',
   state: 'State',
   restarts: 'Restarts',
@@ -159,8 +160,13 @@ export const en = {
   rights: 'Who may do what',
   scaling: 'Scaling',
   drain: 'Drain',
+  forward: 'Forward',
+  debug: 'Debug',
+  columns: 'Columns',
+  select: 'Select {name}',
+  selectAll: 'Select all that are shown',
   exitCode: 'exit code {code}',
-  keys: 'Keys: “:” commands, “/” filter, j k g G move, Enter opens, d y l s w summary, YAML, logs, shell, why, Esc closes',
+  keys: 'Keys: “:” commands, “/” filter, j k g G move, Enter opens, Space selects, d y l s w summary, YAML, logs, shell, why, Esc closes',
 } as const;
 
 export type Message = keyof typeof en;
