@@ -68,7 +68,7 @@ impl ServerFeatures {
             Arc::new(Functions::new(in_registry)),
             Arc::new(GatewayApi { mesh }),
             Arc::new(ImageRegistry::default()),
-            Arc::new(Placement::default()),
+            Arc::new(Placement::new(history.clone())),
         ];
         let of_node = AgentFeatures::to_teardown();
         check_names(disabled, list.iter().map(|feature| feature.name()).chain(of_node.names()))?;

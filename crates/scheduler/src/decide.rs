@@ -87,6 +87,12 @@ pub fn refusal(pod: &PodInfo, snapshot: &Snapshot, node: &NodeInfo) -> Option<Re
     first_refusal(&prepare(pod, snapshot), node).map(|(_, refusal)| refusal)
 }
 
+/// All nodes that no filter refuses.
+pub fn possible_nodes<'a>(pod: &PodInfo, snapshot: &'a Snapshot) -> Vec<&'a NodeInfo> {
+    let checks = prepare(pod, snapshot);
+    snapshot.nodes().filter(|node| first_refusal(&checks, node).is_none()).collect()
+}
+
 type Prepared<'a> = Vec<(&'static str, Waking, Check<'a>)>;
 
 fn prepare<'a>(pod: &'a PodInfo, snapshot: &'a Snapshot) -> Prepared<'a> {
@@ -144,18 +150,32 @@ fn best<'a>(
         return only;
     }
     let mut totals = vec![0.0; possible.len()];
-    let mut raw = vec![0.0; possible.len()];
-    for (score, weight) in strategy.scores() {
-        let Some(Rating { scale, rate }) = score.prepare(pod, snapshot) else { continue };
-        for (value, node) in raw.iter_mut().zip(possible) {
-            *value = rate(node);
-        }
-        scale.apply(&mut raw);
-        for (total, value) in totals.iter_mut().zip(&raw) {
+    weigh(pod, snapshot, strategy, possible, |_, weight, values| {
+        for (total, value) in totals.iter_mut().zip(values) {
             *total += weight * value;
         }
-    }
+    });
     let most = totals.iter().copied().fold(f64::MIN, f64::max);
     let ties: Vec<usize> = (0..possible.len()).filter(|&i| totals[i] >= most - 1e-9).collect();
     possible[ties[chooser.below(ties.len())]]
+}
+
+/// Asks every score of the strategy that matters to the pod what it gives each of the nodes, 0 to 100, and tells it with the
+/// score's name and weight.
+pub fn weigh(
+    pod: &PodInfo,
+    snapshot: &Snapshot,
+    strategy: Strategy,
+    possible: &[&NodeInfo],
+    mut each: impl FnMut(&'static str, f64, &[f64]),
+) {
+    let mut values = vec![0.0; possible.len()];
+    for (score, weight) in strategy.scores() {
+        let Some(Rating { scale, rate }) = score.prepare(pod, snapshot) else { continue };
+        for (value, node) in values.iter_mut().zip(possible) {
+            *value = rate(node);
+        }
+        scale.apply(&mut values);
+        each(score.name(), *weight, &values);
+    }
 }

@@ -29,12 +29,17 @@ pub async fn tell(metrics: Arc<History>, caches: Arc<Caches>, inbox: Inbox, stop
         let now = Timestamp::now();
         let names = nodes.list().into_iter().filter_map(|node| node.metadata.name.clone());
         let measured = names.map(|name| {
-            let used = metrics.node(&name, WINDOW, now).map(usage);
+            let used = measured_use(&metrics, &name, now);
             (name, used)
         });
         inbox.send(Event::Measured(measured.collect()));
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// What a node uses now, as far as decisions are concerned.
+pub fn measured_use(metrics: &History, node: &str, now: Timestamp) -> Option<Usage> {
+    metrics.node(node, WINDOW, now).map(usage)
 }
 
 fn usage(used: NodeUse) -> Usage {

@@ -18,8 +18,9 @@ use crate::explain::explain;
 use crate::nominations::Nominations;
 use crate::preempt::{Preemption, preempt};
 use crate::queue::PodQueue;
+use crate::rank::strategy_of;
 use crate::snapshot::{PodInfo, Snapshot, Usage};
-use crate::strategy::{ANNOTATION, Strategy};
+use crate::strategy::Strategy;
 use crate::waking::Waking;
 
 /// A change of an object: what it was, what it is.
@@ -206,7 +207,7 @@ impl Scheduler {
         if let Some(node) = kept.filter(|node| refusal(pod, &self.snapshot, node).is_none()) {
             return Decision::Place(node.name.clone());
         }
-        decide(pod, &self.snapshot, self.strategy_of(pod), &mut self.chooser)
+        decide(pod, &self.snapshot, strategy_of(pod, self.strategy), &mut self.chooser)
     }
 
     fn refuse(
@@ -250,11 +251,6 @@ impl Scheduler {
                 vec![Effect::Explain { pod, message, nominate: waits }]
             }
         }
-    }
-
-    fn strategy_of(&self, pod: &PodInfo) -> Strategy {
-        let wanted = pod.pod.metadata.annotations.as_ref().and_then(|a| a.get(ANNOTATION));
-        wanted.and_then(|name| name.parse().ok()).unwrap_or(self.strategy)
     }
 
     fn pod_seen(&mut self, old: Option<Arc<Pod>>, new: Arc<Pod>, now: Instant) -> Option<Effect> {
