@@ -24,6 +24,7 @@ mod handler;
 mod housekeeping;
 pub mod image;
 mod image_pull;
+mod inventory;
 #[cfg(test)]
 mod log_bench;
 mod log_export;

@@ -1,4 +1,4 @@
-//! The feature `monitoring`: the discovery page of the API server, the metrics APIs and the search in logs.
+//! The feature `monitoring`: the discovery page of the API server, the metrics APIs, the search in logs, and what is on nodes.
 //!
 //! It shows labels, annotations and addresses of all namespaces, so it is open only to those whom RBAC gives the path: the
 //! group `system:monitoring`, and the account of the Prometheus that `minik8s monitoring enable` runs.
@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::discovery::{Kind, Lists, Objects as Found, Page, Pages, Role, Selection};
 use crate::log_search::{self, LogSearch};
 use crate::metrics_api::{self, LateClient, MetricsApi};
+use crate::node_inventory::{self, NodeInventory};
 use crate::{monitors, prometheus_rule};
 
 /// Below it is a page per role: `/monitoring/discovery/pod`.
@@ -58,8 +59,13 @@ impl ServerFeature for Monitoring {
             access: Access::Authorized,
             handler: Arc::new(LogSearch(self.client.clone())),
         };
+        let nodes = Route {
+            path: node_inventory::PATH,
+            access: Access::Authorized,
+            handler: Arc::new(NodeInventory(self.client.clone())),
+        };
         Extension {
-            routes: metrics.into_iter().chain([route, logs]).collect(),
+            routes: metrics.into_iter().chain([route, logs, nodes]).collect(),
             kinds,
             ..Extension::default()
         }

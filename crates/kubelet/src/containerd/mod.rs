@@ -2,6 +2,7 @@
 //!
 //! containerd outlives the agent, as the pods do. Nothing here knows of pods or of the API server.
 
+mod all_containers;
 mod connection;
 mod ended_execs;
 mod events;
@@ -13,6 +14,7 @@ mod settings;
 mod shims;
 mod supervisor;
 
+pub use all_containers::{FoundContainer, all_containers};
 pub use connection::connect;
 pub use ended_execs::release_exec;
 pub use events::{RuntimeEvent, watch_events};

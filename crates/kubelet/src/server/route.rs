@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::answer::{self, Body, Refusal};
 use super::token_access::TokenAccess;
-use super::{logs, measurements, stream};
+use super::{inventory, logs, measurements, stream};
 use crate::context::Context;
 use crate::csi;
 use crate::ended_logs;
@@ -86,6 +86,8 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
         ["metrics", "stream"] => Ok(measurements::everything(context)),
         ["metrics", "pods"] => measurements::of_pods(context, &query),
         ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
+        ["containers"] => inventory::containers(context).await,
+        ["images"] => inventory::images(context, request.method(), &query).await,
         ["storage", "shared"] => super::shared_storage::answer(context, request).await,
         ["csi", driver, method] if request.method() == http::Method::POST => {
             let (driver, method) = ((*driver).to_owned(), (*method).to_owned());
