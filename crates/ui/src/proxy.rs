@@ -23,12 +23,15 @@ use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::forward::{Forwards, Wanted};
 use crate::session::{Secret, Sessions};
 use crate::{PATH, assets, cookie, same_origin};
 
 /// Where codes are exchanged for sessions.
 const SESSION: &str = "/ui/session";
-/// A code and the JSON around it.
+/// Where web interfaces of pods are asked for.
+const FORWARDS: &str = "/ui/forwards";
+/// A code, or a pod and its port, and the JSON around it.
 const LONGEST_CODE: usize = 1024;
 /// What API servers take.
 const LONGEST_BODY: usize = 3 << 20;
@@ -51,6 +54,7 @@ pub type StartError = std::io::Error;
 pub struct Proxy {
     client: kube::Client,
     sessions: Sessions<()>,
+    forwards: Forwards,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -60,7 +64,8 @@ impl Proxy {
     pub async fn listen(client: kube::Client, port: u16) -> Result<Proxy, StartError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
-        Ok(Proxy { client, sessions: Sessions::default(), listener, address })
+        let forwards = Forwards::new(client.clone());
+        Ok(Proxy { client, sessions: Sessions::default(), forwards, listener, address })
     }
 
     /// A link that logs in, once and within a minute.
@@ -93,6 +98,9 @@ impl Proxy {
         if path == SESSION {
             return self.session(request).await;
         }
+        if path == FORWARDS {
+            return self.forwards(request).await;
+        }
         if path.starts_with(PATH) && matches!(method, Method::GET | Method::HEAD) {
             return assets::answer(&path, request.headers()).map(Body::from);
         }
@@ -101,13 +109,48 @@ impl Proxy {
             response.headers_mut().insert(http::header::LOCATION, HeaderValue::from_static(PATH));
             return response;
         }
-        let has_session = self.cookie(request.headers()).is_some();
-        if !has_session || !same_origin::is_own(&method, &path, request.headers(), "http") {
+        if !self.is_let_in(&request) {
             return refusal(StatusCode::UNAUTHORIZED, "log in with a link of `minik8s dashboard`");
         }
         self.forward(request).await.unwrap_or_else(|error| {
             refusal(StatusCode::BAD_GATEWAY, &format!("the cluster does not answer: {error}"))
         })
+    }
+
+    /// Our own page asks, and it has a session.
+    fn is_let_in(&self, request: &Request<Incoming>) -> bool {
+        let (method, path) = (request.method(), request.uri().path());
+        self.cookie(request.headers()).is_some()
+            && same_origin::is_own(method, path, request.headers(), "http")
+    }
+
+    /// GET lists forwards to pods, POST gives a link to a new or an open one, DELETE `?id=` closes one.
+    async fn forwards(&self, request: Request<Incoming>) -> Response<Body> {
+        if !self.is_let_in(&request) {
+            return refusal(StatusCode::UNAUTHORIZED, "log in with a link of `minik8s dashboard`");
+        }
+        match *request.method() {
+            Method::GET => success(&self.forwards.list()),
+            Method::POST => {
+                let body = Limited::new(request.into_body(), LONGEST_CODE).collect().await;
+                let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+                let Ok(wanted) = serde_json::from_slice::<Wanted>(&body) else {
+                    return refusal(StatusCode::BAD_REQUEST, "name a pod, its namespace and a port of it");
+                };
+                match self.forwards.open(wanted).await {
+                    Ok(opened) => success(&opened),
+                    Err((status, problem)) => refusal(status, &problem),
+                }
+            }
+            Method::DELETE => {
+                let id = request.uri().query().and_then(|query| query.strip_prefix("id="));
+                match id.is_some_and(|id| self.forwards.close(&id.replace("%3A", ":"))) {
+                    true => refusal(StatusCode::OK, ""),
+                    false => refusal(StatusCode::NOT_FOUND, "this forward has ended"),
+                }
+            }
+            _ => refusal(StatusCode::METHOD_NOT_ALLOWED, "GET, POST or DELETE"),
+        }
     }
 
     /// POST exchanges a code, DELETE logs out.
@@ -132,6 +175,7 @@ impl Proxy {
             Method::DELETE => {
                 if let Some(session) = self.cookie(request.headers()) {
                     self.sessions.end(&session);
+                    self.forwards.close_all();
                 }
                 self.with_cookie("", "Max-Age=0")
             }
@@ -238,6 +282,12 @@ fn switched(theirs: &Response<Body>) -> Response<Body> {
             response.headers_mut().insert(name, value.clone());
         }
     }
+    response
+}
+
+fn success(answer: &serde_json::Value) -> Response<Body> {
+    let mut response = refusal(StatusCode::OK, "");
+    *response.body_mut() = Body::from(answer.to_string().into_bytes());
     response
 }
 
