@@ -14,12 +14,15 @@ export interface Listener {
   onoutput: (bytes: Uint8Array) => void;
   /** Once, with what the server says about the end. */
   onend: (reason: string) => void;
+  onopen?: () => void;
 }
 
+/** Without a command: what the container itself runs. */
 export function exec(namespace: string, pod: string, container: string, command: string[], listener: Listener): Exec {
   const query = new URLSearchParams({ stdin: 'true', stdout: 'true', tty: 'true', container });
   for (const word of command) query.append('command', word);
-  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec?${query}`;
+  const door = command.length > 0 ? 'exec' : 'attach';
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/${door}?${query}`;
   const socket = openSocket(path, PROTOCOL);
   socket.binaryType = 'arraybuffer';
   let reason = '';
@@ -35,6 +38,7 @@ export function exec(namespace: string, pod: string, container: string, command:
     if (channel === STDOUT || channel === STDERR) listener.onoutput(bytes);
     else if (channel === ERROR) reason = endOf(new TextDecoder().decode(bytes));
   };
+  socket.onopen = () => listener.onopen?.();
   socket.onclose = (event) => listener.onend(reason || event.reason || `connection closed (${event.code})`);
   const encoder = new TextEncoder();
   return {
