@@ -1,11 +1,11 @@
-// The windows into containers: `node tests/pod.mjs LINK NAMESPACE [FOLDER]`, with pods `talker` and `broken` on a real
-// node. crates/minik8s/tests/node/dashboard.rs makes them.
+// The windows into containers: `node tests/pod.mjs LINK NAMESPACE NODE [FOLDER]`, with pods `talker`, `pages` and `broken` on a
+// real node. crates/minik8s/tests/node/dashboard.rs makes them.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkAccess, complaints, launch, openPage } from './browser.mjs';
 
-const [link, namespace, folder] = process.argv.slice(2);
+const [link, namespace, node, folder] = process.argv.slice(2);
 const base = new URL(link).origin;
 if (folder) mkdirSync(folder, { recursive: true });
 const shot = async (page, name) => folder && page.screenshot({ path: join(folder, `${name}.png`) });
@@ -58,6 +58,67 @@ try {
   await page.keyboard.type('exit 3\n');
   await page.getByText('exit code 3').waitFor();
   console.log('ok: shell');
+
+  // A container of another image beside the pod's own, whose processes it sees.
+  await page.goto(at('talker', 'summary'));
+  await page.getByRole('button', { name: 'Debug', exact: true }).click();
+  const debug = page.getByRole('region', { name: 'Debug container' });
+  await debug.locator('input[list]').fill('minik8s.io/busybox:1');
+  await debug.getByText(/kubectl debug -it pods\/talker .*--target=main -- sh/).waitFor();
+  await checkAccess(page, 'debug');
+  await shot(page, 'debug');
+  await debug.getByRole('button', { name: 'Start and open a terminal' }).click();
+  await page.waitForURL(/tab=shell.*run=debugger-1|run=debugger-1.*tab=shell/);
+  await page.locator('.xterm').waitFor();
+  await says(/[#$] *$/m, 'a prompt of the debug container');
+  await page.keyboard.type('clear; ps | grep -c "[s]leep 1000"\n');
+  await says(/^[12]$/m, 'processes of the target');
+  await shot(page, 'debug-shell');
+  console.log('ok: debug');
+
+  // A page of a pod, at a host of its own.
+  await page.goto(at('pages', 'summary'));
+  await page.getByRole('button', { name: 'Forward', exact: true }).click();
+  const forward = page.getByRole('region', { name: 'Open a port' });
+  await forward.getByText(/kubectl port-forward pods\/pages .* :8080/).waitFor();
+  assert.equal(await forward.locator('input').inputValue(), '8080');
+  const [theirs] = await Promise.all([browser.waitForEvent('page'), forward.getByRole('button', { name: 'Open', exact: true }).click()]);
+  await theirs.waitForFunction(() => document.title.startsWith('read:'));
+  const host = new URL(theirs.url());
+  assert.match(host.hostname, /^127\.(?!0\.0\.1$)/, 'a host of its own');
+  assert.equal(host.pathname, '/', 'the link leaves the address');
+  assert.equal(await theirs.title(), 'read:', 'its page reads no cookie');
+  assert.equal(await theirs.evaluate(() => fetch('/cgi-bin/cookie').then((answer) => answer.text())), 'got:\n', 'no cookie reaches the pod');
+  const stolen = await theirs.evaluate(async (base) => {
+    const attempt = async (path, init) => fetch(base + path, init).then((answer) => `${answer.status}`, () => 'refused');
+    return [await attempt('/api/v1/namespaces', { credentials: 'include' }), await attempt('/ui/forwards', { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{}' })];
+  }, base);
+  assert.ok(stolen.every((answer) => answer === 'refused' || answer === '0' || answer === '401'), `a pod's page asks the dashboard: ${stolen}`);
+  // Without the cookie, at another name, and with a used link there is nothing.
+  const bare = async (path, headers = {}) => (await fetch(`${host.origin}${path}`, { headers })).status;
+  assert.equal(await bare('/'), 401);
+  assert.equal(await bare('/.minik8s-forward/guess'), 401);
+  await theirs.close();
+  await page.getByRole('button', { name: 'End pages:8080' }).waitFor();
+  await checkAccess(page, 'forward');
+  await shot(page, 'forward');
+  await page.getByRole('button', { name: 'End pages:8080' }).click();
+  await page.getByRole('button', { name: 'End pages:8080' }).waitFor({ state: 'detached' });
+  await assert.rejects(bare('/'), 'nobody listens any more');
+  console.log('ok: forward');
+
+  // What is on the node, and how nodes compare for a pod that has its own.
+  await page.goto(`${base}/ui/list?kind=nodes&open=${node}&tab=containers`);
+  await page.getByRole('row', { name: new RegExp(`^pages running ${namespace}/pages`) }).waitFor();
+  await shot(page, 'node-containers-real');
+  await page.getByRole('tab', { name: 'Images' }).click();
+  await page.getByRole('row', { name: /minik8s\.io\/busybox:1.*used by/ }).waitFor();
+  await shot(page, 'node-images-real');
+  await page.goto(at('talker', 'why'));
+  await page.getByRole('button', { name: 'Show filters and scores of each node' }).click();
+  await page.getByRole('row', { name: /here.*fits/ }).waitFor();
+  await shot(page, 'compared-real');
+  console.log('ok: node');
 
   // By the second: the newest point of the real node moves on.
   await page.goto(at('talker', 'usage'));

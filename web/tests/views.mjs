@@ -2,7 +2,7 @@
 // of crates/minik8s/tests/dashboard/views.yaml. No machine runs here, so traffic and measured load are played by this script;
 // that the server tells them is tested where pods run.
 import assert from 'node:assert/strict';
-import { camera, checkLooks, complaints, launch, openPage, runSteps } from './browser.mjs';
+import { camera, checkAccess, checkLooks, complaints, launch, openPage, runSteps } from './browser.mjs';
 
 const [link, folder] = process.argv.slice(2);
 const base = new URL(link).origin;
@@ -51,7 +51,44 @@ function answerDecision(route) {
   });
 }
 
+const DIGEST = 'ab'.repeat(32);
+
+/** A node with two pods, a warm slot, somebody's database, and images. */
+function answerContainers(route) {
+  const container = (name, owner, more) => ({ id: `${name}-${DIGEST}`, name, state: 'running', pid: 4711, image: 'docker.io/library/nginx:1.27', created: new Date(NOW - 3_600_000).toISOString(), owner, runtimeNamespace: 'k8s.io', ...more });
+  return route.fulfill({
+    json: {
+      problems: [],
+      containers: [
+        container('web', 'pod', { podNamespace: 'shop', podName: 'web-1' }), container('sandbox', 'sandbox', { podNamespace: 'shop', podName: 'web-1', image: 'minik8s.io/pause:1' }),
+        container('proxy', 'pod', { podNamespace: 'shop', podName: 'web-1', image: `quay.io/mesh/proxy@sha256:${DIGEST}` }),
+        container('python', 'agent', { image: 'minik8s.io/python:3.11' }),
+        container('0123456789ab', 'foreign', { runtimeNamespace: 'moby', runtime: '/run/containerd/containerd.sock', image: 'docker.io/library/postgres:16', pid: 99 }),
+        container('backup', 'foreign', { runtimeNamespace: 'default', state: 'stopped', pid: undefined }),
+      ],
+    },
+  });
+}
+
+let removed = '';
+
+function answerImages(route) {
+  const { searchParams } = new URL(route.request().url());
+  const image = (name, size, usedBy, pulled) => ({ id: `sha256:${DIGEST}${size}`, names: [name], size: size * 2 ** 20, usedBy, pulled });
+  const old = image('docker.io/library/nginx:1.25', 180, [], true);
+  const made = image('localhost/trial:7', 64, [], false);
+  const all = [image('docker.io/library/nginx:1.27', 190, ['shop/web-1', 'shop/web-2', 'shop/web-3', 'shop/web-4'], true), old, made, image('minik8s.io/pause:1', 1, ['every pod'], false)];
+  if (route.request().method() === 'GET') {
+    return route.fulfill({ json: { images: removed ? all.filter((one) => one !== old) : all, disk: { capacity: 80 * 2 ** 30, available: 21 * 2 ** 30 } } });
+  }
+  const going = searchParams.get('all') ? [old, made] : [old];
+  if (!searchParams.get('dryRun')) removed = route.request().url();
+  return route.fulfill({ json: { removed: going, failed: [], freedBytes: going.reduce((sum, one) => sum + one.size, 0) } });
+}
+
 async function play(page) {
+  await page.route('**/node.minik8s.io/v1/nodes/*/containers', answerContainers);
+  await page.route('**/node.minik8s.io/v1/nodes/*/images*', answerImages);
   await page.route('**/meshtraffic*', answerTraffic);
   await page.route('**/scalingdecisions/web/backtest*', answerBacktest);
   await page.route('**/scalingdecisions/web', answerDecision);
@@ -170,6 +207,101 @@ const steps = {
     await page.close();
   },
 
+  async 'containers and images of a node are listed, and unused images go'() {
+    const page = await openPage(browser);
+    await page.route('**/node.minik8s.io/v1/nodes/*/containers', (route) => route.fulfill({ status: 403, json: { message: 'nodes/containers is forbidden' } }));
+    await page.goto(`${base}/ui/list?kind=nodes&open=sim-0000&tab=containers`);
+    await page.getByText('The node does not tell').waitFor();
+    await page.getByText('nodes/containers is forbidden').waitFor();
+    await play(page);
+    await page.reload();
+    await page.getByText('4 of 5 containers run; 2 are not of this cluster.').waitFor();
+    await page.getByRole('row', { name: /web running shop\/web-1 nginx:1\.27/ }).waitFor();
+    await page.getByLabel('only those that are not of this cluster').check();
+    await page.getByRole('row', { name: /0123456789ab running foreign moby.*postgres:16/ }).waitFor();
+    assert.equal(await page.getByRole('tabpanel').locator('tbody tr').count(), 2);
+    await page.getByRole('tab', { name: 'Images' }).click();
+    await page.getByText('4 images, 435 MiB; 2 unused, 244 MiB.').waitFor();
+    assert.equal(await page.getByRole('tabpanel').getByRole('button', { name: /^Delete/ }).count(), 2, 'what is used has no button');
+    await page.getByRole('button', { name: 'Remove unused …' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('This frees 180 MiB at most').waitFor();
+    await dialog.getByLabel(/also images that were loaded/).check();
+    await dialog.getByText('This frees 244 MiB at most').waitFor();
+    await dialog.getByText('kubectl delete --raw').waitFor();
+    await dialog.getByLabel(/also images that were loaded/).uncheck();
+    await dialog.getByText('This frees 180 MiB at most').waitFor();
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('1 images are gone').waitFor();
+    assert.match(removed, /\/nodes\/sim-0000\/images$/);
+    await page.getByText('3 images').waitFor();
+    await page.close();
+  },
+
+  async 'nodes are compared score by score, for a pod that has its own'() {
+    const page = await openPage(browser, `${base}/ui/list?kind=pods&namespace=shop&filter=web-`);
+    await page.getByRole('button', { name: /^web-/ }).first().click();
+    await page.getByRole('tab', { name: /^Why/ }).click();
+    await page.getByRole('button', { name: 'Show filters and scores of each node' }).click();
+    const table = page.getByRole('region', { name: 'How nodes compare now' });
+    await table.getByText('Strategy: balanced.').waitFor();
+    await table.getByRole('columnheader', { name: /LeastAllocated weight 1/ }).waitFor();
+    await table.getByRole('row', { name: /sim-000\d here.*fits/ }).waitFor();
+    await shot(page, 'compared');
+    await page.close();
+  },
+
+  async 'several objects are changed and deleted at once'() {
+    const page = await openPage(browser, `${base}/ui/list?kind=configmaps&namespace=shop&filter=heap-`);
+    await page.getByLabel('Select heap-a').check();
+    await page.getByLabel('Select heap-b').check();
+    const bar = page.getByRole('toolbar', { name: '2 selected' });
+    await bar.getByRole('button', { name: 'Label' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel(/KEY=VALUE/).fill('team');
+    assert.ok(await dialog.getByRole('button', { name: 'Label', exact: true }).isDisabled());
+    await dialog.getByLabel(/KEY=VALUE/).fill('team=shop');
+    await dialog.getByText('kubectl label --overwrite configmaps heap-a heap-b -n shop team=shop').waitFor();
+    await checkAccess(page, 'bulk');
+    await dialog.getByRole('button', { name: 'Label', exact: true }).click();
+    await bar.waitFor({ state: 'detached' });
+    await page.getByRole('searchbox').fill('team=shop');
+    await page.getByText(/^2 of \d+$/).waitFor();
+    await page.getByRole('searchbox').fill('heap-');
+    await page.getByLabel('Select all that are shown').check();
+    await page.getByRole('toolbar', { name: '3 selected' }).getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('kubectl delete configmaps heap-a heap-b heap-c -n shop').waitFor();
+    assert.ok(await dialog.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), 'many go only after a word');
+    await dialog.getByLabel('Type 3 to confirm').fill('3');
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('Nothing matches').waitFor();
+    // By keyboard, with what the server refuses told.
+    await page.goto(`${base}/ui/list?kind=namespaces&filter=kube-system`);
+    await page.getByRole('button', { name: 'kube-system', exact: true }).waitFor();
+    await page.keyboard.press('j');
+    await page.keyboard.press(' ');
+    await page.getByRole('toolbar', { name: '1 selected' }).getByRole('button', { name: 'Delete' }).click();
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+    await dialog.getByText(/kube-system.*forbidden/).waitFor();
+    await page.close();
+  },
+
+  async 'columns are chosen and remembered'() {
+    const page = await openPage(browser, `${base}/ui/list?kind=pods&namespace=shop`);
+    await page.getByText('Columns', { exact: true }).click();
+    await page.getByLabel('Restarts').uncheck();
+    await page.getByLabel('Node', { exact: true }).check();
+    await checkAccess(page, 'columns');
+    await shot(page, 'columns');
+    await page.reload();
+    await page.getByRole('columnheader', { name: 'Node', exact: true }).waitFor();
+    assert.equal(await page.getByRole('columnheader', { name: 'Restarts' }).count(), 0);
+    await page.getByText('Columns', { exact: true }).click();
+    await page.getByRole('button', { name: 'As the server has it' }).click();
+    await page.getByRole('columnheader', { name: 'Restarts' }).waitFor();
+    await page.close();
+  },
+
   async 'letters open what k9s opens'() {
     const page = await openPage(browser, `${base}/ui/list?kind=pods&namespace=shop`);
     await page.getByRole('button', { name: /^web-/ }).first().waitFor();
@@ -198,6 +330,36 @@ const LOOKS = [
     },
   },
   { name: 'past', path: '/ui/past?kind=configmaps&namespace=shop&open=shop/settings', ready: '.difference' },
+  { name: 'node-containers', path: '/ui/list?kind=nodes&open=sim-0000&tab=containers', ready: '.foreign', before: play },
+  { name: 'node-images', path: '/ui/list?kind=nodes&open=sim-0000&tab=images', ready: '[role=tabpanel] tbody tr', before: play },
+  {
+    name: 'node-prune', path: '/ui/list?kind=nodes&open=sim-0000&tab=images', ready: '[role=tabpanel] tbody tr', before: play,
+    prepare: async (page) => {
+      await page.getByRole('button', { name: /^(Remove unused|清理未使用的镜像)/ }).click();
+      await page.locator('dialog[open] button.danger:enabled').waitFor();
+    },
+  },
+  {
+    name: 'compared', path: '/ui/list?kind=pods&namespace=shop&open=shop/picky&tab=why', ready: '[role=tabpanel] button',
+    prepare: async (page) => {
+      await page.getByRole('button', { name: /^(Show filters and scores|显示各节点的过滤与打分)/ }).click();
+      await page.locator('meter').first().waitFor();
+    },
+  },
+  {
+    name: 'forward', path: '/ui/list?kind=pods&namespace=shop&open=shop/picky&tab=summary', ready: '.actions',
+    prepare: async (page) => {
+      await page.getByRole('button', { name: /^(Forward|转发)$/ }).click();
+      await page.locator('#forward-ports').waitFor({ state: 'attached' });
+    },
+  },
+  {
+    name: 'debug', path: '/ui/list?kind=pods&namespace=shop&open=shop/picky&tab=summary', ready: '.actions',
+    prepare: async (page) => {
+      await page.getByRole('button', { name: /^(Debug|调试)$/ }).click();
+      await page.locator('#debug-images').waitFor({ state: 'attached' });
+    },
+  },
   { name: 'access', path: '/ui/access?namespace=shop', ready: 'tbody .yes' },
 ];
 

@@ -79,6 +79,32 @@ fn session_is_needed_and_counts_for_our_page_only() {
     // Pages of pods would be pages of ours.
     check(&format!("GET /api/v1/namespaces/default/pods/x/proxy/ HTTP/1.1\n{own}\nCookie: {cookie}"), 401);
     check(&format!("GET /api/v1/nodes/x/proxy/metrics HTTP/1.1\n{own}\nCookie: {cookie}"), 401);
+    // Forwards are our own page's to open, for pods that are there.
+    let forwards = "/ui/forwards HTTP/1.1";
+    let listed = check(&format!("GET {forwards}\n{own}\nCookie: {cookie}"), 200);
+    assert!(listed.contains("\"items\":[]"), "{listed}");
+    check(&format!("GET {forwards}\n{own}"), 401);
+    check(&format!("GET {forwards}\nHost: HOST\nCookie: {cookie}"), 401);
+    check(&format!("POST {forwards}\nHost: HOST\nCookie: {cookie}\nSec-Fetch-Site: same-origin"), 401);
+    check(&format!("POST {forwards}\n{own}\nCookie: {cookie}\nOrigin: http://127.7.7.7:80"), 401);
+    check(&format!("POST {forwards}\n{own}\nCookie: {cookie}"), 400);
+    check(&format!("DELETE {forwards}\n{own}\nCookie: {cookie}"), 404);
+    let open = |body: &str, expected: u16| {
+        let length = body.len();
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!(
+            "POST {forwards}\n{own}\nCookie: {cookie}\nContent-Length: {length}\nConnection: close\n\n"
+        );
+        let head = head.replace("HOST", &address).replace('\n', "\r\n");
+        stream.write_all((head + body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {expected}")), "{body}: {answer}");
+    };
+    open(r#"{"namespace": "default", "pod": "none", "port": 80}"#, 404);
+    open(r#"{"namespace": "default", "pod": "../../nodes/n1/proxy", "port": 80}"#, 400);
+    open(r#"{"namespace": "default", "pod": "none", "port": 99999}"#, 400);
+    open(r#"{"id": "127.1.2.3:4"}"#, 404);
 }
 
 #[test]

@@ -181,6 +181,8 @@ fn session_ends_with_its_token_and_is_as_narrow_as_it_was_made() {
         "GET /api/v1/pods",
         "GET /api/v1/namespaces/kube-system/pods",
         "DELETE /api/v1/namespaces/default/pods",
+        "GET /apis/node.minik8s.io/v1/nodes/none/images",
+        "DELETE /apis/node.minik8s.io/v1/nodes/none/images",
         "GET /api/v1/namespaces/default/pods/x/exec?command=sh",
         "POST /api/v1/namespaces/default/serviceaccounts/boss/token",
     ] {
@@ -214,6 +216,9 @@ fn session_ends_with_its_token_and_is_as_narrow_as_it_was_made() {
     // With the account, its token and the sessions of it end.
     let wide = client.session(&token, "");
     client.check(pods, &[&wide, OWN], 200);
+    // Not below `proxy`: a page may ask what is on a node.
+    client.check("GET /apis/node.minik8s.io/v1/nodes/none/images", &[&wide, OWN], 404);
+    client.check("DELETE /apis/node.minik8s.io/v1/nodes/none/images", &[&wide, OWN], 403);
     kubectl(&server, &["delete", "serviceaccount", "boss"], "");
     client.check(pods, &[&wide, OWN], 401);
 }
@@ -260,6 +265,15 @@ fn what_pages_ask_beside_kubernetes_takes_rights_of_ones_own() {
     let told: serde_json::Value = serde_json::from_str(&told.body).unwrap();
     assert!(told["moments"].as_array().is_some_and(|all| all.len() > 1), "{told}");
     let own = "/apis/minik8s.io/v1/namespaces/default";
+    // What is on a node: no such node, but only for those who might see it.
+    let node = "/apis/node.minik8s.io/v1/nodes/none";
+    for asked in
+        [format!("GET {node}/containers"), format!("GET {node}/images"), format!("DELETE {node}/images")]
+    {
+        client.check(&asked, &[], 403);
+        client.check(&asked, &[&guest], 403);
+        client.check(&asked, &[&boss, UI], 404);
+    }
     for (path, expected) in
         [("podplacements", 200), ("meshtraffic", 200), ("scalingdecisions/none/backtest?spec=%7B%7D", 404)]
     {
