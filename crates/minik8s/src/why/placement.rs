@@ -170,7 +170,7 @@ impl Computed for Explained {
         }
         let choice = choice_of_cluster(cluster, now).await?;
         let explained = pods.into_iter().take(MOST_PODS).map(|pod| {
-            let pod: Pod = serde_json::from_value(pod)?;
+            let pod = unbound(serde_json::from_value(pod)?);
             serde_json::to_value(placement(&PodInfo::new(Arc::new(pod)), &mut seen, choice))
         });
         explained.collect::<Result<_, _>>().map_err(|error| failed(error.to_string()))
@@ -179,6 +179,14 @@ impl Computed for Explained {
 
 fn node_of(pod: &Value) -> Option<&str> {
     pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())
+}
+
+/// A pod as it was before it had a node: with one, no other would be possible.
+fn unbound(mut pod: Pod) -> Pod {
+    if let Some(spec) = &mut pod.spec {
+        spec.node_name = None;
+    }
+    pod
 }
 
 /// As the scheduler reads it: what it cannot read is the default.
@@ -324,8 +332,10 @@ mod tests {
     fn nodes_that_are_possible_are_compared_without_the_pod() {
         let mut seen = cluster();
         seen.set_node(node("bigger", "4", json!({})));
-        seen.place(pod("1"), "big");
-        let found = placement(&pod("1"), &mut seen, Choice::Balanced);
+        let mut bound = pod("1").pod.as_ref().clone();
+        bound.spec.as_mut().unwrap().node_name = Some("big".to_owned());
+        seen.place(PodInfo::new(Arc::new(bound.clone())), "big");
+        let found = placement(&PodInfo::new(Arc::new(unbound(bound))), &mut seen, Choice::Balanced);
         assert_eq!(found.node_name.as_deref(), Some("big"));
         let order: Vec<&str> = found.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(order, ["bigger", "big", "off"], "{found:?}");
