@@ -24,6 +24,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use super::upstream::Target;
 use crate::cookie;
@@ -41,6 +42,8 @@ pub struct Gate {
     target: Target,
     address: SocketAddr,
     sessions: Arc<Sessions<()>>,
+    /// WebSockets and the like: they end with the forward.
+    upgraded: parking_lot::Mutex<JoinSet<()>>,
 }
 
 impl Gate {
@@ -50,12 +53,12 @@ impl Gate {
         address: SocketAddr,
         sessions: Arc<Sessions<()>>,
     ) -> Self {
-        Gate { client, target, address, sessions }
+        Gate { client, target, address, sessions, upgraded: Default::default() }
     }
 
     /// Until it is dropped, and with it all of its connections.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let mut connections = tokio::task::JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
@@ -133,7 +136,9 @@ impl Gate {
             && let Some(ours) = ours
         {
             let theirs = hyper::upgrade::on(&mut response);
-            tokio::spawn(async move {
+            let mut upgraded = self.upgraded.lock();
+            while upgraded.try_join_next().is_some() {}
+            upgraded.spawn(async move {
                 let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) else { return };
                 let _ =
                     tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await;
