@@ -163,7 +163,7 @@ export const en = {
   forward: 'Forward',
   debug: 'Debug',
   columns: 'Columns',
-  select: 'Select {name}',
+  select: 'Select',
   selectAll: 'Select all that are shown',
   exitCode: 'exit code {code}',
   keys: 'Keys: “:” commands, “/” filter, j k g G move, Enter opens, Space selects, d y l s w summary, YAML, logs, shell, why, Esc closes',

@@ -164,7 +164,7 @@ export const zh: Record<Message, string> = {
   forward: '转发',
   debug: '调试',
   columns: '列',
-  select: '选择 {name}',
+  select: '选择',
   selectAll: '全选当前列出的对象',
   exitCode: '退出码 {code}',
   keys: '快捷键：“:” 命令，“/” 筛选，j k g G 移动，Enter 打开，空格选择，d y l s w 概要、YAML、日志、终端、原因，Esc 关闭',
