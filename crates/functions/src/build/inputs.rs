@@ -123,7 +123,7 @@ fn key(runtime: &Runtime, folder: &str, files: &[(String, Vec<u8>)]) -> String {
     let mut hash = Sha256::new();
     hash.update(runtime.builder.as_bytes());
     for (name, content) in files {
-        for part in [name[folder.len()..].as_bytes(), content] {
+        for part in [&name.as_bytes()[folder.len()..], content] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
