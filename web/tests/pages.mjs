@@ -29,7 +29,7 @@ const steps = {
     await page.getByText('No node takes this pod').first().waitFor();
     await page.getByRole('link', { name: 'stuck', exact: true }).click();
     await page.getByRole('tab', { name: /^Why ?1/ }).waitFor();
-    await page.getByText(/Insufficient cpu/).waitFor();
+    await page.getByText(/Insufficient cpu/).first().waitFor();
     await page.close();
   },
 
