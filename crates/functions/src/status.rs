@@ -226,14 +226,14 @@ fn state(pod: &Pod) -> Option<&ContainerState> {
 
 /// Why a pod ended.
 fn termination(pod: &Pod) -> (String, String) {
-    let (reason, message) = last_words(pod);
+    let (reason, message) = termination_message(pod);
     match build::key_of(pod) {
         Some(_) => (build::FAILED.to_owned(), build::failure_of(pod).map_or(message, str::to_owned)),
         None => (reason, message),
     }
 }
 
-fn last_words(pod: &Pod) -> (String, String) {
+fn termination_message(pod: &Pod) -> (String, String) {
     let terminated = state(pod).and_then(|state| state.terminated.as_ref());
     let own = pod.status.as_ref();
     let reason = terminated.and_then(|end| end.reason.clone()).or_else(|| own?.reason.clone());
