@@ -221,6 +221,11 @@ impl<K: Cached> Cache<K> {
         self.state.read().is_remembered
     }
 
+    /// Whether the server has said that it has no such kind.
+    pub fn is_absent(&self) -> bool {
+        self.state.read().is_absent
+    }
+
     /// What a former run knew, until the first list is complete.
     pub fn remember(&self, objects: Vec<K>, revision: u64) {
         let mut listeners = self.listeners.lock();

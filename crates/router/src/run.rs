@@ -116,9 +116,9 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
     let ApiAccess { client, caches, recorder } = access;
     let workers = Arc::new(Workers::start(&router.shared, &config.stop)?);
     let ended = workers.ended();
-    let _listeners = listeners(&recorder, &config, &workers);
+    // Until a table is there nobody is let in: whoever finds no router goes to another, a wrong 404 is believed.
+    let mut of_node = Vec::new();
     let mut of_gateways = GatewayListeners::new(&recorder, &config, &workers, &router.shared);
-    drop(workers);
     let mut watched = Watched::start(&caches);
     let hosts_file = HostsFile::new(&config.hosts_file, &config.instance, &config.hosts_kept);
     let mut problems = Vec::new();
@@ -153,6 +153,9 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
         router.shared.treating.h2c.retain(|address| endpoints.contains(address));
         router.apply(table, &hosts_file, &config);
         of_gateways.apply();
+        if of_node.is_empty() {
+            of_node = listeners(&recorder, &config, &workers);
+        }
     }
 }
 
@@ -286,18 +289,16 @@ impl Watched {
         }
     }
 
-    /// `None` while something is still missing: half of the objects would take away routes that are right. What a former
-    /// run knew is good enough to begin with. A server without functions never tells any.
+    /// `None` while something is still missing: half of the objects would take away routes that are right.
     fn objects(&mut self) -> Option<Objects> {
-        let seen = [
+        let always = [
             self.dns.sight(),
             self.ingresses.sight(),
             self.classes.sight(),
             self.services.sight(),
             self.slices.sight(),
         ];
-        let least = if self.is_begun { Sight::Synced } else { Sight::Remembered };
-        if seen.iter().any(|sight| *sight < least) {
+        if !is_enough(&always, &[self.functions.sight(), self.gateways.sight()], self.is_begun) {
             return None;
         }
         self.is_begun = true;
@@ -334,6 +335,15 @@ impl Watched {
     }
 }
 
+/// Whether a table can be made of it. What a former run knew is good enough to begin with; it remembers nothing of features
+/// that the server did not have, so those are waited for once the server answers.
+fn is_enough(always: &[Sight], features: &[Sight], is_begun: bool) -> bool {
+    let least = if is_begun { Sight::Synced } else { Sight::Remembered };
+    let is_alone = !is_begun && always.iter().all(|sight| *sight == Sight::Remembered);
+    always.iter().all(|sight| *sight >= least)
+        && features.iter().all(|sight| *sight >= least || is_alone && *sight == Sight::Nothing)
+}
+
 /// Every Service that some route refers to.
 fn services(objects: &Objects) -> HashSet<Name> {
     let of_dns = objects.dns.iter().flat_map(|dns| claims_of_dns(dns));
@@ -351,4 +361,36 @@ fn is_of(slice: &EndpointSlice, services: &HashSet<Name>) -> bool {
 
 fn name_of(meta: &ObjectMeta) -> Name {
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_waits_for_every_kind() {
+        use Sight::{Nothing, Remembered, Synced};
+        for (always, features, is_begun, expected) in [
+            ([Nothing, Nothing], Nothing, false, false),
+            ([Synced, Nothing], Synced, false, false),
+            // The server answers, and may have functions that are not told yet.
+            ([Synced, Synced], Nothing, false, false),
+            ([Synced, Remembered], Nothing, false, false),
+            ([Synced, Synced], Synced, false, true),
+            // No server: what the last run knew, of a server without functions too.
+            ([Remembered, Remembered], Remembered, false, true),
+            ([Remembered, Remembered], Nothing, false, true),
+            ([Synced, Remembered], Remembered, false, true),
+            // Half of it from the server, half from before.
+            ([Synced, Remembered], Synced, true, false),
+            ([Synced, Synced], Remembered, true, false),
+            ([Synced, Synced], Synced, true, true),
+        ] {
+            assert_eq!(
+                is_enough(&always, &[features], is_begun),
+                expected,
+                "{always:?} {features:?} {is_begun}"
+            );
+        }
+    }
 }

@@ -21,6 +21,7 @@ pub enum Sight {
     Nothing,
     /// By a former run of the agent.
     Remembered,
+    /// By the server, which may have no such kind.
     Synced,
 }
 
@@ -39,8 +40,7 @@ impl<K: Object> Source<K> {
                 let is_news = match changes.next().await {
                     Change::Applied { old, new } => matters(&new) || old.is_some_and(|old| matters(&old)),
                     Change::Removed(old) => matters(&old),
-                    Change::Synced => true,
-                    Change::Absent => false,
+                    Change::Synced | Change::Absent => true,
                 };
                 if is_news {
                     changed.notify_one();
@@ -51,7 +51,7 @@ impl<K: Object> Source<K> {
     }
 
     pub fn sight(&self) -> Sight {
-        match (self.informer.is_synced(), self.informer.is_remembered()) {
+        match (self.informer.is_synced() || self.informer.is_absent(), self.informer.is_remembered()) {
             (true, _) => Sight::Synced,
             (false, true) => Sight::Remembered,
             (false, false) => Sight::Nothing,
