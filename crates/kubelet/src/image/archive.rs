@@ -58,6 +58,19 @@ pub struct ArchivedImage {
     pub blobs: Vec<Blob>,
 }
 
+impl ArchivedImage {
+    /// The digest of its configuration, which is an image's id. `None` where there are several platforms to choose from.
+    pub fn id(&self) -> Option<&str> {
+        let mut manifests = self.blobs.iter().filter(|blob| blob.descriptor.is_manifest());
+        let (only, None) = (manifests.next()?, manifests.next()) else { return None };
+        let config = |blob: &&Blob| {
+            manifest::CONFIGS.contains(&blob.descriptor.media_type.as_str())
+                && only.children.contains(&blob.descriptor.digest)
+        };
+        self.blobs.iter().find(config).map(|blob| blob.descriptor.digest.as_str())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
     pub descriptor: Descriptor,

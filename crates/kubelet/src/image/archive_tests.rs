@@ -24,6 +24,10 @@ fn a_recipe_can_be_read_back() {
     let kinds: Vec<_> = images[0].blobs.iter().map(|b| b.descriptor.media_type.as_str()).collect();
     assert_eq!(kinds, [manifest::CONFIG, manifest::LAYER, manifest::MANIFEST]);
     assert_eq!(images[0].blobs[2].children.len(), 2);
+    assert_eq!(images[0].id(), Some(images[0].blobs[0].descriptor.digest.as_str()));
+    let mut of_two_platforms = images[0].clone();
+    of_two_platforms.blobs.push(images[0].blobs[2].clone());
+    assert_eq!(of_two_platforms.id(), None);
 }
 
 #[test]

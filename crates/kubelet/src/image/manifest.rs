@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub const CONFIGS: [&str; 2] = [CONFIG, "application/vnd.docker.container.image.v1+json"];
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";

@@ -20,6 +20,8 @@ use super::{NAMESPACE, normalize};
 use crate::containerd::connect;
 
 const CHUNK: usize = 1 << 20;
+/// The label by which containerd's CRI plugin knows what it has looked at.
+const MANAGED: (&str, &str) = ("io.cri-containerd.image", "managed");
 
 #[derive(Debug, Error)]
 pub enum StoreError {
@@ -176,8 +178,12 @@ impl ImageStore {
             };
             self.write_blob(reader, blob, lease, &mut advance).await?;
         }
-        for name in &image.names {
-            self.name_image(name, image).await?;
+        // containerd's CRI plugin hears of each name, marks it and names the image's id. While it does, a name that is
+        // removed would come back; of an image that is marked so already it writes nothing.
+        let id = image.id();
+        let labels: HashMap<_, _> = id.iter().map(|_| (MANAGED.0.to_owned(), MANAGED.1.to_owned())).collect();
+        for name in id.into_iter().chain(image.names.iter().map(String::as_str)) {
+            self.name_image(name, image, labels.clone()).await?;
         }
         Ok(())
     }
@@ -215,7 +221,12 @@ impl ImageStore {
         }
     }
 
-    async fn name_image(&self, name: &str, image: &ArchivedImage) -> Result<(), StoreError> {
+    async fn name_image(
+        &self,
+        name: &str,
+        image: &ArchivedImage,
+        labels: HashMap<String, String>,
+    ) -> Result<(), StoreError> {
         let mut client = api::images_client::ImagesClient::new(self.channel.clone());
         let target = ApiDescriptor {
             media_type: image.target.media_type.clone(),
@@ -223,7 +234,8 @@ impl ImageStore {
             size: image.target.size as i64,
             annotations: HashMap::new(),
         };
-        let image = Some(api::Image { name: name.to_owned(), target: Some(target), ..api::Image::default() });
+        let image =
+            Some(api::Image { name: name.to_owned(), target: Some(target), labels, ..api::Image::default() });
         let create = in_namespace(api::CreateImageRequest { image: image.clone(), source_date_epoch: None });
         match client.create(create).await {
             Err(status) if status.code() == Code::AlreadyExists => {
