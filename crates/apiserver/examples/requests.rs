@@ -59,7 +59,8 @@ async fn main() -> Result<(), Error> {
     measure(&admin, "bind it", count, bind).await?;
     measure(&admin, "patch its status", count, status).await?;
     measure(&admin, "get it", count, get).await?;
-    for (form, accept) in [("whole", "application/json"), ("as a table", TABLE)] {
+    let protobuf = minik8s_protobuf::MEDIA_TYPE;
+    for (form, accept) in [("whole", "application/json"), ("in protobuf", protobuf), ("as a table", TABLE)] {
         for encoding in ["", "gzip"] {
             list(&admin, &format!("list {count} pods, {form}"), accept, encoding).await?;
         }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::codec;
 use crate::error::{ApiError, Result};
+use crate::form::Encoding;
 
 pub const JSON: &str = "application/json";
 
@@ -42,12 +43,23 @@ pub fn json(code: u16, value: &Value) -> Response<Body> {
 }
 
 /// An object in the encoding that the client accepts.
-pub fn object(code: u16, value: &Value, yaml: bool) -> Result<Response<Body>> {
-    if !yaml {
-        return Ok(bytes(code, JSON, codec::to_json(value)?));
+pub fn object(code: u16, value: &Value, encoding: Encoding) -> Result<Response<Body>> {
+    if encoding != Encoding::Yaml {
+        return Ok(object_json(code, codec::to_json(value)?, encoding));
     }
     let text = serde_saphyr::to_string(value).map_err(ApiError::internal)?;
     Ok(bytes(code, "application/yaml", text))
+}
+
+/// An object whose JSON text is there.
+pub fn object_json(code: u16, json: impl Into<Bytes>, encoding: Encoding) -> Response<Body> {
+    let json = json.into();
+    if encoding == Encoding::Protobuf
+        && let Ok(body) = minik8s_protobuf::encode(&json)
+    {
+        return bytes(code, minik8s_protobuf::MEDIA_TYPE, body);
+    }
+    bytes(code, JSON, json)
 }
 
 pub fn error(error: &ApiError) -> Response<Body> {

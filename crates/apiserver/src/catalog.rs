@@ -34,6 +34,11 @@ pub struct Served {
 }
 
 impl Served {
+    /// Whether clients that ask for protobuf get it.
+    pub fn has_protobuf(&self) -> bool {
+        minik8s_protobuf::knows(&self.api_version, &self.resource.kind)
+    }
+
     pub fn new(resource: Resource) -> Self {
         let storage_group = resource.stored_as.as_ref().map_or(&resource.group, |(group, _)| group);
         let group = if storage_group.is_empty() { "core" } else { storage_group };

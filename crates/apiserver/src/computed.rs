@@ -39,7 +39,7 @@ pub async fn answer(
             accepted.form.shape_one(&call.served, one, false)
         }
     };
-    answer::object(200, &body, accepted.yaml)
+    answer::object(200, &body, accepted.encoding)
 }
 
 /// As metrics-server says it: with the namespace.

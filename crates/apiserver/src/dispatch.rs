@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use jiff::Timestamp;
 use minik8s_api::{Backing, Subresource};
 use minik8s_auth::User;
@@ -15,8 +17,10 @@ use crate::api::Api;
 use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
-use crate::form::{Accepted, Form};
-use crate::registry::{Call, DeleteOptions, ListBody, PatchKind, Written, refused_watch};
+use crate::form::{Accepted, Encoding, Form};
+use crate::registry::{
+    Call, DeleteOptions, Framing, ListBody, PatchKind, Written, protobuf_list, refused_watch,
+};
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
 use crate::{body, computed, discovery, gzip, handler, nonresource, review, subresource};
 
@@ -167,22 +171,30 @@ impl Api {
     }
 
     async fn get(&self, call: &Call, accepted: &Accepted) -> Result<Response<Body>> {
-        if accepted.form == Form::Object && !accepted.yaml {
+        if accepted.form == Form::Object && accepted.encoding != Encoding::Yaml {
             let json = self.registry.get_json(&call.served, &call.namespace, &call.name).await?;
-            return Ok(answer::bytes(200, JSON, json));
+            return Ok(answer::object_json(200, json, accepted.encoding));
         }
         let object = self.registry.get(&call.served, &call.namespace, &call.name).await?;
-        answer::object(200, &accepted.form.shape_one(&call.served, object, false), accepted.yaml)
+        answer::object(200, &accepted.form.shape_one(&call.served, object, false), accepted.encoding)
     }
 
     async fn list(&self, call: &Call, query: &Query, accepted: &Accepted) -> Result<Response<Body>> {
         let options = ListOptions::parse(query)?;
         let selected = self.registry.select(&call.served, &call.namespace, &options).await?;
         match &accepted.form {
-            Form::Object if !accepted.yaml => {
+            Form::Object if accepted.encoding == Encoding::Protobuf && call.served.has_protobuf() => {
+                let served = call.served.clone();
+                let made = tokio::task::spawn_blocking(move || protobuf_list(&served, &selected));
+                let (head, content) = made.await.map_err(ApiError::internal)??;
+                let parts = [head, content].map(|part| Ok(Frame::data(Bytes::from(part))));
+                let body = StreamBody::new(futures::stream::iter(parts));
+                return Ok(answer::stream(200, minik8s_protobuf::MEDIA_TYPE, body));
+            }
+            Form::Object if accepted.encoding != Encoding::Yaml => {
                 return Ok(answer::stream(200, JSON, ListBody::new(call.served.clone(), selected)));
             }
-            Form::Table { api_version, include } if !accepted.yaml => {
+            Form::Table { api_version, include } if accepted.encoding != Encoding::Yaml => {
                 let body = ListBody::table(call.served.clone(), selected, api_version, *include);
                 return Ok(answer::stream(200, JSON, body));
             }
@@ -191,7 +203,7 @@ impl Api {
         let metadata = selected.list_metadata();
         let decode = |entry| codec::decode(&call.served, entry);
         let objects = selected.entries.iter().map(decode).collect::<Result<Vec<Value>>>()?;
-        answer::object(200, &accepted.form.shape_list(&call.served, metadata, objects), accepted.yaml)
+        answer::object(200, &accepted.form.shape_list(&call.served, metadata, objects), accepted.encoding)
     }
 
     async fn watch(
@@ -206,9 +218,12 @@ impl Api {
             options.fields =
                 minik8s_api::FieldSelector::parse(&one).map_err(|e| ApiError::bad_request(e.to_string()))?;
         }
-        match self.registry.watch(call, &options, accepted.form).await {
-            Ok(body) => Ok(answer::stream(200, JSON, body.convert(self.clone()))),
-            Err(error) if error.code == 410 => Ok(answer::bytes(200, JSON, refused_watch(&error))),
+        let framing = Framing::of(&accepted, &call.served);
+        match self.registry.watch(call, &options, accepted.form, framing).await {
+            Ok(body) => Ok(answer::stream(200, &framing.content_type(), body.convert(self.clone()))),
+            Err(error) if error.code == 410 => {
+                Ok(answer::bytes(200, &framing.content_type(), refused_watch(&error, framing)))
+            }
             Err(error) => Err(error),
         }
     }
@@ -229,7 +244,7 @@ impl Api {
             let revision = self.registry.store.revision().await?;
             let metadata = json!({"resourceVersion": revision.to_string()});
             let answer = Form::Object.shape_list(&call.served, metadata, objects);
-            return answer::object(200, &answer, accepted.yaml);
+            return answer::object(200, &answer, accepted.encoding);
         }
         let deleted = self.registry.delete(&dry, &options).await?;
         let whole = !deleted.gone || (call.served.group.is_empty() && call.served.plural == "pods");
@@ -237,7 +252,7 @@ impl Api {
             return answer::object(
                 200,
                 &accepted.form.shape_one(&call.served, deleted.object, false),
-                accepted.yaml,
+                accepted.encoding,
             );
         }
         let status = json!({
@@ -247,7 +262,7 @@ impl Api {
                 "uid": deleted.object["metadata"]["uid"],
             },
         });
-        answer::object(200, &status, accepted.yaml)
+        answer::object(200, &status, accepted.encoding)
     }
 
     pub(crate) fn written(
@@ -258,18 +273,18 @@ impl Api {
     ) -> Result<Response<Body>> {
         let code = if written.created { 201 } else { 200 };
         if accepted.form == Form::Object
-            && !accepted.yaml
+            && accepted.encoding != Encoding::Yaml
             && let Some((value, revision)) = &written.stored
             && codec::is_served_form(&call.served, value)
         {
             let mut out = Vec::new();
             codec::write_object(&call.served, value, *revision, &mut out)?;
-            return Ok(answer::bytes(code, JSON, out));
+            return Ok(answer::object_json(code, out, accepted.encoding));
         }
         answer::object(
             code,
             &accepted.form.shape_one(&call.served, written.into_object(), false),
-            accepted.yaml,
+            accepted.encoding,
         )
     }
 }

@@ -29,11 +29,19 @@ pub enum Include {
     Object,
 }
 
-/// What the client accepts: a form, in JSON or YAML.
+/// What the client accepts: a form, and how it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     pub form: Form,
-    pub yaml: bool,
+    pub encoding: Encoding,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Yaml,
+    /// For kinds that have such a form; others are answered in JSON, which clients that ask for it accept.
+    Protobuf,
 }
 
 impl Accepted {
@@ -49,19 +57,18 @@ impl Accepted {
     /// Takes the first media type of the `Accept` header that can be answered.
     pub fn parse(accept: &str, include_object: &str) -> Result<Self> {
         if accept.trim().is_empty() {
-            return Ok(Accepted { form: Form::Object, yaml: false });
+            return Ok(Accepted { form: Form::Object, encoding: Encoding::Json });
         }
         let mut binary_only = true;
         for clause in accept.split(',') {
             let mut parts = clause.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default();
-            let yaml = match media {
-                "application/json" | "*/*" | "application/*" | "text/json" => false,
-                "application/yaml" | "text/yaml" => true,
-                // Go clients list protobuf first and take what they get.
-                "application/vnd.kubernetes.protobuf" | "application/cbor" | "application/cbor-seq" => {
-                    continue;
-                }
+            let encoding = match media {
+                "application/json" | "*/*" | "application/*" | "text/json" => Encoding::Json,
+                "application/yaml" | "text/yaml" => Encoding::Yaml,
+                minik8s_protobuf::MEDIA_TYPE => Encoding::Protobuf,
+                // Go clients list it first and take what they get.
+                "application/cbor" | "application/cbor-seq" => continue,
                 _ => {
                     binary_only = false;
                     continue;
@@ -80,7 +87,9 @@ impl Accepted {
             let api_version = format!("meta.k8s.io/{version}");
             let form = match shape {
                 "" => Form::Object,
-                "Table" if meta => Form::Table { api_version, include: Include::parse(include_object)? },
+                "Table" if meta && encoding != Encoding::Protobuf => {
+                    Form::Table { api_version, include: Include::parse(include_object)? }
+                }
                 "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => {
                     Form::Metadata { api_version }
                 }
@@ -89,10 +98,10 @@ impl Accepted {
                     continue;
                 }
             };
-            return Ok(Accepted { form, yaml });
+            return Ok(Accepted { form, encoding });
         }
         if binary_only {
-            return Ok(Accepted { form: Form::Object, yaml: false });
+            return Ok(Accepted { form: Form::Object, encoding: Encoding::Json });
         }
         Err(ApiError::not_acceptable(accept))
     }
@@ -203,30 +212,36 @@ fn partial(api_version: &str, mut object: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::Encoding::*;
     use super::*;
 
-    fn check(accept: &str, expected: Option<(&str, bool)>) {
+    fn check(accept: &str, expected: Option<(&str, Encoding)>) {
         let got = Accepted::parse(accept, "").ok().map(|a| {
             let name = match a.form {
                 Form::Object => "object",
                 Form::Table { .. } => "table",
                 Form::Metadata { .. } => "metadata",
             };
-            (name, a.yaml)
+            (name, a.encoding)
         });
         assert_eq!(got, expected, "{accept}");
     }
 
     #[test]
     fn accept_headers() {
-        check("", Some(("object", false)));
-        check("*/*", Some(("object", false)));
-        check("application/yaml", Some(("object", true)));
-        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(("table", false)));
-        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some(("object", false)));
-        check("application/vnd.kubernetes.protobuf,application/json", Some(("object", false)));
-        check("application/vnd.kubernetes.protobuf", Some(("object", false)));
-        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(("metadata", false)));
+        check("", Some(("object", Json)));
+        check("*/*", Some(("object", Json)));
+        check("application/yaml", Some(("object", Yaml)));
+        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(("table", Json)));
+        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some(("object", Json)));
+        check("application/vnd.kubernetes.protobuf,application/json", Some(("object", Protobuf)));
+        check("application/json,application/vnd.kubernetes.protobuf", Some(("object", Json)));
+        check("application/vnd.kubernetes.protobuf;stream=watch", Some(("object", Protobuf)));
+        let tables = "as=Table;v=v1;g=meta.k8s.io";
+        let both = format!("application/vnd.kubernetes.protobuf;{tables},application/json;{tables}");
+        check(&both, Some(("table", Json)));
+        check("application/cbor", Some(("object", Json)));
+        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(("metadata", Json)));
         check("text/html", None);
         check("application/json;as=Table;v=v9;g=meta.k8s.io", None);
     }

@@ -46,7 +46,7 @@ where
         _ => return Err(ApiError::no_such_resource()),
     };
     object["status"] = status;
-    answer::object(201, &accepted.form.shape_one(&call.served, object, false), accepted.yaml)
+    answer::object(201, &accepted.form.shape_one(&call.served, object, false), accepted.encoding)
 }
 
 fn user_info(user: &User) -> Value {

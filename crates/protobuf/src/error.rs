@@ -1,4 +1,4 @@
-//! Why a body cannot be decoded.
+//! Why a body cannot be decoded, or an object not encoded.
 
 use thiserror::Error;
 
@@ -45,5 +45,21 @@ pub enum Fault {
 impl DecodeError {
     pub(crate) fn at(place: impl Into<String>, fault: Fault) -> Self {
         DecodeError::Field { place: place.into(), fault }
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum EncodeError {
+    #[error("{kind:?} of apiVersion {api_version:?} has no known protobuf form")]
+    UnknownKind { api_version: String, kind: String },
+    #[error("the object does not fit the tables")]
+    Json(#[source] serde_json::Error),
+    #[error("an event has more than 4 GiB")]
+    TooLarge,
+}
+
+impl EncodeError {
+    pub(crate) fn unknown(api_version: &str, kind: &str) -> Self {
+        EncodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
     }
 }

@@ -1,15 +1,16 @@
-//! Kubernetes' protobuf bodies, decoded into the JSON form of the same object.
+//! Kubernetes' protobuf bodies, from and to the JSON form of the same object.
 //!
 //! Go clients from 1.32 on send built-in kinds as `application/vnd.kubernetes.protobuf` and do not fall
-//! back when they are refused. So bodies are turned into JSON where they arrive, and everything behind
-//! knows JSON only; answers stay JSON, which those clients accept.
+//! back when they are refused; many ask for answers in it too. So bodies are turned into JSON where they arrive, and
+//! answers into protobuf where they leave: everything behind knows JSON only.
 //!
 //! A body is four magic bytes and a `runtime.Unknown`: apiVersion, kind, and the object's own bytes. What the
 //! bytes mean stands in the tables below `fields/`, see [`table`]. The result is what Go would write as
 //! JSON for the same object: Go's encoder sends every field that is no pointer, also when it is empty, and
-//! its JSON leaves those out. Nothing here encodes, and no kind is known by name except DeleteOptions,
-//! which every group has.
+//! its JSON leaves those out. No kind is known by name except DeleteOptions, which every group has, Status, and
+//! lists, which are all alike.
 
+mod encode;
 mod error;
 mod message;
 mod special;
@@ -20,7 +21,8 @@ mod wire;
 
 use serde_json::{Map, Value};
 
-pub use error::{DecodeError, Fault};
+pub use encode::{ListEncoder, encode, encode_event, knows, stream_type};
+pub use error::{DecodeError, EncodeError, Fault};
 use message::Decoder;
 use table::Table;
 use wire::{Reader, Wire};

@@ -60,8 +60,18 @@ pub(crate) struct Message {
     pub name: &'static str,
     /// By number.
     fields: Vec<Field>,
+    /// By the name that they have in JSON, those of embedded structs too.
+    places: HashMap<&'static str, Place>,
     /// The JSON form is the first of these fields that is there, not an object.
     pub either: Vec<&'static str>,
+}
+
+/// Where a field of the JSON form stands on the wire.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The numbers of the embedded structs around it, the outermost first.
+    pub inside: Vec<u32>,
+    pub field: Field,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +137,8 @@ impl Table {
         let package = match kind {
             // Clients send it in the group of what they delete.
             "DeleteOptions" => "meta.v1",
+            // Answers have it in the group of no object.
+            "Status" if api_version == "v1" => "meta.v1",
             _ => PACKAGES.iter().find(|package| package.0 == api_version)?.1,
         };
         self.by_name.get(&(package, kind)).map(|&index| &self.messages[index])
@@ -161,7 +173,24 @@ impl Table {
                 message.fields.push(field);
             }
         }
-        Ok(Table { messages, by_name })
+        let mut table = Table { messages, by_name };
+        for index in 0..table.messages.len() {
+            table.messages[index].places = table.places(index, &[]);
+        }
+        Ok(table)
+    }
+
+    fn places(&self, message: usize, inside: &[u32]) -> HashMap<&'static str, Place> {
+        let mut all = HashMap::new();
+        for &field in &self.messages[message].fields {
+            match (field.shape, field.ty) {
+                (Shape::Inline, Type::Message(index)) => {
+                    all.extend(self.places(index, &[inside, &[field.number]].concat()));
+                }
+                _ => drop(all.insert(field.name, Place { inside: inside.to_vec(), field })),
+            }
+        }
+        all
     }
 }
 
@@ -174,12 +203,22 @@ impl Message {
     pub(crate) fn fields(&self) -> &[Field] {
         &self.fields
     }
+
+    pub(crate) fn place(&self, name: &str) -> Option<&Place> {
+        self.places.get(name)
+    }
+
+    /// What such a JSON value means in a message that has no JSON form of its own.
+    pub(crate) fn alternative(&self, shape: Shape, fits: impl Fn(Type) -> bool) -> Option<&Field> {
+        let is_one = |field: &&Field| self.either.contains(&field.name);
+        self.fields.iter().filter(is_one).find(|field| field.shape == shape && fits(field.ty))
+    }
 }
 
 fn message(package: &'static str, line: &'static str) -> Message {
     let (name, either) = line.split_once(" | ").unwrap_or((line, ""));
     let either = either.split_ascii_whitespace().collect();
-    Message { package, name, fields: Vec::new(), either }
+    Message { package, name, fields: Vec::new(), places: HashMap::new(), either }
 }
 
 fn field(

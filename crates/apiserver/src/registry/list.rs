@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http_body::Frame;
 use jiff::Timestamp;
+use minik8s_protobuf::ListEncoder;
 use minik8s_store::{Entry, Range, Revision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -157,6 +158,23 @@ fn decode_token(text: &str) -> Result<ContinueToken> {
             "continue key is not valid: use the token of the previous list as it is",
         )),
     }
+}
+
+/// The two parts of a list in protobuf, which has to say first how long it is.
+pub fn protobuf_list(served: &Served, selected: &Selected) -> Result<(Vec<u8>, Vec<u8>)> {
+    let metadata = selected.list_metadata().to_string();
+    let mut list = ListEncoder::new(&served.api_version, &served.kind, metadata.as_bytes())
+        .map_err(ApiError::internal)?;
+    let mut json = Vec::new();
+    for entry in &selected.entries {
+        json.clear();
+        codec::write_object(served, &entry.value, entry.revision, &mut json)?;
+        if let Err(error) = list.item(&json) {
+            // As in JSON, where it would be shown: one object must not hide the others.
+            tracing::error!(key = %entry.key, %error, "an object in the store has no protobuf form");
+        }
+    }
+    Ok(list.finish())
 }
 
 /// Streams `{"kind":"PodList",...,"items":[...]}`, or the same as a table, in chunks, so that a large list is

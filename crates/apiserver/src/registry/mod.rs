@@ -29,11 +29,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use body::{MAX_BODY, parse as parse_any, read_yaml};
 pub use delete::DeleteOptions;
-pub use list::ListBody;
+pub use list::{ListBody, protobuf_list};
 pub use metadata::{random_suffix, timestamp};
 pub use patch::{PatchKind, parse_patch, patch_error};
 pub use table::{cells_of, columns_of};
-pub use watch::refused_watch;
+pub use watch::{Framing, refused_watch};
 
 use crate::admission::Chain;
 use crate::catalog::{Catalog, Served};

@@ -1,4 +1,4 @@
-//! Watches: the stored history as a stream of JSON lines.
+//! Watches: the stored history as a stream of JSON lines, or of protobuf's frames.
 //!
 //! A watch is a body that is polled by the connection: an idle one holds no task and no buffer. Events
 //! that are ready together go out in one chunk.
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Frame;
+use minik8s_protobuf::encode_event;
 use minik8s_store::{Change, Entry, Event, Revision, Watch, WatchItem};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -20,11 +21,12 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::conversion::converted;
 use super::{Call, Registry};
+use crate::answer::JSON;
 use crate::api::Api;
 use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
-use crate::form::Form;
+use crate::form::{Accepted, Encoding, Form};
 use crate::request::{ListOptions, parse_version};
 use crate::selection::Selection;
 
@@ -33,7 +35,13 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 const CHUNK: usize = 64 * 1024;
 
 impl Registry {
-    pub async fn watch(&self, call: &Call, options: &ListOptions, form: Form) -> Result<WatchBody> {
+    pub async fn watch(
+        &self,
+        call: &Call,
+        options: &ListOptions,
+        form: Form,
+        framing: Framing,
+    ) -> Result<WatchBody> {
         let served = call.served.clone();
         let selection = Selection::new(&served, options)?;
         let from = parse_version(&options.resource_version)?;
@@ -64,7 +72,7 @@ impl Registry {
             .timeout_seconds
             .unwrap_or_else(|| DEFAULT_TIMEOUT + rand::random_range(0..DEFAULT_TIMEOUT));
         Ok(WatchBody {
-            encoder: Encoder { served, selection, form, described: false },
+            encoder: Encoder { served, selection, form, framing, described: false, json: Vec::new() },
             initial: entries.into_iter(),
             // The end of the initial events is told only to those who asked for them.
             initial_end: (options.send_initial_events == Some(true) && options.bookmarks).then_some(after),
@@ -103,10 +111,53 @@ fn check_initial_events(options: &ListOptions) -> Result<()> {
 
 /// The stream of a watch that cannot begin. Clients look for an expired version there, not in the answer's
 /// code: some would ask for the same version for ever.
-pub fn refused_watch(error: &ApiError) -> Bytes {
-    let mut line = Vec::new();
-    push_line(&json!({"type": "ERROR", "object": error.to_status()}), &mut line);
-    line.into()
+pub fn refused_watch(error: &ApiError, framing: Framing) -> Bytes {
+    let mut out = Vec::new();
+    framing.push("ERROR", &error.to_status(), &mut out);
+    out.into()
+}
+
+/// How the events of a watch follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    Json,
+    Protobuf,
+}
+
+impl Framing {
+    pub fn of(accepted: &Accepted, served: &Served) -> Framing {
+        let has_protobuf = match &accepted.form {
+            Form::Object => served.has_protobuf(),
+            Form::Metadata { api_version } => minik8s_protobuf::knows(api_version, "PartialObjectMetadata"),
+            Form::Table { .. } => false,
+        };
+        let is_protobuf = accepted.encoding == Encoding::Protobuf && has_protobuf;
+        if is_protobuf { Framing::Protobuf } else { Framing::Json }
+    }
+
+    pub fn content_type(self) -> String {
+        match self {
+            Framing::Json => JSON.to_owned(),
+            Framing::Protobuf => minik8s_protobuf::stream_type(),
+        }
+    }
+
+    fn push(self, ty: &str, object: &Value, out: &mut Vec<u8>) {
+        match self {
+            Framing::Json => {
+                out.extend_from_slice(json!({"type": ty, "object": object}).to_string().as_bytes());
+                out.push(b'\n');
+            }
+            Framing::Protobuf => {
+                let written = codec::to_json(object)
+                    .map_err(|error| error.to_string())
+                    .and_then(|json| encode_event(ty, &json, out).map_err(|error| error.to_string()));
+                if let Err(error) = written {
+                    tracing::error!(%error, "an event has no protobuf form");
+                }
+            }
+        }
+    }
 }
 
 /// The streamed answer of one watch.
@@ -214,8 +265,11 @@ struct Encoder {
     served: Arc<Served>,
     selection: Selection,
     form: Form,
+    framing: Framing,
     /// The table's columns have been told.
     described: bool,
+    /// Room for an object on its way into protobuf.
+    json: Vec<u8>,
 }
 
 impl Encoder {
@@ -238,6 +292,9 @@ impl Encoder {
     }
 
     fn event(&mut self, ty: &str, value: &[u8], revision: Revision, out: &mut Vec<u8>) {
+        if self.framing == Framing::Protobuf {
+            return self.frame(ty, value, revision, out);
+        }
         let start = out.len();
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(ty.as_bytes());
@@ -248,6 +305,18 @@ impl Encoder {
             return;
         }
         out.extend_from_slice(b"}\n");
+    }
+
+    fn frame(&mut self, ty: &str, value: &[u8], revision: Revision, out: &mut Vec<u8>) {
+        let mut json = std::mem::take(&mut self.json);
+        json.clear();
+        let written = self
+            .object(value, revision, &mut json)
+            .and_then(|()| encode_event(ty, &json, out).map_err(ApiError::internal));
+        if let Err(error) = written {
+            tracing::error!(resource = %self.served.plural, %error, "an object in the store cannot be read");
+        }
+        self.json = json;
     }
 
     fn object(&mut self, value: &[u8], revision: Revision, out: &mut Vec<u8>) -> Result<()> {
@@ -271,15 +340,10 @@ impl Encoder {
             Form::Object => object,
             ref form => form.shape_bookmark(object),
         };
-        push_line(&json!({"type": "BOOKMARK", "object": shaped}), out);
+        self.framing.push("BOOKMARK", &shaped, out);
     }
 
     fn error(&self, error: &ApiError, out: &mut Vec<u8>) {
-        push_line(&json!({"type": "ERROR", "object": error.to_status()}), out);
+        self.framing.push("ERROR", &error.to_status(), out);
     }
-}
-
-fn push_line(line: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(line.to_string().as_bytes());
-    out.push(b'\n');
 }

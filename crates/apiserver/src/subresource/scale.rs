@@ -61,7 +61,7 @@ where
         return Err(ApiError::invalid(&call.served.group, &call.served.kind, &call.name, errors));
     }
     let scale = paths.scale_of(call, &object);
-    answer::object(200, &accepted.form.shape_row(&columns(), cells(&scale), scale), accepted.yaml)
+    answer::object(200, &accepted.form.shape_row(&columns(), cells(&scale), scale), accepted.encoding)
 }
 
 /// What `kubectl get --subresource=scale` shows.

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod coverage;
+mod encoded;
 mod golden;
 mod hostile;
 mod zeros;
