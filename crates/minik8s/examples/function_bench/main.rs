@@ -29,6 +29,10 @@ const FUNCTIONS: usize = 1000;
 /// Called at once while nothing of them has started.
 const FRESH: usize = 50;
 const IDLE: Duration = Duration::from_secs(20);
+/// A slot is made in less.
+const SETTLED: Duration = Duration::from_millis(1500);
+/// Between two calls of a function that the router has not heard of: fifty clients that hurry would be the load.
+const AGAIN: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(300);
 const CODE: &str = "def main(params):\n    return params\n";
 
@@ -101,10 +105,15 @@ impl Bench<'_> {
         Ok(pods.list(&ListParams::default().labels(&format!("{FUNCTION_LABEL}={name}"))).await?.items)
     }
 
-    /// The first call of a function that has no instance, while a slot waits.
+    /// The first call of a function that has no instance, while slots wait and none is being made.
     async fn cold(&self, name: &str) -> Result<Duration> {
         until("it has no instance", async || Ok(self.instances(name).await?.is_empty())).await?;
-        until("a slot waits", async || Ok(self.slot_waits())).await?;
+        until("slots wait", async || {
+            let before = self.waiting_slots();
+            tokio::time::sleep(SETTLED).await;
+            Ok(before > 0 && self.waiting_slots() == before)
+        })
+        .await?;
         let begun = Instant::now();
         let port = self.cluster.http_port();
         let path = format!("/fn/default/{name}");
@@ -117,12 +126,12 @@ impl Bench<'_> {
         Ok(begun.elapsed())
     }
 
-    fn slot_waits(&self) -> bool {
+    fn waiting_slots(&self) -> usize {
         let entries = std::fs::read_dir(self.cluster.config().slots_dir()).into_iter().flatten().flatten();
-        let mut records = entries.filter_map(|entry| {
+        let records = entries.filter_map(|entry| {
             serde_json::from_slice::<Value>(&std::fs::read(entry.path().join("slot.json")).ok()?).ok()
         });
-        records.any(|slot| slot["adoption"].is_null() && slot["container"] != "")
+        records.filter(|slot| slot["adoption"].is_null() && slot["container"] != "").count()
     }
 
     /// The same call on one connection through the router, and straight to the instance.
@@ -207,7 +216,7 @@ impl Bench<'_> {
                 let path = format!("/fn/default/{name}");
                 loop {
                     match Connection::open("127.0.0.1", port)?.call(&path, "{}")? {
-                        404 if begun.elapsed() < TIMEOUT => std::thread::sleep(Duration::from_millis(5)),
+                        404 if begun.elapsed() < TIMEOUT => std::thread::sleep(AGAIN),
                         status => return Ok((begun.elapsed(), status == 200)),
                     }
                 }
