@@ -77,7 +77,7 @@ test-fast:
 # The same test that `make test` runs for half a minute. A seed that is not given is new, and printed.
 chaos: setup
 	CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(or $(MINUTES),10) \
-	  cargo test --locked -p minik8s --test chaos -- --nocapture --exact chaos
+	  cargo test --locked -p minik8s --test e2e -- --nocapture --exact chaos::chaos
 
 # The same tests that `make test` runs with a few thousand inputs.
 fuzz: setup

@@ -1,5 +1,5 @@
 // The pages for what minik8s has besides Kubernetes' own kinds: `node tests/own.mjs LINK [FOLDER]`, against the objects of
-// crates/minik8s/tests/dashboard/own.yaml. No node runs here: what calls of functions answer is tested in pod.mjs.
+// crates/minik8s/tests/e2e/dashboard/own.yaml. No node runs here: what calls of functions answer is tested in pod.mjs.
 import assert from 'node:assert/strict';
 import { camera, checkLooks, complaints, launch, openPage, runSteps } from './browser.mjs';
 

@@ -1,5 +1,5 @@
 // Every page of the dashboard in a real browser, against a real server: `node tests/pages.mjs LINK [FOLDER]`. LINK is
-// what `minik8s dashboard --print-url` printed; screenshots go to FOLDER. crates/minik8s/tests/dashboard makes the
+// what `minik8s dashboard --print-url` printed; screenshots go to FOLDER. crates/minik8s/tests/e2e/dashboard makes the
 // cluster that is looked at.
 import assert from 'node:assert/strict';
 import { camera, checkAccess, checkLooks, complaints, launch, openPage } from './browser.mjs';

@@ -1,5 +1,5 @@
 // The windows into containers: `node tests/pod.mjs LINK NAMESPACE NODE [FOLDER]`, with pods `talker`, `pages` and `broken` on a
-// real node. crates/minik8s/tests/node/dashboard.rs makes them.
+// real node. crates/minik8s/tests/e2e/node/dashboard.rs makes them.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

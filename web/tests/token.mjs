@@ -1,5 +1,5 @@
 // The API server's own door: `node tests/token.mjs SERVER TOKEN`. The token may view the namespace `shop` and nothing
-// else. crates/minik8s/tests/dashboard makes it.
+// else. crates/minik8s/tests/e2e/dashboard makes it.
 import assert from 'node:assert/strict';
 import { checkAccess, complaints, launch, openPage } from './browser.mjs';
 

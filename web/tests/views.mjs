@@ -1,5 +1,5 @@
 // The mesh, autoscaling, the past, rights, drains and why pods wait: `node tests/views.mjs LINK [FOLDER]`, against the objects
-// of crates/minik8s/tests/dashboard/views.yaml. No machine runs here, so traffic and measured load are played by this script;
+// of crates/minik8s/tests/e2e/dashboard/views.yaml. No machine runs here, so traffic and measured load are played by this script;
 // that the server tells them is tested where pods run.
 import assert from 'node:assert/strict';
 import { camera, checkAccess, checkLooks, complaints, launch, openPage, runSteps } from './browser.mjs';

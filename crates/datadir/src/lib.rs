@@ -2,7 +2,7 @@
 //!
 //! Pods bring other people's files into it: bind mounts of host paths, links to claims. So a tree is removed by
 //! descriptors, beneath a directory whose path has no link in it, and the kernel is told never to leave the mount that
-//! it began in. Nothing else in the repository removes trees; `crates/minik8s/tests/layers.rs` sees to that.
+//! it began in. Nothing else in the repository removes trees; `crates/minik8s/tests/e2e/layers.rs` sees to that.
 
 mod directory;
 mod lock;

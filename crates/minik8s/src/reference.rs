@@ -10,7 +10,7 @@ use clap::Command;
 
 use crate::flags::command_line;
 
-#[path = "../tests/harness/words.rs"]
+#[path = "../tests/e2e/harness/words.rs"]
 mod words;
 use words::words;
 

@@ -4,16 +4,23 @@
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code, reason = "the tests use the rest of their modules")]
 
-#[path = "../../tests/lab/lab.rs"]
+#[path = "../../tests/e2e/harness/lab.rs"]
 mod lab;
-#[path = "../../tests/network/load.rs"]
+#[path = "../../tests/e2e/network/load.rs"]
 mod load;
-#[path = "../../tests/network/place.rs"]
+#[path = "../../tests/e2e/network/place.rs"]
 mod place;
-#[path = "../../tests/network/updates.rs"]
+#[path = "../../tests/e2e/harness/ranges.rs"]
+mod ranges;
+#[path = "../../tests/e2e/network/updates.rs"]
 mod updates;
-#[path = "../../tests/network/world.rs"]
+#[path = "../../tests/e2e/network/world.rs"]
 mod world;
+
+/// Where the tests have it.
+mod harness {
+    pub(crate) use crate::lab;
+}
 
 use std::time::Instant;
 

@@ -1,0 +1,151 @@
+//! Who may call whom: identities, policies, and what a proxy that ends leaves behind.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::shop::{Counts, Shop};
+use crate::harness::cluster::TIMEOUT;
+
+/// Greets whoever connects, as servers of mail and databases do.
+const GREETER: &str = r#"
+import signal, socketserver
+signal.signal(15, lambda *_: exit(0))
+class Greeter(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"220 ready\r\n")
+        self.request.sendall(self.request.recv(64))
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(("", 2525), Greeter).serve_forever()
+"#;
+
+/// Reads a greeting before it says a word.
+const LISTENER: &str = r#"
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30) as stream:
+    stream.settimeout(30)
+    print(stream.recv(64).decode().strip())
+"#;
+
+/// Whether anybody takes a connection there.
+const KNOCK: &str = r#"
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2).close()
+    print("open")
+except OSError:
+    print("closed")
+"#;
+
+pub fn pods_of_the_mesh_speak_tls(shop: &Shop) {
+    let plain = shop.ask_as("outside", 5, &[]);
+    assert!(!plain.contains_key("failed"), "permissive by default: {plain:?}");
+    let meshed = shop.ask(5, &[]);
+    assert!(!meshed.contains_key("failed"), "{meshed:?}");
+    shop.until("connections of both kinds are counted", || {
+        let page = shop.metrics();
+        let has =
+            |what: &str| page.lines().any(|line| line.contains("_inbound_total") && line.contains(what));
+        has("what=\"mutual_tls\"") && has("what=\"plaintext\"")
+    });
+    // The page of pairs, and what is made of it.
+    shop.until("requests are seen between workload and Service", || {
+        shop.kubectl(&["mesh", "graph"]).contains("-> shop/reviews")
+    });
+    assert!(shop.kubectl(&["mesh", "top"]).contains("shop/client"));
+    let way = shop.kubectl(&["mesh", "why", "client", "http://reviews:9080/reviews/1"]);
+    assert!(way.contains("mTLS with shop/default"), "{way}");
+    assert!(shop.kubectl(&["mesh", "routes"]).contains("(shop/default)"));
+    let csr = shop.kubectl(&["get", "csr", "--field-selector", "spec.signerName=minik8s.io/mesh"]);
+    assert!(csr.contains("system:node:test-node") && csr.contains("Approved,Issued"), "{csr}");
+}
+
+/// A server that greets first is heard by clients of the mesh and by others.
+pub fn greetings_arrive(shop: &Shop) {
+    let labels = json!({"app": "greeter"});
+    shop.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "greeter", "labels": labels},
+        "spec": {"terminationGracePeriodSeconds": 2, "containers": [shop.python("main", GREETER)]}}));
+    shop.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "greeter"},
+        "spec": {"selector": labels, "ports": [{"name": "tcp-mail", "port": 2525}]}}));
+    shop.kubectl(&["wait", "pod/greeter", "--for=condition=Ready", "--timeout=180s"]);
+    for pod in ["client", "outside"] {
+        shop.until("a greeting arrives", || shop.run(pod, LISTENER, &["greeter", "2525"]) == "220 ready");
+    }
+    // Nobody reaches the proxy's own ports.
+    let ip = shop.get("pod", "greeter")["status"]["podIP"].as_str().unwrap().to_owned();
+    assert_eq!(shop.run("outside", KNOCK, &[&ip, "2525"]), "open");
+    assert_eq!(shop.run("outside", KNOCK, &[&ip, "15006"]), "closed");
+}
+
+fn policy(spec: Value) -> Value {
+    json!({"apiVersion": "minik8s.io/v1", "kind": "MeshPolicy", "metadata": {"name": "reviews"}, "spec": spec})
+}
+
+fn all_failed(counts: &Counts) -> bool {
+    counts.keys().all(|pod| pod == "failed")
+}
+
+/// Only pods that prove who they are are let in; probes, whose connections begin inside, are not kept out.
+pub fn strict_pods_let_in_the_mesh_alone(shop: &Shop) {
+    shop.apply(&policy(json!({"mtls": "Strict"})));
+    shop.until("pods outside of the mesh are refused", || all_failed(&shop.ask_as("outside", 3, &[])));
+    let meshed = shop.ask(20, &[]);
+    assert!(!meshed.contains_key("failed"), "{meshed:?}");
+    let since = Instant::now();
+    shop.until("probes go on for some periods", || since.elapsed().as_secs() > 5);
+    let pods: Value =
+        serde_json::from_str(&shop.kubectl(&["get", "pods", "-l", "app=reviews", "-o", "json"])).unwrap();
+    for pod in pods["items"].as_array().unwrap() {
+        let status = &pod["status"]["containerStatuses"][0];
+        assert_eq!((&status["ready"], &status["restartCount"]), (&json!(true), &json!(0)), "{status}");
+    }
+}
+
+/// By service account, namespace, method and path; a dry run only counts.
+pub fn policies_are_enforced(shop: &Shop) {
+    let selector = json!({"matchLabels": {"app": "reviews"}});
+    let rules = |account: &str, path: &str| json!([{"from": {"serviceAccounts": [account]}, "to": {"methods": ["GET"], "paths": [path]}}]);
+    shop.apply(&policy(json!({"selector": selector, "rules": rules("nobody", "/.*"), "dryRun": true})));
+    shop.until("a dry run is counted", || {
+        assert!(!shop.ask(3, &[]).contains_key("failed"), "and refuses nobody");
+        shop.metrics().lines().any(|line| line.contains("what=\"would_deny\",policy=\"shop/reviews\""))
+    });
+    shop.apply(&policy(json!({"selector": selector, "rules": rules("nobody", "/.*")})));
+    shop.until("another account is refused", || all_failed(&shop.ask(3, &[])));
+    let way = shop.kubectl(&["mesh", "why", "client", "http://reviews:9080/reviews/1"]);
+    assert!(way.contains("MeshPolicy shop/reviews refuses it"), "{way}");
+    shop.apply(&policy(json!({"selector": selector, "rules": rules("default", "/reviews/[0-9]+")})));
+    shop.until("its own account is let in", || !shop.ask(3, &[]).contains_key("failed"));
+    assert!(all_failed(&shop.ask(3, &["path=/reviews/1/new"])), "by path");
+    assert!(all_failed(&shop.ask_as("outside", 3, &[])), "whoever proves nothing has no account");
+    shop.kubectl(&["delete", "meshpolicy", "reviews"]);
+    shop.until("without a policy all are let in", || !shop.ask_as("outside", 3, &[]).contains_key("failed"));
+    let bad = shop.refused(&policy(json!({"rules": [{"to": {"paths": ["a(b"]}}]})));
+    assert!(bad.contains("a(b\n") && bad.contains(" ^"), "the place is drawn: {bad}");
+}
+
+/// A proxy is killed: connections that come meanwhile wait for the next one and are answered.
+pub fn killed_proxy_refuses_nobody(shop: &Shop) {
+    let pid = shop.pid("minik8s-proxy");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid.try_into().unwrap()), nix::sys::signal::SIGKILL)
+        .unwrap();
+    let counts = shop.ask(10, &[]);
+    assert!(!counts.contains_key("failed"), "{counts:?}");
+    let restarts = || shop.get("pod", "client")["status"]["initContainerStatuses"][0]["restartCount"].clone();
+    shop.until("it was started anew", || restarts() == 1);
+}
+
+impl Shop {
+    /// Waits until something holds.
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < TIMEOUT, "{what}: not in time");
+            std::thread::sleep(std::time::Duration::from_millis(500));
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.kubectl(&["get", "--raw", "/api/v1/nodes/test-node/proxy/metrics"])
+    }
+}

@@ -1,0 +1,181 @@
+//! A cluster of one node in a temporary data dir, taken apart at the end, also after a panic.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use minik8s_kubelet::image::Recipe;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::ranges::Ranges;
+
+/// Long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(90);
+
+pub struct Cluster {
+    dir: tempfile::TempDir,
+    server: Child,
+    _ranges: Ranges,
+    pub http_port: u16,
+    pub https_port: u16,
+    pub hosts_file: PathBuf,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        assert!(nix::unistd::Uid::effective().is_root(), "this test needs root");
+        let dir = tempfile::Builder::new().prefix("mk8s-router-").tempdir().unwrap();
+        let [api, node, http, https] = [0; 4].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let (http_port, https_port) = (port(&http), port(&https));
+        let hosts_file = dir.path().join("hosts");
+        std::fs::write(&hosts_file, "127.0.0.1 localhost\n").unwrap();
+        let ranges = Ranges::claim();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
+        command.args(["server", "--bind", "127.0.0.1", "--node-name", "router-test"]);
+        command.arg("--data-dir").arg(dir.path()).arg("--hosts-file").arg(&hosts_file);
+        for (flag, value) in [
+            ("--port", port(&api).to_string()),
+            ("--node-port", port(&node).to_string()),
+            ("--http-port", http_port.to_string()),
+            ("--https-port", https_port.to_string()),
+            ("--cluster-cidr", ranges.pods()),
+            ("--service-cidr", ranges.services()),
+        ] {
+            command.args([flag, &value]);
+        }
+        drop((api, node, https));
+        let log = File::create(dir.path().join("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let cluster = Cluster {
+            server: command.spawn().unwrap(),
+            _ranges: ranges,
+            dir,
+            http_port,
+            https_port,
+            hosts_file,
+        };
+        cluster.eventually("the node is ready", || {
+            let kubeconfig = cluster.dir.path().join("admin.kubeconfig");
+            kubeconfig.exists()
+                && cluster.try_kubectl(&["get", "nodes"]).is_some_and(|text| text.contains(" Ready"))
+        });
+        // Somebody else had the router's port, and leaves now.
+        cluster.eventually("the router says that its port is taken", || {
+            cluster
+                .kubectl(&["get", "events", "--field-selector=reason=RouterPortInUse"])
+                .contains("router-test")
+        });
+        drop(http);
+        cluster.eventually("the router takes its port", || {
+            TcpStream::connect(("127.0.0.1", cluster.http_port)).is_ok()
+        });
+        cluster.load_busybox();
+        cluster.eventually("the default account", || {
+            cluster.try_kubectl(&["get", "serviceaccount", "default"]).is_some()
+        });
+        cluster
+    }
+
+    pub fn file(&self, name: &str, content: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    }
+
+    pub fn apply(&self, objects: &str) {
+        let path = self.file("objects.yaml", objects);
+        self.kubectl(&["apply", "-f", &path]);
+    }
+
+    pub fn try_kubectl(&self, args: &[&str]) -> Option<String> {
+        let kubeconfig = self.dir.path().join("admin.kubeconfig");
+        let output = Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(args).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[track_caller]
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        let kubeconfig = self.dir.path().join("admin.kubeconfig");
+        let output = Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(args).output().unwrap();
+        let (out, error) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {args:?}: {out}{error}\n{}", self.log());
+        out
+    }
+
+    /// What a command in a pod prints, if it succeeds.
+    pub fn exec(&self, pod: &str, command: &[String]) -> Option<String> {
+        let args = ["exec", pod, "--"].into_iter().chain(command.iter().map(String::as_str));
+        self.try_kubectl(&args.collect::<Vec<_>>())
+    }
+
+    /// What a busybox command on this machine prints, were the cluster's hosts file this machine's.
+    pub fn on_node(&self, command: &[String]) -> Option<String> {
+        let script = "mount --bind \"$0\" /etc/hosts && exec busybox \"$@\"";
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", script])
+            .arg(&self.hosts_file)
+            .args([&command[0], &command[1], "busybox"])
+            .args(&command[2..])
+            .output()
+            .unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[track_caller]
+    pub fn eventually(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < TIMEOUT, "{what}, within {TIMEOUT:?}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    fn load_busybox(&self) {
+        let program = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+        let tools = Command::new("/bin/busybox").arg("--list").output().unwrap().stdout;
+        let mut recipe = Recipe::new("minik8s.io/busybox:1")
+            .directory("tmp", 0o1777)
+            .file("bin/busybox", 0o755, program)
+            .env("PATH", "/bin");
+        for tool in String::from_utf8(tools).unwrap().lines().filter(|&tool| tool != "busybox") {
+            recipe = recipe.link(&format!("bin/{tool}"), "busybox");
+        }
+        let path = self.dir.path().join("busybox.tar");
+        let mut file = File::create(&path).unwrap();
+        recipe.write(&mut file).unwrap();
+        file.flush().unwrap();
+        self.minik8s(&["image", "load", path.to_str().unwrap()]);
+    }
+
+    fn minik8s(&self, args: &[&str]) {
+        let output = Command::new(env!("CARGO_BIN_EXE_minik8s"))
+            .args(args)
+            .arg("--data-dir")
+            .arg(self.dir.path())
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "minik8s {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(i32::try_from(self.server.id()).unwrap()), Signal::SIGTERM);
+        let _ = self.server.wait();
+        self.minik8s(&["teardown"]);
+        let hosts = std::fs::read_to_string(&self.hosts_file).unwrap_or_default();
+        if !std::thread::panicking() {
+            assert_eq!(hosts, "127.0.0.1 localhost\n", "teardown removes the block");
+        }
+    }
+}
