@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use minik8s_informer::{ApiAccess, ListOptions};
-use minik8s_shared_storage::SharedStorageAgent;
+use minik8s_informer::ApiAccess;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -11,25 +10,22 @@ use tracing::info;
 
 use crate::Config;
 use crate::cgroup::Hierarchy;
-use crate::context::Context;
+use crate::context::{MetricsContext, NodeContext, PodContext, ServerContext, VolumeContext};
 use crate::cri::Cri;
-use crate::csi::{Csi, keep_drivers};
+use crate::csi::keep_drivers;
 use crate::devices::Devices;
 use crate::events::Recorder;
 use crate::housekeeping::keep_house;
 use crate::log_export::export_logs;
 use crate::machine::Machine;
-use crate::node::{NodeActor, NodeCache};
-use crate::objects::ObjectWatches;
+use crate::node::NodeActor;
 use crate::pod::{Manager, PodIndex};
 use crate::prepare::{PrepareError, prepare};
 use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
 use crate::slots::{self, SlotRuntime, Slots};
-use crate::stats::{Collector, Operations, Sampler};
-use crate::storage::{Storage, keep_volumes, watch_fullness};
-use crate::volume::{CertificateCache, TokenCache};
+use crate::storage::{keep_volumes, watch_fullness};
 
 #[derive(Debug, Error)]
 pub enum RunError {
@@ -57,34 +53,24 @@ pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> 
     let cgroups = Hierarchy::detect();
     let with_slots =
         SlotRuntime::new(Arc::new(cri.clone()), slots.clone(), cgroups.clone(), config.cgroup_root());
-    let context = Arc::new(Context {
+    let node = Arc::new(NodeContext {
         starts: Semaphore::new(STARTS_PER_CPU * machine.cpus),
         machine,
         host_dns,
-        runtime: Arc::new(with_slots),
-        watches: ObjectWatches::new(caches.clone()),
-        client,
-        recorder: Recorder::new(recorder),
-        tokens: TokenCache::default(),
-        certificates: CertificateCache::default(),
-        storage: Storage::new(&config),
-        csi: Csi::default(),
-        shared: Arc::new(SharedStorageAgent::new(config.shared_storage())),
-        devices: Arc::new(Devices::new(&config)),
-        pods: PodIndex::default(),
-        node: NodeCache::new(caches.informer(ListOptions::default())),
-        services: caches.informer(ListOptions::default()),
         cgroups,
-        stats: Collector::default(),
-        sampler: Sampler::default(),
-        operations: Operations::default(),
-        probes: Arc::default(),
+        runtime: Arc::new(with_slots),
+        pods: PodIndex::default(),
         image_ages: Mutex::default(),
         image_maker: tokio::sync::Mutex::default(),
         config,
     });
-    info!(node = context.config.node_name, "the node agent runs");
-    let runtime_timeout = context.config.runtime_timeout;
+    let config = &node.config;
+    let volumes = Arc::new(VolumeContext::new(node.clone(), client.clone(), Recorder::new(recorder)));
+    let metrics = Arc::new(MetricsContext::default());
+    let devices = Arc::new(Devices::new(config));
+    let pods = PodContext::new(volumes.clone(), metrics.clone(), devices.clone(), &caches);
+    info!(node = config.node_name, "the node agent runs");
+    let runtime_timeout = config.runtime_timeout;
     let supervise = async {
         match containerd {
             Some(mut containerd) => containerd.supervise(runtime_timeout).await,
@@ -92,34 +78,40 @@ pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> 
         }
     };
     let answer = {
-        let context = context.clone();
+        let context =
+            ServerContext { node: node.clone(), volumes: volumes.clone(), metrics: metrics.clone() };
         async move {
-            match context.config.serving.clone() {
-                Some(serving) => server::serve(context, serving).await,
+            match context.node.config.serving.clone() {
+                Some(serving) => server::serve(Arc::new(context), serving).await,
                 None => std::future::pending().await,
             }
         }
     };
     let (evict, evictions) = mpsc::channel(16);
     let (tell_pressure, pressure) = watch::channel(Pressure::default());
-    let watch_pressure =
-        PressureActor { context: context.clone(), evictions: evict, pressure: tell_pressure, evicting: None };
-    let keep_slots = slots::keep(context.clone(), Arc::new(cri.clone()), slots, pressure.clone());
-    let node = NodeActor::new(context.clone(), cri, pressure);
-    let pods = Manager::new(context.clone(), evictions);
+    let watch_pressure = PressureActor {
+        context: volumes.clone(),
+        metrics: metrics.clone(),
+        evictions: evict,
+        pressure: tell_pressure,
+        evicting: None,
+    };
+    let keep_slots = slots::keep(node.clone(), Arc::new(cri.clone()), slots, pressure.clone());
+    let report = NodeActor::new(node.clone(), client, devices.clone(), cri, pressure);
+    let pods = Manager::new(Arc::new(pods), evictions);
     // None of them ends by itself.
     let ended = tokio::select! {
         _ = supervise => "the care for containerd",
         _ = watch_pressure.run() => "the watch of the machine's resources",
-        _ = keep_house(context.clone()) => "housekeeping",
-        () = export_logs(context.clone()) => "the export of logs",
-        _ = keep_volumes(context.clone(), &caches) => "the care for volumes",
-        _ = watch_fullness(context.clone()) => "the watch over full volumes",
-        () = context.shared.run() => "the care for shared storage",
-        () = keep_drivers(context.clone()) => "the care for CSI drivers",
-        () = context.devices.run() => "the care for devices",
-        _ = context.sampler.run(&context) => "the sampler of metrics",
-        _ = node.run() => "the reporter of the node's status",
+        _ = keep_house(&node) => "housekeeping",
+        () = export_logs(config) => "the export of logs",
+        _ = keep_volumes(&volumes, &caches) => "the care for volumes",
+        _ = watch_fullness(&volumes) => "the watch over full volumes",
+        () = volumes.shared.run() => "the care for shared storage",
+        () = keep_drivers(&volumes, &devices.dra) => "the care for CSI drivers",
+        () = devices.run() => "the care for devices",
+        _ = metrics.sampler.run(&node) => "the sampler of metrics",
+        _ = report.run() => "the reporter of the node's status",
         () = keep_slots => "the care for slots",
         _ = pods.run() => "the manager of pods",
         failed = answer => { failed?; "the node's HTTPS port" }

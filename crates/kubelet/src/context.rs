@@ -1,9 +1,9 @@
-//! What every part of the agent may need: the configuration, the runtime, the API, the host's facts.
+//! What parts of the agent share, in pieces: each part is given those that it needs, and reaches nothing else.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use minik8s_informer::Informer;
+use minik8s_informer::{Caches, Informer, ListOptions};
 use minik8s_shared_storage::SharedStorageAgent;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -25,31 +25,89 @@ use crate::stats::{Collector, Operations, Sampler};
 use crate::storage::Storage;
 use crate::volume::{CertificateCache, TokenCache};
 
-pub struct Context {
+/// This machine and what runs on it. Nobody asks the API server with it.
+pub struct NodeContext {
     pub config: Config,
     pub machine: Machine,
     pub host_dns: ResolvConf,
-    pub runtime: Arc<dyn Runtime>,
-    pub client: kube::Client,
-    pub recorder: Recorder,
-    pub tokens: TokenCache,
-    pub certificates: CertificateCache,
-    pub storage: Storage,
-    pub csi: Csi,
-    pub shared: Arc<SharedStorageAgent>,
-    pub devices: Arc<Devices>,
-    pub watches: ObjectWatches,
-    pub pods: PodIndex,
-    pub node: NodeCache,
-    pub services: Arc<Informer<Service>>,
     pub cgroups: Hierarchy,
-    pub stats: Collector,
-    pub sampler: Sampler,
-    pub operations: Operations,
-    pub probes: Arc<ProbeCounts>,
+    pub runtime: Arc<dyn Runtime>,
+    pub pods: PodIndex,
     /// Leave to make the runtime start something. More at once make no start faster, and each holds memory meanwhile.
     pub starts: Semaphore,
     pub image_ages: Mutex<ImageAges>,
     /// Held by whoever makes an image from the machine's own packages.
     pub image_maker: tokio::sync::Mutex<()>,
+}
+
+/// The volumes of this machine, and who is told of them.
+pub struct VolumeContext {
+    pub node: Arc<NodeContext>,
+    pub client: kube::Client,
+    pub recorder: Recorder,
+    pub storage: Storage,
+    pub csi: Csi,
+    pub shared: Arc<SharedStorageAgent>,
+}
+
+impl VolumeContext {
+    pub fn new(node: Arc<NodeContext>, client: kube::Client, recorder: Recorder) -> Self {
+        let (storage, shared) = (Storage::new(&node.config), node.config.shared_storage());
+        let shared = Arc::new(SharedStorageAgent::new(shared));
+        VolumeContext { node, client, recorder, storage, csi: Csi::default(), shared }
+    }
+}
+
+/// What the agent measures and counts.
+#[derive(Default)]
+pub struct MetricsContext {
+    pub stats: Collector,
+    pub sampler: Sampler,
+    pub operations: Operations,
+    pub probes: Arc<ProbeCounts>,
+}
+
+/// What makes pods of their objects.
+pub struct PodContext {
+    pub node: Arc<NodeContext>,
+    pub volumes: Arc<VolumeContext>,
+    pub metrics: Arc<MetricsContext>,
+    pub client: kube::Client,
+    pub recorder: Recorder,
+    pub devices: Arc<Devices>,
+    pub tokens: TokenCache,
+    pub certificates: CertificateCache,
+    pub watches: ObjectWatches,
+    pub node_cache: NodeCache,
+    pub services: Arc<Informer<Service>>,
+}
+
+impl PodContext {
+    pub fn new(
+        volumes: Arc<VolumeContext>,
+        metrics: Arc<MetricsContext>,
+        devices: Arc<Devices>,
+        caches: &Arc<Caches>,
+    ) -> Self {
+        PodContext {
+            node: volumes.node.clone(),
+            client: volumes.client.clone(),
+            recorder: volumes.recorder.clone(),
+            volumes,
+            metrics,
+            devices,
+            tokens: TokenCache::default(),
+            certificates: CertificateCache::default(),
+            watches: ObjectWatches::new(caches.clone()),
+            node_cache: NodeCache::new(caches.informer(ListOptions::default())),
+            services: caches.informer(ListOptions::default()),
+        }
+    }
+}
+
+/// What the node's HTTPS port shows.
+pub struct ServerContext {
+    pub node: Arc<NodeContext>,
+    pub volumes: Arc<VolumeContext>,
+    pub metrics: Arc<MetricsContext>,
 }

@@ -19,7 +19,6 @@ use sha2::{Digest, Sha256};
 use tracing::{debug, warn};
 
 use crate::Config;
-use crate::context::Context;
 use crate::image::ViewMount;
 
 /// Of what is fetched; the server takes less.
@@ -31,12 +30,17 @@ static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 
 /// What to mount for a volume that is the code of a function of this namespace. `None`: it is something else, or
 /// cannot be fetched here.
-pub async fn mounts(context: &Context, namespace: &str, reference: &str) -> Option<Vec<ViewMount>> {
+pub async fn mounts(
+    config: &Config,
+    client: &kube::Client,
+    namespace: &str,
+    reference: &str,
+) -> Option<Vec<ViewMount>> {
     let (repository, digest) = parse(namespace, reference)?;
-    let parent = context.config.function_code_dir().join(namespace);
+    let parent = config.function_code_dir().join(namespace);
     let folder = parent.join(digest);
     if touch(&folder).is_err()
-        && let Err(error) = fetch(context, namespace, repository, digest, &parent).await
+        && let Err(error) = fetch(client, namespace, repository, digest, &parent).await
     {
         debug!(%error, reference, "the code of a function is left to containerd");
         return None;
@@ -62,30 +66,30 @@ fn touch(folder: &Path) -> io::Result<()> {
 }
 
 async fn fetch(
-    context: &Context,
+    client: &kube::Client,
     namespace: &str,
     repository: &str,
     digest: &str,
     parent: &Path,
 ) -> Result<(), String> {
     let path = format!("/v2/{namespace}/{repository}");
-    let manifest = get(context, &format!("{path}/manifests/sha256:{digest}"), digest).await?;
+    let manifest = get(client, &format!("{path}/manifests/sha256:{digest}"), digest).await?;
     let manifest: Value = serde_json::from_slice(&manifest).map_err(|error| error.to_string())?;
     let layer = match manifest["layers"].as_array().map(Vec::as_slice) {
         Some([layer]) => layer["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:")),
         _ => None,
     };
     let layer = layer.ok_or("the image is not one of a single layer")?.to_owned();
-    let content = get(context, &format!("{path}/blobs/sha256:{layer}"), &layer).await?;
+    let content = get(client, &format!("{path}/blobs/sha256:{layer}"), &layer).await?;
     let (parent, digest) = (parent.to_owned(), digest.to_owned());
     let kept = tokio::task::spawn_blocking(move || keep(&parent, &digest, &content)).await;
     kept.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// Something of the registry that has this digest.
-async fn get(context: &Context, path: &str, digest: &str) -> Result<Vec<u8>, String> {
+async fn get(client: &kube::Client, path: &str, digest: &str) -> Result<Vec<u8>, String> {
     let request = http::Request::get(path).body(kube::client::Body::empty()).map_err(|e| e.to_string())?;
-    let answer = context.client.send(request).await.map_err(|error| error.to_string())?;
+    let answer = client.send(request).await.map_err(|error| error.to_string())?;
     if !answer.status().is_success() {
         return Err(format!("{path}: the server answers {}", answer.status()));
     }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::CsiError;
 use super::record::{self, Record};
-use crate::context::Context;
+use crate::context::VolumeContext;
 
 /// Then the pod says what it waits for, and asks again.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -25,13 +25,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits until a volume that is recorded as in use is attached; gives what the attachment says to the driver.
-pub async fn wait(context: &Context, volume: &Record) -> Result<Pairs, CsiError> {
+pub async fn wait(context: &VolumeContext, volume: &Record) -> Result<Pairs, CsiError> {
     tell_in_use(context).await?;
     let nodes: Api<Lenient<Node>> = Api::all(context.client.clone());
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
-        let node = nodes.get(&context.config.node_name).await?.into_inner();
+        let node = nodes.get(&context.node.config.node_name).await?.into_inner();
         let is_attached = has_attached(&node, &volume.unique_name());
         let is_late = begun.elapsed() > TIMEOUT;
         // Before the server has said so, the attachment only tells why not.
@@ -57,8 +57,8 @@ fn has_attached(node: &Node, unique_name: &str) -> bool {
 }
 
 /// What the attachment says, or why there is none.
-async fn attachment(context: &Context, volume: &Record) -> Result<Result<Pairs, String>, kube::Error> {
-    let name = attachment_name(&volume.driver, &volume.handle, &context.config.node_name);
+async fn attachment(context: &VolumeContext, volume: &Record) -> Result<Result<Pairs, String>, kube::Error> {
+    let name = attachment_name(&volume.driver, &volume.handle, &context.node.config.node_name);
     let attachments: Api<Lenient<VolumeAttachment>> = Api::all(context.client.clone());
     let found = match attachments.get_opt(&name).await {
         // A node may not look for what is not there.
@@ -79,9 +79,9 @@ async fn attachment(context: &Context, volume: &Record) -> Result<Result<Pairs, 
 }
 
 /// Tells which volumes must not be detached, if that is news.
-pub async fn tell_in_use(context: &Context) -> Result<(), CsiError> {
+pub async fn tell_in_use(context: &VolumeContext) -> Result<(), CsiError> {
     let _alone = context.csi.telling_in_use.lock().await;
-    let names = record::in_use(&context.config)?;
+    let names = record::in_use(&context.node.config)?;
     let told = context.csi.told_in_use.lock().clone();
     if told.as_ref() == Some(&names) {
         return Ok(());
@@ -89,7 +89,7 @@ pub async fn tell_in_use(context: &Context) -> Result<(), CsiError> {
     let nodes: Api<Lenient<Node>> = Api::all(context.client.clone());
     // An agent of before may have said more, or nothing at all; later nobody but we says it.
     if told.is_none() {
-        let Some(node) = nodes.get_opt(&context.config.node_name).await? else {
+        let Some(node) = nodes.get_opt(&context.node.config.node_name).await? else {
             // It is about to be registered.
             return Ok(());
         };
@@ -100,7 +100,7 @@ pub async fn tell_in_use(context: &Context) -> Result<(), CsiError> {
         }
     }
     let patch = json!({"status": {"volumesInUse": names}});
-    nodes.patch_status(&context.config.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    nodes.patch_status(&context.node.config.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     *context.csi.told_in_use.lock() = Some(names);
     Ok(())
 }

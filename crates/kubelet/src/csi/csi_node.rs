@@ -10,13 +10,13 @@ use minik8s_informer::Lenient;
 use serde_json::{Value, json};
 
 use super::Registered;
-use crate::context::Context;
+use crate::context::VolumeContext;
 
 /// Where attachers of others look for the name that a driver has for the node.
 const NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 
 /// Writes only what is news.
-pub async fn tell(context: &Context) -> Result<(), kube::Error> {
+pub async fn tell(context: &VolumeContext) -> Result<(), kube::Error> {
     let all = context.csi.drivers.all();
     let nodes: Api<Lenient<CSINode>> = Api::all(context.client.clone());
     let wanted = drivers(&all);
@@ -29,12 +29,12 @@ pub async fn tell(context: &Context) -> Result<(), kube::Error> {
 }
 
 async fn write(
-    context: &Context,
+    context: &VolumeContext,
     nodes: Api<Lenient<CSINode>>,
     all: &BTreeMap<String, Registered>,
     wanted: Value,
 ) -> Result<(), kube::Error> {
-    let name = &context.config.node_name;
+    let name = &context.node.config.node_name;
     match nodes.get_opt(name).await?.map(Lenient::into_inner) {
         None if all.is_empty() => Ok(()),
         None => {
@@ -50,8 +50,8 @@ async fn write(
     }
 }
 
-async fn create(context: &Context, drivers: Value) -> Result<(), kube::Error> {
-    let name = &context.config.node_name;
+async fn create(context: &VolumeContext, drivers: Value) -> Result<(), kube::Error> {
+    let name = &context.node.config.node_name;
     let node: Api<Lenient<Node>> = Api::all(context.client.clone());
     let uid = node.get(name).await?.into_inner().metadata.uid;
     let object = json!({
@@ -66,7 +66,7 @@ async fn create(context: &Context, drivers: Value) -> Result<(), kube::Error> {
 
 /// The labels that say from where volumes can be reached, and the drivers' names of the node. Labels of drivers that are
 /// gone stay: volumes may still be told by them.
-async fn tell_node(context: &Context, all: &BTreeMap<String, Registered>) -> Result<(), kube::Error> {
+async fn tell_node(context: &VolumeContext, all: &BTreeMap<String, Registered>) -> Result<(), kube::Error> {
     if all.is_empty() {
         return Ok(());
     }
@@ -77,7 +77,7 @@ async fn tell_node(context: &Context, all: &BTreeMap<String, Registered>) -> Res
         segments.flat_map(|topology| &topology.segments).map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let patch = json!({"metadata": {"labels": labels, "annotations": {NODE_IDS: json!(ids).to_string()}}});
     let nodes: Api<Lenient<Node>> = Api::all(context.client.clone());
-    nodes.patch(&context.config.node_name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    nodes.patch(&context.node.config.node_name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
 }
 
 /// As CSINode lists them. Pure.

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_csi::registration::{CSI_PLUGIN, InfoRequest, RegistrationStatus};
@@ -18,9 +17,9 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::{csi_node, removal};
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::devices::dra::api::DRA_PLUGIN;
-use crate::devices::dra::{Plugins, wipe_slices_of_lost_drivers};
+use crate::devices::dra::{Dra, Plugins};
 use crate::dir_changes::tell_changes;
 
 /// Until sockets that did not answer are asked again, and what could not be told or taken away is tried again.
@@ -57,8 +56,8 @@ impl Drivers {
 }
 
 /// Never returns.
-pub async fn keep_drivers(context: Arc<Context>) {
-    let dir = context.config.plugins_registry_dir();
+pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
+    let dir = context.node.config.plugins_registry_dir();
     let (sender, mut changes) = mpsc::channel(1);
     let interesting = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
     let watched = fs::create_dir_all(&dir).and_then(|()| tell_changes(&dir, interesting, sender));
@@ -67,14 +66,14 @@ pub async fn keep_drivers(context: Arc<Context>) {
     }
     let mut pause = SOON;
     loop {
-        let is_complete = scan(&context, &dir).await;
+        let is_complete = scan(&context.csi.drivers, &dra.plugins, &dir).await;
         pause = if is_complete { AGAIN } else { (pause * 2).min(AGAIN) };
-        if let Err(error) = csi_node::tell(&context).await {
+        if let Err(error) = csi_node::tell(context).await {
             warn!(%error, "cannot tell the CSI drivers of this node");
         }
-        removal::release_unused(&context).await;
-        context.devices.dra.unprepare_unused().await;
-        wipe_slices_of_lost_drivers(&context).await;
+        removal::release_unused(context).await;
+        dra.unprepare_unused().await;
+        dra.plugins.wipe_slices_of_lost_drivers(&context.client, &context.node.config.node_name).await;
         tokio::select! {
             Some(()) = changes.recv() => pause = SOON,
             () = tokio::time::sleep(pause) => {}
@@ -83,8 +82,7 @@ pub async fn keep_drivers(context: Arc<Context>) {
 }
 
 /// Registers what is new and forgets what is gone. False if a socket did not answer.
-async fn scan(context: &Context, dir: &Path) -> bool {
-    let drivers = &context.csi.drivers;
+async fn scan(drivers: &Drivers, plugins: &Plugins, dir: &Path) -> bool {
     let sockets = sockets(dir);
     let gone: Vec<String> = {
         let mut known = drivers.known.write();
@@ -94,7 +92,6 @@ async fn scan(context: &Context, dir: &Path) -> bool {
         gone
     };
     gone.iter().for_each(|driver| info!(driver, "a CSI driver is gone"));
-    let plugins = &context.devices.dra.plugins;
     plugins.retain_sockets(|inode| sockets.iter().any(|(_, known)| *known == inode));
     let mut is_complete = true;
     for (socket, inode) in sockets {
@@ -176,6 +173,8 @@ fn sockets(dir: &Path) -> Vec<(PathBuf, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use bytes::Bytes;
     use minik8s_csi::Code;
     use minik8s_csi::registration::PluginInfo;

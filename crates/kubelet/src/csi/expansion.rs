@@ -23,7 +23,7 @@ pub async fn expand(
     }
     let source = spec.csi.unwrap_or_default();
     let staged = Kept {
-        dir: staging_dir(&context.config, &source.driver, &source.volume_handle),
+        dir: staging_dir(&context.node.config, &source.driver, &source.volume_handle),
         record: published.record.clone(),
     };
     let staging = match registered.can.has(node::Can::StageUnstageVolume) {

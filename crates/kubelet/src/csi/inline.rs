@@ -6,7 +6,7 @@ use minik8s_csi::{Mode, Mount, Pairs, VolumeCapability, digest, node};
 use super::publication::{csi_driver, give_tokens, registered, secret};
 use super::record::{Kept, Record, published_path};
 use super::{CsiError, requests};
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::pod::DesiredPod;
 use crate::storage::fs_group;
 
@@ -16,7 +16,7 @@ pub fn dir_name(volume: &str) -> String {
 }
 
 pub async fn publish(
-    context: &Context,
+    context: &VolumeContext,
     desired_pod: &DesiredPod,
     volume: &core::Volume,
     source: &core::CSIVolumeSource,
@@ -28,7 +28,7 @@ pub async fn publish(
         return Err(CsiError::NoInline(source.driver.clone()));
     }
     let name = dir_name(&volume.name);
-    let target = published_path(&context.config, &desired_pod.uid, &name);
+    let target = published_path(&context.node.config, &desired_pod.uid, &name);
     let published = Kept {
         dir: target.parent().map(ToOwned::to_owned).unwrap_or_default(),
         record: Record {

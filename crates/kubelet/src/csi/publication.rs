@@ -13,7 +13,7 @@ use serde_json::json;
 use super::record::{Kept, Record, has_volumes, published_path, staging_dir};
 use super::{CsiError, Registered, attachment, expansion, requests};
 use crate::Config;
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::pod::DesiredPod;
 use crate::storage::{Place, User, check_name, fs_group, users};
 use crate::volume::request_token;
@@ -24,7 +24,7 @@ const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
 /// A pod wants a volume.
 pub struct Publication<'a> {
-    pub context: &'a Context,
+    pub context: &'a VolumeContext,
     pub desired_pod: &'a DesiredPod,
     pub user: User<'a>,
     pub volume: &'a core::PersistentVolume,
@@ -45,7 +45,7 @@ pub async fn publish(wanted: &Publication<'_>) -> Result<Place, CsiError> {
     if !requests::offers(driver.as_ref(), "Persistent") {
         return Err(CsiError::OnlyInline(source.driver));
     }
-    let path = published_path(&context.config, user.pod, &name);
+    let path = published_path(&context.node.config, user.pod, &name);
     let modes = spec.access_modes.clone().unwrap_or_default();
     let is_block = spec.volume_mode.as_deref() == Some("Block");
     let kind = if is_block { "BlockDevice" } else { "Directory" };
@@ -62,7 +62,7 @@ pub async fn publish(wanted: &Publication<'_>) -> Result<Place, CsiError> {
     };
     let _lock = context.storage.lock(&name).await;
     if modes.iter().any(|mode| mode == "ReadWriteOncePod")
-        && users::is_used_by_others(&context.config.pods_dir(), &name, user.pod)?
+        && users::is_used_by_others(&context.node.config.pods_dir(), &name, user.pod)?
     {
         return Err(CsiError::Exclusive);
     }
@@ -97,7 +97,7 @@ async fn bring(
 ) -> Result<(), CsiError> {
     let Publication { context, desired_pod, user, volume, .. } = wanted;
     let source = volume.spec.as_ref().and_then(|spec| spec.csi.clone()).unwrap_or_default();
-    users::note(&context.config.pods_dir(), user, &published.target())?;
+    users::note(&context.node.config.pods_dir(), user, &published.target())?;
     published.record.write(&published.dir)?;
     let publish_context = match published.record.is_attached {
         true => attachment::wait(context, &published.record).await?,
@@ -138,7 +138,7 @@ async fn stage(
     }
     let Publication { context, volume, .. } = wanted;
     let source = volume.spec.as_ref().and_then(|spec| spec.csi.clone()).unwrap_or_default();
-    let dir = staging_dir(&context.config, &source.driver, &source.volume_handle);
+    let dir = staging_dir(&context.node.config, &source.driver, &source.volume_handle);
     let staged = Kept { dir, record: published.record.clone() };
     staged.record.write(&staged.dir)?;
     std::fs::create_dir_all(staged.staging())?;
@@ -156,18 +156,21 @@ async fn stage(
     Ok(path)
 }
 
-pub(super) fn registered(context: &Context, driver: &str) -> Result<Registered, CsiError> {
+pub(super) fn registered(context: &VolumeContext, driver: &str) -> Result<Registered, CsiError> {
     context.csi.drivers.get(driver).ok_or_else(|| CsiError::NoDriver(driver.to_owned()))
 }
 
 /// What the cluster knows of a driver.
-pub(super) async fn csi_driver(context: &Context, name: &str) -> Result<Option<CSIDriver>, kube::Error> {
+pub(super) async fn csi_driver(
+    context: &VolumeContext,
+    name: &str,
+) -> Result<Option<CSIDriver>, kube::Error> {
     let drivers: Api<Lenient<CSIDriver>> = Api::all(context.client.clone());
     Ok(drivers.get_opt(name).await?.map(Lenient::into_inner))
 }
 
 pub(super) async fn secrets(
-    context: &Context,
+    context: &VolumeContext,
     reference: Option<&core::SecretReference>,
 ) -> Result<Pairs, CsiError> {
     let Some(reference) = reference else { return Ok(Pairs::new()) };
@@ -176,7 +179,7 @@ pub(super) async fn secrets(
     secret(context, namespace, name).await
 }
 
-pub(super) async fn secret(context: &Context, namespace: &str, name: &str) -> Result<Pairs, CsiError> {
+pub(super) async fn secret(context: &VolumeContext, namespace: &str, name: &str) -> Result<Pairs, CsiError> {
     let secrets: Api<core::Secret> = Api::namespaced(context.client.clone(), namespace);
     let found = secrets.get(name).await;
     let found = found.map_err(|error| CsiError::Secret(format!("{namespace}/{name}"), error))?;
@@ -186,7 +189,7 @@ pub(super) async fn secret(context: &Context, namespace: &str, name: &str) -> Re
 
 /// Tokens of the pod's service account, for drivers that ask for them: among the secrets, where the driver wants that.
 pub(super) async fn give_tokens(
-    context: &Context,
+    context: &VolumeContext,
     desired_pod: &DesiredPod,
     driver: Option<&CSIDriver>,
     volume_context: &mut Pairs,

@@ -9,7 +9,7 @@ use minik8s_csi::{CallError, controller};
 use minik8s_meta::local_volume;
 use thiserror::Error;
 
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::storage;
 
 /// No call is larger.
@@ -26,7 +26,7 @@ pub enum RelayError {
 }
 
 pub async fn relay(
-    context: &Context,
+    context: &VolumeContext,
     driver: &str,
     method: &str,
     message: Bytes,

@@ -12,12 +12,12 @@ use tracing::warn;
 use super::publication::registered;
 use super::record::{Kept, pod_records, pods_with_volumes, staged_records};
 use super::{CsiError, attachment};
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::storage::users;
 
 /// All volumes of drivers of a pod whose containers have ended.
-pub async fn unpublish_pod(context: &Context, pod: &str) -> Result<(), CsiError> {
-    for (dir, record) in pod_records(&context.config, pod)? {
+pub async fn unpublish_pod(context: &VolumeContext, pod: &str) -> Result<(), CsiError> {
+    for (dir, record) in pod_records(&context.node.config, pod)? {
         let Some(record) = record else {
             remove(&dir)?;
             continue;
@@ -35,8 +35,8 @@ pub async fn unpublish_pod(context: &Context, pod: &str) -> Result<(), CsiError>
 }
 
 /// Volumes of pods that are gone; returns those of which some are still there.
-pub async fn unpublish_leftovers(context: &Context, known: &BTreeSet<String>) -> Vec<String> {
-    let gone = match pods_with_volumes(&context.config) {
+pub async fn unpublish_leftovers(context: &VolumeContext, known: &BTreeSet<String>) -> Vec<String> {
+    let gone = match pods_with_volumes(&context.node.config) {
         Ok(pods) => pods.into_iter().filter(|pod| !known.contains(pod)),
         Err(error) => {
             warn!(%error, "cannot tell which pods have volumes of drivers");
@@ -54,8 +54,8 @@ pub async fn unpublish_leftovers(context: &Context, known: &BTreeSet<String>) ->
 }
 
 /// Unstages what no pod links to, and tells what may be detached. What fails is told and tried again.
-pub async fn release_unused(context: &Context) {
-    let staged = match staged_records(&context.config) {
+pub async fn release_unused(context: &VolumeContext) {
+    let staged = match staged_records(&context.node.config) {
         Ok(staged) => staged,
         Err(error) => return warn!(%error, "cannot tell which volumes are staged"),
     };
@@ -71,8 +71,8 @@ pub async fn release_unused(context: &Context) {
     }
 }
 
-async fn unstage(context: &Context, kept: &Kept) -> Result<(), CsiError> {
-    if users::any(&context.config.pods_dir(), &kept.record.volume)? {
+async fn unstage(context: &VolumeContext, kept: &Kept) -> Result<(), CsiError> {
+    if users::any(&context.node.config.pods_dir(), &kept.record.volume)? {
         return Ok(());
     }
     let call = node::UnstageVolume {

@@ -7,18 +7,18 @@ use std::time::Duration;
 use minik8s_csi::node::{self, Unit};
 
 use super::record::{PUBLISHED, pod_records};
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::stats::Disk;
 
 /// Whoever asks for metrics does not wait for a driver that hangs.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// By the path where a volume is published. A driver that does not answer in time is left out.
-pub async fn volume_stats(context: &Context) -> BTreeMap<PathBuf, Disk> {
+pub async fn volume_stats(context: &VolumeContext) -> BTreeMap<PathBuf, Disk> {
     let mut asked = Vec::new();
-    for pod in context.pods.all() {
+    for pod in context.node.pods.all() {
         let uid = crate::pod::DesiredPod::new(pod).uid;
-        for (dir, record) in pod_records(&context.config, &uid).unwrap_or_default() {
+        for (dir, record) in pod_records(&context.node.config, &uid).unwrap_or_default() {
             let Some(record) = record.filter(|record| record.is_complete) else { continue };
             let Some(known) = context.csi.drivers.get(&record.driver) else { continue };
             if known.can.has(node::Can::GetVolumeStats) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::cri::ImageRecord;
 use crate::image::PAUSE_IMAGE;
 use crate::stats::disk;
@@ -17,7 +17,7 @@ pub struct ImageAges {
 }
 
 /// Makes room if the disk is fuller than it should be.
-pub async fn collect_images(context: &Context) {
+pub async fn collect_images(context: &NodeContext) {
     let disk = disk(&context.config.data_dir);
     let settings = &context.config.housekeeping.images;
     let used = disk.capacity.saturating_sub(disk.available);
@@ -27,12 +27,12 @@ pub async fn collect_images(context: &Context) {
 }
 
 /// Removes every image that is not used: the disk is short. True if there was one.
-pub async fn reclaim_images(context: &Context) -> bool {
+pub async fn reclaim_images(context: &NodeContext) -> bool {
     sweep(context, u64::MAX).await
 }
 
 /// Looks at all images, and removes enough of the unused ones. True if any went.
-async fn sweep(context: &Context, surplus: u64) -> bool {
+async fn sweep(context: &NodeContext, surplus: u64) -> bool {
     let (Ok(images), Ok(rows)) = (context.runtime.images().await, context.runtime.container_rows().await)
     else {
         return false;

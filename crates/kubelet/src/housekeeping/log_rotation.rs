@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::pod::DesiredPod;
 use crate::sandbox::pod_log_dir;
 
-pub async fn rotate_logs(context: &Context) {
+pub async fn rotate_logs(context: &NodeContext) {
     let settings = &context.config.housekeeping.logs;
     let Ok(rows) = context.runtime.container_rows().await else { return };
     let pods: Vec<_> = context.pods.all().into_iter().map(DesiredPod::new).collect();

@@ -11,10 +11,10 @@ pub use leftovers::remove_leftovers;
 pub use log_rotation::rotate_logs;
 pub use settings::{HousekeepingSettings, ImageSettings, LogSettings};
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::context::Context;
+use crate::Config;
+use crate::context::NodeContext;
 use crate::{ended_logs, function_code};
 use orphans::{orphans_of, remove_orphans};
 
@@ -24,7 +24,7 @@ const ROUNDS_PER_IMAGES: u32 = 30;
 const ROUNDS_PER_ORPHANS: u32 = 6;
 
 /// Never returns.
-pub async fn keep_house(context: Arc<Context>) {
+pub async fn keep_house(context: &NodeContext) {
     let interval = context.config.housekeeping.interval;
     let mut logs = tokio::time::interval(interval);
     let mut images = tokio::time::interval(interval * ROUNDS_PER_IMAGES);
@@ -33,26 +33,26 @@ pub async fn keep_house(context: Arc<Context>) {
     loop {
         tokio::select! {
             _ = sweeps.tick() => {
-                remove_orphans(&context, &mut orphans).await;
-                forget_logs(&context).await;
-                forget_code(&context).await;
+                remove_orphans(context.runtime.as_ref(), &mut orphans).await;
+                forget_logs(&context.config).await;
+                forget_code(&context.config).await;
             }
-            _ = logs.tick() => rotate_logs(&context).await,
-            _ = images.tick() => collect_images(&context).await,
+            _ = logs.tick() => rotate_logs(context).await,
+            _ = images.tick() => collect_images(context).await,
         }
     }
 }
 
 /// Code of functions that no pod has used for a while.
-async fn forget_code(context: &Context) {
-    let config = context.config.clone();
+async fn forget_code(config: &Config) {
+    let config = config.clone();
     drop(tokio::task::spawn_blocking(move || function_code::collect(&config)).await);
 }
 
 /// Also while no pod ends, logs get too old.
-async fn forget_logs(context: &Context) {
-    let Some(retention) = context.config.housekeeping.logs.retention else { return };
-    let folder = context.config.ended_logs_dir();
+async fn forget_logs(config: &Config) {
+    let Some(retention) = config.housekeeping.logs.retention else { return };
+    let folder = config.ended_logs_dir();
     let pruned =
         tokio::task::spawn_blocking(move || ended_logs::prune(&folder, retention, SystemTime::now())).await;
     drop(pruned);

@@ -12,7 +12,7 @@ use minik8s_meta::function::Runtime;
 use minik8s_meta::mesh::SIDECAR_IMAGE;
 use minik8s_meta::packaged_image::{PackagedImage, packaged_image};
 
-use crate::context::Context;
+use crate::context::{NodeContext, PodContext};
 use crate::cri::ImageRecord;
 use crate::events::Severity;
 use crate::image::{
@@ -52,7 +52,7 @@ impl<'a> Wanted<'a> {
 
 /// The image's record, after a pull if there must be one.
 pub async fn ensure(
-    context: &Context,
+    context: &PodContext,
     desired_pod: &DesiredPod,
     wanted: Wanted<'_>,
 ) -> Result<ImageRecord, OperationError> {
@@ -71,7 +71,7 @@ pub async fn ensure(
         false => policy(wanted.policy, name),
     };
     let inspect = |error| OperationError::new("ImageInspectError", error);
-    let present = context.runtime.image(name).await.map_err(inspect)?;
+    let present = context.node.runtime.image(name).await.map_err(inspect)?;
     match (policy, present) {
         (PullPolicy::IfNotPresent | PullPolicy::Never, Some(image)) => {
             let message = format!("Container image \"{name}\" already present on machine");
@@ -87,7 +87,7 @@ pub async fn ensure(
     }
     event(Severity::Normal, "Pulling", &format!("Pulling image \"{name}\""));
     let pulled = match Own::of(name) {
-        Some(own) => make(context, name, own).await,
+        Some(own) => make(&context.node, name, own).await,
         None => pull(context, desired_pod, name).await,
     };
     if let Err(error) = pulled {
@@ -96,7 +96,7 @@ pub async fn ensure(
         return Err(OperationError::new("ErrImagePull", error));
     }
     event(Severity::Normal, "Pulled", &format!("Successfully pulled image \"{name}\""));
-    let pulled = context.runtime.image(name).await.map_err(inspect)?;
+    let pulled = context.node.runtime.image(name).await.map_err(inspect)?;
     pulled.ok_or_else(|| {
         OperationError::new("ImageInspectError", format!("image {name} vanished after its pull"))
     })
@@ -127,7 +127,7 @@ impl Own {
 }
 
 /// Pods that want the same one at the same time wait for the first.
-async fn make(context: &Context, name: &str, own: Own) -> Result<(), String> {
+async fn make(context: &NodeContext, name: &str, own: Own) -> Result<(), String> {
     let _one = context.image_maker.lock().await;
     if let Ok(Some(_)) = context.runtime.image(name).await {
         return Ok(());
@@ -158,7 +158,7 @@ async fn make(context: &Context, name: &str, own: Own) -> Result<(), String> {
 }
 
 /// With each of the pod's credentials that fit, and without any last.
-async fn pull(context: &Context, desired_pod: &DesiredPod, name: &str) -> Result<(), String> {
+async fn pull(context: &PodContext, desired_pod: &DesiredPod, name: &str) -> Result<(), String> {
     let mut secrets = Vec::new();
     let api: Api<Lenient<core::Secret>> = Api::namespaced(context.client.clone(), &desired_pod.namespace);
     let named = desired_pod.spec().and_then(|spec| spec.image_pull_secrets.as_ref());
@@ -175,7 +175,7 @@ async fn pull(context: &Context, desired_pod: &DesiredPod, name: &str) -> Result
     };
     let mut result = Ok(());
     for auth in tried {
-        let pulled = context.runtime.pull_image(name, auth).await;
+        let pulled = context.node.runtime.pull_image(name, auth).await;
         result = pulled.map(drop).map_err(|error| error.to_string());
         if result.is_ok() {
             break;

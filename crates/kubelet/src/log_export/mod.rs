@@ -8,14 +8,13 @@ mod log_reader;
 mod positions;
 mod rounds;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_telemetry::{LogRecord, Queue};
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
-use crate::context::Context;
+use crate::Config;
 use log_reader::LogReader;
 pub use positions::Positions;
 pub use rounds::LogExport;
@@ -25,10 +24,10 @@ const BUSY: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Never returns; does nothing where no collector was named.
-pub async fn export_logs(context: Arc<Context>) {
-    let Some(queue) = context.config.log_export.clone() else { return std::future::pending().await };
-    let (logs_dir, node) = (context.config.logs_dir(), context.config.node_name.clone());
-    let positions = context.config.data_dir.join("log-export.json");
+pub async fn export_logs(config: &Config) {
+    let Some(queue) = config.log_export.clone() else { return std::future::pending().await };
+    let (logs_dir, node) = (config.logs_dir(), config.node_name.clone());
+    let positions = config.data_dir.join("log-export.json");
     let mut export = LogExport::new(logs_dir, node, queue, Positions::load(positions));
     loop {
         let round = spawn_blocking(move || {

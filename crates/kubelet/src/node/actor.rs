@@ -18,8 +18,9 @@ use tracing::{info, warn};
 use super::lease::renew_lease;
 use super::status::{Observation, default_labels, node_status};
 use crate::cni;
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::cri::{Cri, Runtime, RuntimeError, StrictGroups};
+use crate::devices::Devices;
 use crate::pressure::Pressure;
 
 /// How often an unchanged status is sent.
@@ -30,14 +31,22 @@ const SHORT: Duration = Duration::from_millis(20);
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct NodeActor {
-    context: Arc<Context>,
+    context: Arc<NodeContext>,
+    client: kube::Client,
+    devices: Arc<Devices>,
     cri: Cri,
     pressure: watch::Receiver<Pressure>,
 }
 
 impl NodeActor {
-    pub fn new(context: Arc<Context>, cri: Cri, pressure: watch::Receiver<Pressure>) -> Self {
-        NodeActor { context, cri, pressure }
+    pub fn new(
+        context: Arc<NodeContext>,
+        client: kube::Client,
+        devices: Arc<Devices>,
+        cri: Cri,
+        pressure: watch::Receiver<Pressure>,
+    ) -> Self {
+        NodeActor { context, client, devices, cri, pressure }
     }
 
     /// Never returns.
@@ -59,7 +68,7 @@ impl NodeActor {
         let mut ticks = self.heartbeat();
         loop {
             ticks.tick().await;
-            if let Err(error) = renew_lease(&self.context, uid).await {
+            if let Err(error) = renew_lease(&self.context.config, &self.client, uid).await {
                 warn!(%error, "cannot renew the node's lease");
             }
         }
@@ -71,7 +80,7 @@ impl NodeActor {
         let mut seen = Observation::default();
         let mut ticks = self.heartbeat();
         let mut pressure = self.pressure.clone();
-        let mut devices = self.context.devices.changes();
+        let mut devices = self.devices.changes();
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -95,12 +104,12 @@ impl NodeActor {
     }
 
     fn api(&self) -> Api<core::Node> {
-        Api::all(self.context.client.clone())
+        Api::all(self.client.clone())
     }
 
     /// For what others may have written to.
     fn lenient(&self) -> Api<Lenient<core::Node>> {
-        Api::all(self.context.client.clone())
+        Api::all(self.client.clone())
     }
 
     /// Waits for the pods' range of addresses and tells the runtime. Until then the node is not ready.
@@ -204,7 +213,7 @@ impl NodeActor {
     /// What a runtime that does not answer said before is still the best that is known of it.
     async fn observe(&self, seen: &mut Observation) {
         seen.pressure = self.pressure.borrow().clone();
-        seen.devices = self.context.devices.counts();
+        seen.devices = self.devices.counts();
         let timeout = self.context.config.heartbeat.max(SHORTEST_TIMEOUT);
         let ask = async {
             let not_ready = self.cri.not_ready().await?;

@@ -7,17 +7,17 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use minik8s_informer::Lenient;
 use serde_json::json;
 
-use crate::context::Context;
+use crate::Config;
 
 const NAMESPACE: &str = "kube-node-lease";
 /// A lease outlives this many missed heartbeats.
 const HEARTBEATS: u32 = 4;
 
-pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::Error> {
-    let api: Api<Lenient<Lease>> = Api::namespaced(context.client.clone(), NAMESPACE);
-    let name = &context.config.node_name;
+pub async fn renew_lease(config: &Config, client: &kube::Client, node_uid: &str) -> Result<(), kube::Error> {
+    let api: Api<Lenient<Lease>> = Api::namespaced(client.clone(), NAMESPACE);
+    let name = &config.node_name;
     let now = MicroTime(Timestamp::now());
-    let seconds = (context.config.heartbeat * HEARTBEATS).as_secs().max(1);
+    let seconds = (config.heartbeat * HEARTBEATS).as_secs().max(1);
     let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
     let spec = json!({"holderIdentity": name, "renewTime": now, "leaseDurationSeconds": seconds});
     let patch = json!({ "spec": spec });
@@ -45,6 +45,6 @@ pub async fn renew_lease(context: &Context, node_uid: &str) -> Result<(), kube::
             ..Default::default()
         }),
     };
-    let api: Api<Lease> = Api::namespaced(context.client.clone(), NAMESPACE);
+    let api: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     api.create(&PostParams::default(), &lease).await.map(drop)
 }

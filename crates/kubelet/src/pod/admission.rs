@@ -53,7 +53,7 @@ impl Operation {
         if container::strict_groups(&self.desired_pod).is_none() {
             return Ok(());
         }
-        match self.context.runtime.strict_groups().await {
+        match self.context.node.runtime.strict_groups().await {
             Ok(StrictGroups::Nobody) => Err(OperationError::new(GROUPS, GROUPS_MESSAGE)),
             Ok(_) => Ok(()),
             Err(error) => Err(OperationError::new("FailedCreatePodSandBox", error)),

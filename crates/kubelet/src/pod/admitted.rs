@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::desired_pod::identity;
 use super::local_state::ForcedTermination;
 use super::predicates::{Footprint, Rejection, Victims, admit};
-use crate::context::Context;
+use crate::context::PodContext;
 
 #[derive(Default)]
 pub struct AdmittedPods {
@@ -47,7 +47,7 @@ impl AdmittedPods {
     }
 
     /// Judges a pod that is new to this agent, and counts it if it is admitted.
-    pub async fn judge(&mut self, pod: &core::Pod, context: &Context) -> Judgement {
+    pub async fn judge(&mut self, pod: &core::Pod, context: &PodContext) -> Judgement {
         if self.is_old(pod) {
             self.count(pod);
             return Judgement::Admitted(Victims::new());
@@ -63,9 +63,9 @@ impl AdmittedPods {
         judgement
     }
 
-    async fn judge_anew(&self, pod: &core::Pod, context: &Context) -> Judgement {
-        let node = &context.config.node_name;
-        if let Err(error) = context.node.refresh(context.client.clone(), node).await {
+    async fn judge_anew(&self, pod: &core::Pod, context: &PodContext) -> Judgement {
+        let node = &context.node.config.node_name;
+        if let Err(error) = context.node_cache.refresh(context.client.clone(), node).await {
             warn!(%error, pod = pod.metadata.name, "the pod's admission waits for the state of the node");
             return Judgement::Deferred;
         }
@@ -85,15 +85,15 @@ impl AdmittedPods {
         }
     }
 
-    fn ask(&self, pod: &core::Pod, context: &Context) -> Result<Victims, Rejection> {
+    fn ask(&self, pod: &core::Pod, context: &PodContext) -> Result<Victims, Rejection> {
         let uid = identity(pod);
         let others: Vec<_> =
             self.footprints.iter().filter(|(other, _)| **other != uid).map(|(_, f)| f).collect();
-        admit(pod, &others, &context.node.view(&context.config, &context.machine))
+        admit(pod, &others, &context.node_cache.view(&context.node.config, &context.node.machine))
     }
 
     /// A static pod is judged without the API server, which it may be a part of.
-    pub fn judge_static(&mut self, pod: &core::Pod, context: &Context) -> Result<Victims, Rejection> {
+    pub fn judge_static(&mut self, pod: &core::Pod, context: &PodContext) -> Result<Victims, Rejection> {
         // A runtime that does not answer may well have it.
         let may_run = self.found.as_ref().is_none_or(|found| found.contains(&identity(pod)));
         let judged = if may_run { Ok(Victims::new()) } else { self.ask(pod, context) };

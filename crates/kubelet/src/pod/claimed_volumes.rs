@@ -37,7 +37,7 @@ impl Operation {
             let staged = match is_of_driver(&found.volume) {
                 true => {
                     let wanted = csi::Publication {
-                        context: &self.context,
+                        context: &self.context.volumes,
                         desired_pod: &self.desired_pod,
                         user,
                         volume: &found.volume,
@@ -49,7 +49,7 @@ impl Operation {
                     published.map(|place| (place, Staged::Whole)).map_err(|error| error.to_string())
                 }
                 false => {
-                    let staged = self.context.storage.stage(&found.volume, &user).await;
+                    let staged = self.context.volumes.storage.stage(&found.volume, &user).await;
                     staged.map_err(|error| error.to_string())
                 }
             };
@@ -72,7 +72,7 @@ impl Operation {
         for volume in volumes {
             let Some(source) = &volume.csi else { continue };
             let published =
-                csi::publish_inline(&self.context, &self.desired_pod, volume, source, is_start).await;
+                csi::publish_inline(&self.context.volumes, &self.desired_pod, volume, source, is_start).await;
             published.map_err(|error| failed(&volume.name, &error.to_string()))?;
         }
         Ok(())

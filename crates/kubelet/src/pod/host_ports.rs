@@ -13,7 +13,7 @@ const IN_USE: &str = "HostPortInUse";
 impl Operation {
     /// Before the pod's ports are opened.
     pub(super) fn check_host_ports(&self) -> Result<()> {
-        let config = &self.context.config;
+        let config = &self.context.node.config;
         let node = &config.node_name;
         for (protocol, port) in host_ports(&self.desired_pod) {
             if protocol == "TCP" && config.own_ports.contains(&port) {

@@ -13,10 +13,16 @@ impl Operation {
     pub(super) async fn image_views(&self) -> Result<BTreeMap<String, Vec<ViewMount>>> {
         let mut views = BTreeMap::new();
         let failed = |e: String| OperationError::new("FailedMount", e);
-        let volumes = PodVolumes::new(&self.context.config, &self.desired_pod);
+        let volumes = PodVolumes::new(&self.context.node.config, &self.desired_pod);
         for (volume, source) in volumes.missing_images().map_err(|e| failed(e.to_string()))? {
             let reference = source.reference.as_deref().unwrap_or_default();
-            let code = function_code::mounts(&self.context, &self.desired_pod.namespace, reference).await;
+            let code = function_code::mounts(
+                &self.context.node.config,
+                &self.context.client,
+                &self.desired_pod.namespace,
+                reference,
+            )
+            .await;
             if let Some(code) = code {
                 views.insert(volume.to_owned(), code);
                 continue;
@@ -27,7 +33,7 @@ impl Operation {
                 container: None,
             };
             let image = image_pull::ensure(&self.context, &self.desired_pod, wanted).await?;
-            let view = self.context.runtime.view_image(&image, &self.desired_pod.uid, volume).await;
+            let view = self.context.node.runtime.view_image(&image, &self.desired_pod.uid, volume).await;
             views.insert(volume.to_owned(), view.map_err(|e| failed(e.to_string()))?);
         }
         Ok(views)

@@ -27,7 +27,7 @@ use super::predicates::Victims;
 use super::runtime_events::runtime_events;
 use super::worker::{Birth, Mailbox, Message, Origin, Worker};
 use crate::containerd::RuntimeEvent;
-use crate::context::Context;
+use crate::context::{NodeContext, PodContext};
 use crate::csi;
 use crate::events::{Severity, Subject};
 use crate::housekeeping::remove_leftovers;
@@ -42,7 +42,7 @@ const ENDED: usize = 64;
 const ADMISSION_RETRY: Duration = Duration::from_secs(1);
 
 pub struct Manager {
-    context: Arc<Context>,
+    context: Arc<PodContext>,
     evictions: mpsc::Receiver<Eviction>,
     workers: BTreeMap<String, Mailbox>,
     admitted: AdmittedPods,
@@ -65,7 +65,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn new(context: Arc<Context>, evictions: mpsc::Receiver<Eviction>) -> Self {
+    pub fn new(context: Arc<PodContext>, evictions: mpsc::Receiver<Eviction>) -> Self {
         let (tell_ended, ended) = mpsc::channel(ENDED);
         Manager {
             context,
@@ -88,14 +88,14 @@ impl Manager {
     /// Never returns.
     pub async fn run(mut self) {
         let api: Api<Lenient<core::Pod>> = Api::all(self.context.client.clone());
-        let own =
-            watcher::Config::default().fields(&format!("spec.nodeName={}", self.context.config.node_name));
+        let own = watcher::Config::default()
+            .fields(&format!("spec.nodeName={}", self.context.node.config.node_name));
         let mut pods = std::pin::pin!(watcher(api, own).default_backoff());
-        let mut runtime = runtime_events(&self.context);
+        let mut runtime = runtime_events(&self.context.node.config);
         let mut relist = tokio::time::interval(RELIST);
-        let config = &self.context.config;
+        let config = &self.context.node.config;
         let mut files = Directory::watch(&config.manifests_dir(), &config.node_name);
-        let found = self.context.runtime.pod_uids().await;
+        let found = self.context.node.runtime.pod_uids().await;
         self.admitted.found(found.map(|uids| uids.into_iter().collect()).ok());
         self.set_statics(files.read()).await;
         let mut retry = tokio::time::interval(ADMISSION_RETRY);
@@ -145,7 +145,7 @@ impl Manager {
                 for pod in arrived {
                     self.admit(pod).await;
                 }
-                self.context.pods.complete();
+                self.context.node.pods.complete();
                 let gone: Vec<_> =
                     self.deferred.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
                 gone.iter().for_each(|uid| self.forget(uid));
@@ -217,15 +217,15 @@ impl Manager {
             if let Some(task) = self.mirrors.remove(&uid) {
                 task.abort();
             }
-            let context = self.context.clone();
-            tokio::spawn(async move { remove_mirror(&context, &pod).await });
+            let client = self.context.client.clone();
+            tokio::spawn(async move { remove_mirror(&client, &pod).await });
         }
         self.start_statics().await;
     }
 
     /// Starts those that wait for nothing: two versions of one pod never run at once.
     async fn start_statics(&mut self) {
-        let running = self.context.pods.all();
+        let running = self.context.node.pods.all();
         let taken = |pod: &core::Pod| {
             running.iter().any(|other| {
                 other.metadata.name == pod.metadata.name && other.metadata.namespace == pod.metadata.namespace
@@ -234,7 +234,7 @@ impl Manager {
         let new = self.statics.iter().filter(|(uid, pod)| !self.workers.contains_key(*uid) && !taken(pod));
         for (uid, pod) in new.map(|(uid, pod)| (uid.clone(), pod.clone())).collect::<Vec<_>>() {
             info!(pod = pod.metadata.name, "starting a static pod");
-            self.context.pods.insert(pod.clone());
+            self.context.node.pods.insert(pod.clone());
             let judgement = match self.admitted.judge_static(&pod, &self.context) {
                 Ok(victims) => Judgement::Admitted(victims),
                 Err(rejection) => Judgement::Rejected(rejection),
@@ -251,7 +251,7 @@ impl Manager {
         if self.mirrors.get(uid).is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let (client, node) = (self.context.client.clone(), self.context.config.node_name.clone());
+        let (client, node) = (self.context.client.clone(), self.context.node.config.node_name.clone());
         let task = tokio::spawn(keep_mirror(client, node, pod.as_ref().clone()));
         self.mirrors.insert(uid.to_owned(), task);
     }
@@ -263,7 +263,7 @@ impl Manager {
         }
         let uid = identity(&pod);
         let pod = Arc::new(pod);
-        self.context.pods.insert(pod.clone());
+        self.context.node.pods.insert(pod.clone());
         self.admitted.update(&pod);
         if is_terminal(&pod) {
             self.context.devices.release(&uid);
@@ -310,7 +310,7 @@ impl Manager {
 
     /// They end in their own time; what they ask for is no limit, so the critical pod need not wait for that.
     async fn preempt(&mut self, victims: Victims) {
-        let pods = self.context.pods.all();
+        let pods = self.context.node.pods.all();
         for pod in pods.into_iter().filter(|pod| victims.contains(&identity(pod))) {
             let subject = subject(&DesiredPod::new(pod.clone()), None);
             self.context.recorder.record(subject, Severity::Warning, PREEMPTING, PREEMPTED);
@@ -319,7 +319,7 @@ impl Manager {
     }
 
     fn forget(&mut self, uid: &str) {
-        self.context.pods.remove(uid);
+        self.context.node.pods.remove(uid);
         self.context.devices.release(uid);
         self.admitted.remove(uid);
         self.deferred.remove(uid);
@@ -334,7 +334,7 @@ impl Manager {
     }
 
     async fn runtime_event(&mut self, event: Option<RuntimeEvent>) {
-        self.context.sampler.containers_changed();
+        self.context.metrics.sampler.containers_changed();
         // A new subscription: anything may have happened since the last one.
         let Some(event) = event else { return self.all_look_again().await };
         let message = match &event {
@@ -343,7 +343,7 @@ impl Manager {
             RuntimeEvent::Exited { id } => Message::Exited(id.clone()),
             RuntimeEvent::OutOfMemory { id } => Message::OutOfMemory(id.clone()),
         };
-        match self.context.runtime.pod_uid_of(event.container_id()).await {
+        match self.context.node.runtime.pod_uid_of(event.container_id()).await {
             Ok(Some(uid)) => self.tell(&uid, message).await,
             Ok(None) => {}
             // It is somebody's: an event that nobody hears would be noticed minutes later.
@@ -368,7 +368,7 @@ impl Manager {
 
     /// Looks at everything, and at what the runtime has and the API server never heard of.
     async fn relist(&mut self) {
-        let uids = match self.context.runtime.pod_uids().await {
+        let uids = match self.context.node.runtime.pod_uids().await {
             Ok(uids) => uids,
             Err(error) => return warn!(%error, "cannot list pods of the runtime"),
         };
@@ -380,21 +380,21 @@ impl Manager {
         }
         let mut known: BTreeSet<_> = uids.iter().chain(self.workers.keys()).cloned().collect();
         // Before their directories go, which tell of them.
-        known.extend(csi::unpublish_leftovers(&self.context, &known).await);
-        let context = self.context.clone();
+        known.extend(csi::unpublish_leftovers(&self.context.volumes, &known).await);
+        let node = self.context.node.clone();
         // Waited for, so that no pod begins meanwhile and is taken for a leftover.
-        let clean = move || remove_leftovers(&context.config, &context.cgroups, &known);
+        let clean = move || remove_leftovers(&node.config, &node.cgroups, &known);
         for error in tokio::task::spawn_blocking(clean).await.unwrap_or_default() {
             self.report_leftover(&error);
         }
         if !self.complete {
             // Pods that an agent of before began, or whose rules somebody took away.
-            tokio::spawn(guard_ports(self.context.clone(), uids.clone()));
+            tokio::spawn(guard_ports(self.context.node.clone(), uids.clone()));
         }
         let mut complete = true;
         for uid in uids.into_iter().filter(|uid| !self.workers.contains_key(uid)).collect::<Vec<_>>() {
             info!(uid, "removing a pod that nobody knows");
-            match self.context.runtime.pod(&uid).await {
+            match self.context.node.runtime.pod(&uid).await {
                 Ok(record) => {
                     let pod = Arc::new(orphan(&uid, record.namespace, record.name));
                     self.spawn(uid.clone(), pod, Origin::Api, Birth::default());
@@ -412,13 +412,13 @@ impl Manager {
     /// What a pod left stays for now, and the next relist tries again; somebody should know.
     fn report_leftover(&self, error: &RemovalError) {
         warn!(%error, "what a pod left behind stays for now");
-        let name = self.context.config.node_name.clone();
+        let name = self.context.node.config.node_name.clone();
         let node = Subject { kind: "Node", uid: name.clone(), name, ..Subject::default() };
         self.context.recorder.record(node, Severity::Warning, "OrphanedPodCleanupFailed", &error.to_string());
     }
 }
 
-async fn guard_ports(context: Arc<Context>, uids: Vec<String>) {
+async fn guard_ports(context: Arc<NodeContext>, uids: Vec<String>) {
     for uid in uids {
         let Ok(pod) = context.runtime.pod(&uid).await else { continue };
         for sandbox in pod.sandboxes.iter().filter(|sandbox| sandbox.ready) {
@@ -430,15 +430,15 @@ async fn guard_ports(context: Arc<Context>, uids: Vec<String>) {
 }
 
 /// Deletes the mirror of a static pod whose file is gone.
-async fn remove_mirror(context: &Context, pod: &core::Pod) {
+async fn remove_mirror(client: &kube::Client, pod: &core::Pod) {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
-    let api: Api<core::Pod> = Api::namespaced(context.client.clone(), namespace);
+    let api: Api<core::Pod> = Api::namespaced(client.clone(), namespace);
     let found = match api.get_opt(pod.metadata.name.as_deref().unwrap_or_default()).await {
         Ok(found) => found.filter(|found| mirrored(found) == pod.metadata.uid.as_ref()),
         Err(error) => return warn!(%error, "cannot look for a mirror"),
     };
     if let Some(found) = found
-        && let Err(error) = delete_mirror(&context.client, &found).await
+        && let Err(error) = delete_mirror(client, &found).await
     {
         warn!(%error, "cannot delete a mirror");
     }

@@ -50,10 +50,10 @@ impl Operation {
         if !is_meshed(&self.desired_pod) {
             return Ok(());
         }
-        let netns = self.context.runtime.network_namespace(sandbox_id).await;
+        let netns = self.context.node.runtime.network_namespace(sandbox_id).await;
         let netns = netns.map_err(|error| error.to_string())?;
         let netns = netns.ok_or("the container runtime does not tell its network namespace")?;
-        let dir = PodVolumes::new(&self.context.config, &self.desired_pod).dir().join(FOLDER);
+        let dir = PodVolumes::new(&self.context.node.config, &self.desired_pod).dir().join(FOLDER);
         let pod = format!("{}/{}", self.desired_pod.namespace, self.desired_pod.name);
         self.ask_mesh(MeshStep::Start { uid: self.desired_pod.uid.clone(), pod, dir, netns }).await
     }
@@ -93,13 +93,13 @@ impl Operation {
             readonly: true,
             ..Default::default()
         };
-        let program = sidecar_program(&self.context.config.data_dir)?;
+        let program = sidecar_program(&self.context.node.config.data_dir)?;
         Ok(vec![mount(&program, SIDECAR_PROGRAM), mount(&folder, SOCKET_DIR)])
     }
 
     async fn ask_mesh(&self, step: MeshStep) -> Result<(), String> {
         let ended = || "the agent of the mesh has ended".to_owned();
-        let mesh = self.context.config.mesh.as_ref().ok_or("this node has no mesh")?;
+        let mesh = self.context.node.config.mesh.as_ref().ok_or("this node has no mesh")?;
         let (done, answer) = oneshot::channel();
         mesh.send((step, done)).await.map_err(|_| ended())?;
         match timeout(BOUND, answer).await {

@@ -20,7 +20,7 @@ use super::qos::{self, QosClass};
 use super::runtime_class;
 use crate::cgroup;
 use crate::container::{Placement, cpu_shares, linux_resources};
-use crate::context::Context;
+use crate::context::{NodeContext, PodContext};
 use crate::cri::{ContainerRecord, ContainerState, PodRecord, RuntimeError, SandboxRecord};
 use crate::csi;
 use crate::ended_logs::{self, EndedPod};
@@ -72,7 +72,7 @@ const YOUNG: Duration = Duration::from_secs(10);
 
 /// One pod as an operation sees it: a snapshot.
 pub struct Operation {
-    pub context: Arc<Context>,
+    pub context: Arc<PodContext>,
     pub desired_pod: DesiredPod,
     pub record: PodRecord,
     /// Fires when the pod must end: what only waits gives up then.
@@ -88,7 +88,10 @@ impl Operation {
                 let Some(spec) = self.desired_pod.container(&name) else { return Ok(Done::default()) };
                 self.end_former(&name).await;
                 if let Some(id) = discard {
-                    self.runtime(self.context.runtime.remove_container(&id).await, "CreateContainerError")?;
+                    self.runtime(
+                        self.context.node.runtime.remove_container(&id).await,
+                        "CreateContainerError",
+                    )?;
                 }
                 // The pod's resources may have changed since the last incarnation.
                 if attempt > 0 {
@@ -99,10 +102,10 @@ impl Operation {
             Action::KillContainer { name, id, grace, why } => self.kill(&name, &id, grace, &why).await?,
             Action::ResizeContainer { name, id, .. } => self.resize(&name, &id).await?,
             Action::RemoveContainer { id, .. } => {
-                self.runtime(self.context.runtime.remove_container(&id).await, "FailedRemoveContainer")?;
+                self.runtime(self.context.node.runtime.remove_container(&id).await, "FailedRemoveContainer")?;
             }
             Action::StopSandbox { id } => {
-                self.runtime(self.context.runtime.stop_sandbox(&id).await, "FailedKillPod")?;
+                self.runtime(self.context.node.runtime.stop_sandbox(&id).await, "FailedKillPod")?;
             }
             Action::Release => self.release().await?,
             Action::Remove => self.remove().await?,
@@ -112,23 +115,23 @@ impl Operation {
 
     async fn run_sandbox(&self, attempt: u32, stop: &[String]) -> Result<Done> {
         for id in stop {
-            self.runtime(self.context.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
+            self.runtime(self.context.node.runtime.stop_sandbox(id).await, "FailedCreatePodSandBox")?;
         }
         // Nothing of a former sandbox may go on beside the new one.
-        self.end_processes(vec![sandbox::pod_cgroup(&self.context.config, &self.desired_pod)]).await;
+        self.end_processes(vec![sandbox::pod_cgroup(&self.context.node.config, &self.desired_pod)]).await;
         self.admit().await?;
         self.check_host_ports()?;
         let handler = runtime_class::handler(&self.context.client, &self.desired_pod).await;
         let handler = handler.map_err(|e| self.no_sandbox(e))?;
         let done = self.prepare_volumes(true).await?;
         self.prepare_claims().await?;
-        let _leave = self.context.starts.acquire().await;
+        let _leave = self.context.node.starts.acquire().await;
         // Before anything asks for the pod's cgroup, which may be the slot's.
         let adopted = self.adopt_slot(attempt, &handler).await;
         if let Err(error) = self.limit_pod() {
             if let Some(id) = &adopted {
                 // Nothing of it may run without its limits.
-                let _ = self.context.runtime.stop_sandbox(id).await;
+                let _ = self.context.node.runtime.stop_sandbox(id).await;
             }
             return Err(error);
         }
@@ -137,29 +140,33 @@ impl Operation {
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
         let id = match adopted {
             Some(id) => id,
-            None => {
-                self.context.runtime.run_sandbox(config, &handler).await.map_err(|e| self.no_sandbox(e))?
-            }
+            None => self
+                .context
+                .node
+                .runtime
+                .run_sandbox(config, &handler)
+                .await
+                .map_err(|e| self.no_sandbox(e))?,
         };
         let pod = (self.desired_pod.namespace.clone(), self.desired_pod.name.clone());
-        if let Err(error) = port::guard(&self.context, &id, Some(pod)).await {
+        if let Err(error) = port::guard(&self.context.node, &id, Some(pod)).await {
             let message =
                 format!("the pod could send with others' addresses or past NetworkPolicies: {error}");
             self.event(None, Severity::Warning, "PortNotGuarded", &message);
         }
         if let Err(error) = self.join_mesh(&id).await {
             // Nothing of it may run past its proxy.
-            let _ = self.context.runtime.stop_sandbox(&id).await;
+            let _ = self.context.node.runtime.stop_sandbox(&id).await;
             return Err(self.no_sandbox(format!("the pod's connections cannot be led to its proxy: {error}")));
         }
-        let sandbox = self.context.runtime.sandbox(&id).await.ok().flatten();
+        let sandbox = self.context.node.runtime.sandbox(&id).await.ok().flatten();
         Ok(Done { started: sandbox.map(Started::Sandbox), ..done })
     }
 
     /// A container runs once: whatever is left of its former incarnations ends before the next begins. Also what the
     /// container runtime does not know any more, unless it is so young that it may be another container's start.
     async fn end_former(&self, name: &str) {
-        let pod = sandbox::pod_cgroup(&self.context.config, &self.desired_pod);
+        let pod = sandbox::pod_cgroup(&self.context.node.config, &self.desired_pod);
         let (containers, sandboxes) = (&self.record.containers, &self.record.sandboxes);
         let is_over = |former: &&ContainerRecord| {
             former.name == name && !matches!(former.state, ContainerState::Running { .. })
@@ -170,8 +177,8 @@ impl Operation {
             .map(|known| &*known.id)
             .chain(sandboxes.iter().map(|known| &*known.id))
             .collect();
-        let waiting = self.context.config.adopted_slots.container_of(&self.desired_pod.uid);
-        let there = self.context.cgroups.children_older_than(&pod, YOUNG);
+        let waiting = self.context.node.config.adopted_slots.container_of(&self.desired_pod.uid);
+        let there = self.context.node.cgroups.children_older_than(&pod, YOUNG);
         let is_forgotten = |id: &String| !known.contains(id.as_str()) && Some(id) != waiting.as_ref();
         let forgotten = there.into_iter().filter(is_forgotten);
         self.end_processes(over.chain(forgotten).map(|id| format!("{pod}/{id}")).collect()).await;
@@ -191,7 +198,7 @@ impl Operation {
 
     /// The pod's own cgroup, and the weight of its class.
     fn limit_pod(&self) -> Result<()> {
-        let Context { config, cgroups, .. } = self.context.as_ref();
+        let NodeContext { config, cgroups, .. } = self.context.node.as_ref();
         let failed =
             |e: std::io::Error| OperationError::new("FailedCreatePodContainer", format!("cgroup: {e}"));
         let limits = pod_limits(&self.desired_pod, config.pod_pids);
@@ -201,7 +208,7 @@ impl Operation {
             QosClass::Guaranteed => return Ok(()),
             QosClass::BestEffort => 0,
             QosClass::Burstable => {
-                let pods = self.context.pods.all().into_iter().map(DesiredPod::new);
+                let pods = self.context.node.pods.all().into_iter().map(DesiredPod::new);
                 pods.filter(|pod| qos::class(pod) == class).map(|pod| cpu_request(&pod)).sum()
             }
         };
@@ -211,7 +218,7 @@ impl Operation {
 
     /// Raises the limits of the pod's cgroup to what its containers may have now.
     fn make_room(&self) -> Result<()> {
-        let Context { config, cgroups, .. } = self.context.as_ref();
+        let NodeContext { config, cgroups, .. } = self.context.node.as_ref();
         let cgroup = sandbox::pod_cgroup(config, &self.desired_pod);
         let grown = cgroup::grow(cgroups, &cgroup, &pod_limits(&self.desired_pod, config.pod_pids));
         grown.map_err(|e| OperationError::new("ResizeError", format!("cgroup: {e}")))
@@ -223,9 +230,9 @@ impl Operation {
         let failed = |e: String| OperationError::new("ResizeError", e);
         self.make_room()?;
         let wanted = spec.spec.resources.clone().unwrap_or_default();
-        let memory = self.context.machine.memory as i64;
+        let memory = self.context.node.machine.memory as i64;
         let resources = linux_resources(&wanted, qos::class(&self.desired_pod), memory);
-        let updated = self.context.runtime.update_resources(id, resources).await;
+        let updated = self.context.node.runtime.update_resources(id, resources).await;
         updated.map_err(|e| failed(e.to_string()))?;
         self.limit_pod().map_err(|e| failed(e.message))?;
         let message = format!("Pod resize completed: container {name}: {}", spec.resources);
@@ -254,7 +261,7 @@ impl Operation {
             .await
             .map_err(|e| failed(e.to_string()))?;
         let applicant =
-            Applicant { client, node: &self.context.config.node_name, desired_pod: &self.desired_pod };
+            Applicant { client, node: &self.context.node.config.node_name, desired_pod: &self.desired_pod };
         let requested = self.context.certificates.fetch(&applicant, Timestamp::now());
         let requested = async { requested.await.map_err(|e| failed(e.to_string())) };
         let (certificates, certificates_end) = self.unless_stopped(requested).await?;
@@ -274,10 +281,10 @@ impl Operation {
                 certificates: &certificates,
                 images: &images,
             };
-            PodVolumes::new(&context.config, &desired_pod).prepare(&sources)
+            PodVolumes::new(&context.node.config, &desired_pod).prepare(&sources)
         });
         prepared.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
-        let of_drivers = csi::look_again(&self.context.config, &self.desired_pod.uid, Timestamp::now());
+        let of_drivers = csi::look_again(&self.context.node.config, &self.desired_pod.uid, Timestamp::now());
         let renew_at = [renew_at, certificates_end, of_drivers].into_iter().flatten().min();
         Ok(Done { volumes: Some(renew_at), started: None })
     }
@@ -300,8 +307,8 @@ impl Operation {
         if let (Some(handler), Some(spec)) = (hook, spec) {
             let started = Instant::now();
             let ips = self.placement().pod_ips;
-            let origin = super::mesh::origin(&self.context.config, &self.desired_pod);
-            let runtime = self.context.runtime.as_ref();
+            let origin = super::mesh::origin(&self.context.node.config, &self.desired_pod);
+            let runtime = self.context.node.runtime.as_ref();
             let target = hook::Target { runtime, container: &spec.spec, id, ips: &ips, origin: &origin };
             if let Err(error) = hook::run(&handler, &target, grace).await {
                 self.event(
@@ -313,7 +320,7 @@ impl Operation {
             }
             left = grace.saturating_sub(started.elapsed()).max(GRACE_AFTER_HOOK.min(grace));
         }
-        self.runtime(self.context.runtime.stop_container(id, left).await, "FailedKillPod")
+        self.runtime(self.context.node.runtime.stop_container(id, left).await, "FailedKillPod")
     }
 
     /// Before a deleted pod's containers see a signal, new connections go elsewhere on all nodes. Returns how
@@ -321,7 +328,7 @@ impl Operation {
     async fn drain(&self, grace: Duration) -> Duration {
         let started = Instant::now();
         let wanted = self.desired_pod.deleted.is_some() && !self.desired_pod.host_network();
-        if let Some(drains) = self.context.config.drains.as_ref().filter(|_| wanted) {
+        if let Some(drains) = self.context.node.config.drains.as_ref().filter(|_| wanted) {
             let (done, drained) = oneshot::channel();
             if drains.send((self.desired_pod.uid.clone(), done)).await.is_ok() {
                 let _ = tokio::time::timeout(DRAIN_BOUND.min(grace / 2), drained).await;
@@ -331,26 +338,28 @@ impl Operation {
     }
 
     async fn release(&self) -> Result<()> {
-        let cgroup = sandbox::pod_cgroup(&self.context.config, &self.desired_pod);
+        let cgroup = sandbox::pod_cgroup(&self.context.node.config, &self.desired_pod);
         let (context, desired_pod) = (self.context.clone(), self.desired_pod.clone());
         self.context.tokens.forget(&self.desired_pod.uid);
         self.context.certificates.forget(&self.desired_pod.uid);
         self.leave_mesh().await;
         // Before the directory goes that tells of them: who dies in between must find it again.
-        let unmounted = PodVolumes::new(&self.context.config, &self.desired_pod).unmount_images();
+        let unmounted = PodVolumes::new(&self.context.node.config, &self.desired_pod).unmount_images();
         if unmounted.map_err(|e| self.not_removed(e))? {
-            let removed = self.context.runtime.remove_views(&self.desired_pod.uid).await;
+            let removed = self.context.node.runtime.remove_views(&self.desired_pod.uid).await;
             self.runtime(removed, "FailedKillPod")?;
         }
-        csi::unpublish_pod(&self.context, &self.desired_pod.uid).await.map_err(|e| self.not_removed(e))?;
+        csi::unpublish_pod(&self.context.volumes, &self.desired_pod.uid)
+            .await
+            .map_err(|e| self.not_removed(e))?;
         self.unprepare_claims().await?;
         let released = tokio::task::spawn_blocking(move || {
             cgroup::remove_tree(&cgroup);
-            PodVolumes::new(&context.config, &desired_pod).release()
+            PodVolumes::new(&context.node.config, &desired_pod).release()
         });
         released.await.map_err(|e| self.not_removed(e))?.map_err(|e| self.not_removed(e))?;
-        self.context.storage.release_unused().await;
-        csi::release_unused(&self.context).await;
+        self.context.volumes.storage.release_unused().await;
+        csi::release_unused(&self.context.volumes).await;
         Ok(())
     }
 
@@ -364,22 +373,22 @@ impl Operation {
 
     async fn remove(&self) -> Result<()> {
         for sandbox in &self.record.sandboxes {
-            self.runtime(self.context.runtime.remove_sandbox(&sandbox.id).await, "FailedKillPod")?;
+            self.runtime(self.context.node.runtime.remove_sandbox(&sandbox.id).await, "FailedKillPod")?;
         }
         for container in &self.record.containers {
-            self.runtime(self.context.runtime.remove_container(&container.id).await, "FailedKillPod")?;
+            self.runtime(self.context.node.runtime.remove_container(&container.id).await, "FailedKillPod")?;
         }
         self.release().await?;
         self.keep_logs().await;
-        let (dir, name) = (self.context.config.logs_dir(), sandbox::pod_log_name(&self.desired_pod));
+        let (dir, name) = (self.context.node.config.logs_dir(), sandbox::pod_log_name(&self.desired_pod));
         let removed = tokio::task::spawn_blocking(move || remove_tree(&dir, name)).await;
         removed.map_err(|e| self.not_removed(e))?.map_err(|e| self.not_removed(e))
     }
 
     /// Where they cannot be kept, the pod goes all the same.
     async fn keep_logs(&self) {
-        let Some(retention) = self.context.config.housekeeping.logs.retention else { return };
-        let (config, desired_pod) = (&self.context.config, &self.desired_pod);
+        let Some(retention) = self.context.node.config.housekeeping.logs.retention else { return };
+        let (config, desired_pod) = (&self.context.node.config, &self.desired_pod);
         let (logs, folder) = (sandbox::pod_log_dir(config, desired_pod), config.ended_logs_dir());
         let ended = EndedPod {
             namespace: desired_pod.namespace.clone(),
@@ -399,22 +408,22 @@ impl Operation {
     }
 
     pub(super) fn sandbox_config(&self, attempt: u32) -> cri::PodSandboxConfig {
-        let node = Surroundings { config: &self.context.config, host_dns: &self.context.host_dns };
+        let node = Surroundings { config: &self.context.node.config, host_dns: &self.context.node.host_dns };
         sandbox::sandbox_config(&self.desired_pod, &node, attempt)
     }
 
     pub(super) fn placement(&self) -> Placement {
         let context = &self.context;
         let pod_ips = match self.desired_pod.host_network() {
-            true => vec![context.config.node_ip.to_string()],
+            true => vec![context.node.config.node_ip.to_string()],
             false => self.record.sandbox().map(|sandbox| sandbox.ips.clone()).unwrap_or_default(),
         };
         Placement {
-            node_name: context.config.node_name.clone(),
-            host_ip: context.config.node_ip.to_string(),
+            node_name: context.node.config.node_name.clone(),
+            host_ip: context.node.config.node_ip.to_string(),
             pod_ips,
-            allocatable_cpu: context.machine.cpus as i64 * 1000,
-            allocatable_memory: context.machine.memory as i64,
+            allocatable_cpu: context.node.machine.cpus as i64 * 1000,
+            allocatable_memory: context.node.machine.memory as i64,
         }
     }
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::context::Context;
+use crate::context::NodeContext;
 
 const BOUND: Duration = Duration::from_secs(5);
 
 /// Returns when the port is guarded, or why it is not. Pods of the host's network have none. `starting` is the namespace and
 /// name of a pod that waits for it.
 pub async fn guard(
-    context: &Context,
+    context: &NodeContext,
     sandbox_id: &str,
     starting: Option<(String, String)>,
 ) -> Result<(), String> {

@@ -2,23 +2,22 @@
 //!
 //! Events may be lost while nobody listens: each new subscription is told, so that everything is looked at anew.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use crate::Config;
 use crate::containerd::{RuntimeEvent, connect, release_exec, watch_events};
-use crate::context::Context;
 
 /// How often a runtime that tells of no events is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 const RESUBSCRIBE: Duration = Duration::from_millis(500);
 
 /// containerd's events; `None` after each new subscription.
-pub fn runtime_events(context: &Arc<Context>) -> mpsc::Receiver<Option<RuntimeEvent>> {
+pub fn runtime_events(config: &Config) -> mpsc::Receiver<Option<RuntimeEvent>> {
     let (sender, receiver) = mpsc::channel(256);
-    let socket = context.config.cri_socket();
+    let socket = config.cri_socket();
     let channel = connect(&socket);
     tokio::spawn(async move {
         loop {

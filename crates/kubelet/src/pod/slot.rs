@@ -6,8 +6,9 @@ use tracing::warn;
 use super::desired_pod::{ContainerSpec, DesiredPod};
 use super::operation::Operation;
 use super::port;
+use crate::Config;
 use crate::container::container_security;
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::cri::ImageRecord;
 use crate::events::Severity;
 use crate::image::runtime_of;
@@ -20,8 +21,8 @@ impl Operation {
         if attempt > 0 || !handler.is_empty() || self.desired_pod.host_network() {
             return None;
         }
-        let shape = shape(&self.desired_pod, container, &self.context)?;
-        match self.context.runtime.adopt_sandbox(image, &self.sandbox_config(attempt), &shape).await {
+        let shape = shape(&self.desired_pod, container, &self.context.node.config)?;
+        match self.context.node.runtime.adopt_sandbox(image, &self.sandbox_config(attempt), &shape).await {
             Ok(adopted) => {
                 if adopted.is_some() {
                     let told = "Adopted a sandbox that was started before";
@@ -41,13 +42,13 @@ impl Operation {
 fn shape(
     desired_pod: &DesiredPod,
     container: &ContainerSpec,
-    context: &Context,
+    config: &Config,
 ) -> Option<cri::ContainerConfig> {
     let spec = &container.spec;
     if spec.volume_devices.as_ref().is_some_and(|devices| !devices.is_empty()) {
         return None;
     }
-    let profiles = context.config.seccomp_dir();
+    let profiles = config.seccomp_dir();
     let security =
         container_security(desired_pod, container, &ImageRecord::default(), None, &profiles).ok()?;
     let mount = |path: &String, is_private: bool| cri::Mount {
@@ -77,6 +78,6 @@ fn shape(
 }
 
 /// The port of a sandbox that is nobody's.
-pub async fn guard_port(context: &Context, sandbox_id: &str) -> Result<(), String> {
+pub async fn guard_port(context: &NodeContext, sandbox_id: &str) -> Result<(), String> {
     port::guard(context, sandbox_id, None).await
 }

@@ -27,7 +27,7 @@ impl Operation {
         restart_delay: Duration,
     ) -> Result<Done> {
         let name = &spec.spec.name;
-        let runtime = &self.context.runtime;
+        let runtime = &self.context.node.runtime;
         let pull = image_pull::ensure(&self.context, &self.desired_pod, image_pull::Wanted::by(spec));
         let image = self.unless_stopped(pull).await?;
         let config_error = |e: String| self.failed(name, "CreateContainerConfigError", e);
@@ -42,7 +42,7 @@ impl Operation {
         let given = self.context.devices.given(&self.desired_pod.uid, name).await.map_err(config_error)?;
         given.add_env(&mut env);
         let target = spec.target.as_ref().and_then(|target| self.record.container(target));
-        let profiles = self.context.config.seccomp_dir();
+        let profiles = self.context.node.config.seccomp_dir();
         let target = target.map(|container| container.id.as_str());
         let security = container::container_security(&self.desired_pod, spec, &image, target, &profiles)
             .map_err(|e| config_error(e.to_string()))?;
@@ -53,18 +53,18 @@ impl Operation {
             desired_pod: &self.desired_pod,
             container: spec,
             attempt,
-            restart_delay: restart_delay.min(self.context.config.longest_restart_delay),
+            restart_delay: restart_delay.min(self.context.node.config.longest_restart_delay),
             image_id: &image.id,
             env: &env,
             mounts,
             devices,
             security,
-            node_memory: self.context.machine.memory as i64,
+            node_memory: self.context.node.machine.memory as i64,
             termination_message: message.to_string_lossy().into_owned(),
         });
         given.add_annotations(&mut config);
-        let leave = self.context.starts.acquire().await;
-        let log_dir = sandbox::pod_log_dir(&self.context.config, &self.desired_pod).join(name);
+        let leave = self.context.node.starts.acquire().await;
+        let log_dir = sandbox::pod_log_dir(&self.context.node.config, &self.desired_pod).join(name);
         std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
         let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
         let id = created.map_err(|e| self.failed(name, "CreateContainerError", e))?;
@@ -90,9 +90,9 @@ impl Operation {
     /// Where the runtime does not keep the image's groups away, we do.
     async fn keep_groups_strict(&self, id: &str) -> std::result::Result<(), RuntimeError> {
         let Some(groups) = container::strict_groups(&self.desired_pod) else { return Ok(()) };
-        match self.context.runtime.strict_groups().await? {
+        match self.context.node.runtime.strict_groups().await? {
             StrictGroups::Runtime => Ok(()),
-            StrictGroups::Agent => self.context.runtime.set_groups(id, &groups).await,
+            StrictGroups::Agent => self.context.node.runtime.set_groups(id, &groups).await,
             StrictGroups::Nobody => Err(RuntimeError::Refused(GROUPS_MESSAGE.to_owned())),
         }
     }
@@ -121,7 +121,7 @@ impl Operation {
         ips: &[String],
     ) -> Result<(Vec<cri::Mount>, Vec<cri::Device>, PathBuf)> {
         let name = &spec.spec.name;
-        let config = &self.context.config;
+        let config = &self.context.node.config;
         let host = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
         let hosts =
             sandbox::hosts_file(&self.desired_pod, ips, &config.cluster_domain, &config.node_name, &host);
@@ -141,8 +141,8 @@ impl Operation {
         let Some(handler) = spec.spec.lifecycle.as_ref().and_then(|l| l.post_start.clone()) else {
             return Ok(());
         };
-        let runtime = self.context.runtime.as_ref();
-        let origin = super::mesh::origin(&self.context.config, &self.desired_pod);
+        let runtime = self.context.node.runtime.as_ref();
+        let origin = super::mesh::origin(&self.context.node.config, &self.desired_pod);
         let target = hook::Target { runtime, container: &spec.spec, id, ips, origin: &origin };
         let ran = tokio::select! {
             ran = hook::run(&handler, &target, hook::NO_LIMIT) => ran,

@@ -23,7 +23,7 @@ use super::report::{Report, Reporter};
 use super::resize::{self, Verdict};
 use super::status::{NodeAddress, status};
 use super::termination::{left_messages, read_messages};
-use crate::context::Context;
+use crate::context::{NodeContext, PodContext};
 use crate::cri::{ContainerState, PodRecord};
 use crate::events::Severity;
 use crate::objects::{References, Subscription};
@@ -79,7 +79,7 @@ impl Mailbox {
 }
 
 pub struct Worker {
-    context: Arc<Context>,
+    context: Arc<PodContext>,
     messages: mpsc::Receiver<Message>,
     desired_pod: DesiredPod,
     record: PodRecord,
@@ -112,7 +112,7 @@ struct Finished {
 impl Worker {
     /// Starts a worker. It ends when nothing of the pod is left.
     pub fn spawn(
-        context: Arc<Context>,
+        context: Arc<PodContext>,
         pod: Arc<core::Pod>,
         origin: Origin,
         birth: Birth,
@@ -120,7 +120,7 @@ impl Worker {
     ) -> Mailbox {
         let (sender, messages) = mpsc::channel(MAILBOX);
         let desired_pod = DesiredPod::new(pod);
-        let counted = context.probes.pod(&desired_pod.namespace, &desired_pod.name, &desired_pod.uid);
+        let counted = context.metrics.probes.pod(&desired_pod.namespace, &desired_pod.name, &desired_pod.uid);
         let worker = Worker {
             reporter: Reporter::new(context.client.clone()),
             record: PodRecord { uid: desired_pod.uid.clone(), ..PodRecord::default() },
@@ -271,7 +271,7 @@ impl Worker {
             && !being_removed
             && let Some(pod) = self.reports_to()
         {
-            let node = NodeAddress { host_ip: self.context.config.node_ip.to_string() };
+            let node = NodeAddress { host_ip: self.context.node.config.node_ip.to_string() };
             let status = status(&self.desired_pod, &self.record, &self.local_state, &node, now);
             self.reporter.want(Report { pod, status });
         }
@@ -287,8 +287,9 @@ impl Worker {
             match resize::pod_differs(&self.desired_pod, &self.record, &self.local_state) {
                 false => Verdict::Allowed,
                 true => {
-                    let pods: Vec<_> = self.context.pods.all().into_iter().map(DesiredPod::new).collect();
-                    let Context { config, machine, .. } = self.context.as_ref();
+                    let pods: Vec<_> =
+                        self.context.node.pods.all().into_iter().map(DesiredPod::new).collect();
+                    let NodeContext { config, machine, .. } = self.context.node.as_ref();
                     let own = |name: &str, read: fn(&str) -> Option<i64>| {
                         config.capacity.get(name).and_then(|n| read(n))
                     };
@@ -345,7 +346,7 @@ impl Worker {
         self.operations.spawn(async move {
             let begun = Instant::now();
             let result = operation.carry_out(action.clone()).await;
-            context.operations.note(action.name(), begun.elapsed(), result.is_err());
+            context.metrics.operations.note(action.name(), begun.elapsed(), result.is_err());
             Finished { action, sources, result }
         });
     }
@@ -428,12 +429,12 @@ impl Worker {
                 && self.local_state.stopping_since.is_none()
             {
                 let target = ProbeTarget {
-                    runtime: self.context.runtime.clone(),
+                    runtime: self.context.node.runtime.clone(),
                     container: spec.clone(),
                     id: record.id.clone(),
                     started,
                     ip: self.pod_ip(),
-                    origin: super::mesh::origin(&self.context.config, &self.desired_pod),
+                    origin: super::mesh::origin(&self.context.node.config, &self.desired_pod),
                     counted: self.probes.counted(),
                 };
                 self.probes.run(&target, self.desired_pod.reported_ready(&record.id));
@@ -466,7 +467,7 @@ impl Worker {
 
     fn pod_ip(&self) -> String {
         match self.desired_pod.host_network() {
-            true => self.context.config.node_ip.to_string(),
+            true => self.context.node.config.node_ip.to_string(),
             false => {
                 let ips = self.record.sandbox().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default();
                 ips.first().cloned().unwrap_or_default()
@@ -476,7 +477,7 @@ impl Worker {
 
     /// Asks the runtime; false if it does not answer.
     async fn refresh(&mut self) -> bool {
-        match self.context.runtime.pod(&self.desired_pod.uid).await {
+        match self.context.node.runtime.pod(&self.desired_pod.uid).await {
             Ok(record) => {
                 self.record = self.with_messages(record).await;
                 true

@@ -11,7 +11,8 @@ use tracing::warn;
 use super::disk_use::{disk_use, overflow};
 use super::rank::{Candidate, victim};
 use super::signals::{Pressure, Resource, Shortage, read, shortages};
-use crate::context::Context;
+use crate::Config;
+use crate::context::{MetricsContext, VolumeContext};
 use crate::events::Severity;
 use crate::housekeeping::reclaim_images;
 use crate::pod::{DesiredPod, ForcedTermination, disk_request, memory_request, subject};
@@ -31,7 +32,8 @@ pub struct Eviction {
 }
 
 pub struct PressureActor {
-    pub context: Arc<Context>,
+    pub context: Arc<VolumeContext>,
+    pub metrics: Arc<MetricsContext>,
     pub evictions: mpsc::Sender<Eviction>,
     pub pressure: watch::Sender<Pressure>,
     /// The pod whose end is waited for.
@@ -46,9 +48,9 @@ pub struct Ending {
 
 impl Ending {
     /// Its containers run, or its files are there. A pod that cannot end does not keep others from being ended.
-    fn lasts(&self, context: &Context, active: &[DesiredPod]) -> bool {
+    fn lasts(&self, config: &Config, active: &[DesiredPod]) -> bool {
         let is_active = active.iter().any(|pod| pod.uid == self.uid);
-        let has_files = context.config.pods_dir().join(&self.uid).exists();
+        let has_files = config.pods_dir().join(&self.uid).exists();
         self.since.elapsed() < LONGEST_END && (is_active || has_files)
     }
 }
@@ -56,14 +58,14 @@ impl Ending {
 impl PressureActor {
     /// Never returns.
     pub async fn run(mut self) {
-        let mut ticks = tokio::time::interval(self.context.config.housekeeping.interval);
+        let mut ticks = tokio::time::interval(self.context.node.config.housekeeping.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut round: u32 = 0;
         loop {
             ticks.tick().await;
             let mut short = self.look();
             if short.iter().any(|shortage| shortage.resource == Resource::Disk)
-                && reclaim_images(&self.context).await
+                && reclaim_images(&self.context.node).await
             {
                 short = self.look();
             }
@@ -79,7 +81,7 @@ impl PressureActor {
 
     /// What is short now; those who report the node's condition are told.
     fn look(&self) -> Vec<Shortage> {
-        let config = &self.context.config;
+        let config = &self.context.node.config;
         let short = shortages(&read(&config.data_dir), &config.housekeeping.eviction);
         let now = Timestamp::now();
         self.pressure.send_if_modified(|pressure| {
@@ -92,16 +94,16 @@ impl PressureActor {
 
     /// Ends one pod; the next look after its end shows whether that was enough.
     async fn relieve(&mut self, shortage: &Shortage) {
-        let Ok(sample) = self.context.stats.collect(&self.context).await else { return };
-        let pods: Vec<_> = self.context.pods.all().into_iter().map(DesiredPod::new).collect();
+        let Ok(sample) = self.metrics.stats.collect(&self.context).await else { return };
+        let pods: Vec<_> = self.context.node.pods.all().into_iter().map(DesiredPod::new).collect();
         let active: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
-        if self.evicting.as_ref().is_some_and(|ending| ending.lasts(&self.context, &active)) {
+        if self.evicting.as_ref().is_some_and(|ending| ending.lasts(&self.context.node.config, &active)) {
             return;
         }
         let (context, resource) = (self.context.clone(), shortage.resource);
         let ranked = tokio::task::spawn_blocking(move || {
             let candidates: Vec<_> =
-                active.iter().map(|pod| candidate(&context, pod, &sample, resource)).collect();
+                active.iter().map(|pod| candidate(&context.node.config, pod, &sample, resource)).collect();
             let chosen = victim(&candidates, resource).map(|candidate| candidate.uid.clone());
             active.into_iter().find(|pod| Some(&pod.uid) == chosen.as_ref())
         });
@@ -123,10 +125,11 @@ impl PressureActor {
     }
 
     async fn check_volumes(&self) {
-        for pod in self.context.pods.all().into_iter().map(DesiredPod::new).filter(|pod| !pod.terminal) {
+        for pod in self.context.node.pods.all().into_iter().map(DesiredPod::new).filter(|pod| !pod.terminal) {
             let context = self.context.clone();
-            let walked =
-                tokio::task::spawn_blocking(move || overflow(&context.config, &pod).map(|end| (pod, end)));
+            let walked = tokio::task::spawn_blocking(move || {
+                overflow(&context.node.config, &pod).map(|end| (pod, end))
+            });
             if let Ok(Some((pod, end))) = walked.await {
                 self.evict(&pod, end).await;
             }
@@ -140,12 +143,12 @@ impl PressureActor {
     }
 }
 
-fn candidate(context: &Context, pod: &DesiredPod, sample: &NodeSample, resource: Resource) -> Candidate {
+fn candidate(config: &Config, pod: &DesiredPod, sample: &NodeSample, resource: Resource) -> Candidate {
     let used = sample.pods.iter().find(|p| p.uid == pod.uid).map(|p| p.usage).unwrap_or_default();
     let priority = pod.spec().and_then(|spec: &core::PodSpec| spec.priority).unwrap_or(0);
     let (usage, request) = match resource {
         Resource::Memory => (used.working_set, memory_request(pod)),
-        Resource::Disk => (disk_use(&context.config, pod), disk_request(pod)),
+        Resource::Disk => (disk_use(config, pod), disk_request(pod)),
         Resource::Pids => (used.processes, 0),
     };
     Candidate {

@@ -1,7 +1,6 @@
 //! `/containers` and `/images`: what is on the node, and unused images that go, for the API server alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use tracing::{info, warn};
 use super::answer::{self, Body, Refusal};
 use super::route::Query;
 use crate::containerd::{FoundContainer, all_containers};
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::image::NAMESPACE;
 use crate::inventory::{
     ContainerEntry, ImageEntry, NotRemovable, Selection, Uses, container_entries, image_entries, is_of_cri,
@@ -19,7 +18,7 @@ use crate::inventory::{
 };
 use crate::stats;
 
-pub async fn containers(context: &Arc<Context>) -> Result<Response<Body>, Refusal> {
+pub async fn containers(context: &NodeContext) -> Result<Response<Body>, Refusal> {
     let own = context.config.cri_socket();
     let pods: BTreeSet<String> =
         context.pods.all().iter().filter_map(|pod| pod.metadata.uid.clone()).collect();
@@ -41,7 +40,7 @@ pub async fn containers(context: &Arc<Context>) -> Result<Response<Body>, Refusa
 /// GET lists them. DELETE removes `?image=NAME`, or all that are unused: those that can be pulled again, with `?all=true`
 /// also others. `?dryRun=All` tells what would go.
 pub async fn images(
-    context: &Arc<Context>,
+    context: &NodeContext,
     method: &Method,
     query: &Query,
 ) -> Result<Response<Body>, Refusal> {
@@ -70,13 +69,13 @@ pub async fn images(
     }
 }
 
-async fn entries(context: &Context) -> Result<Vec<ImageEntry>, Refusal> {
+async fn entries(context: &NodeContext) -> Result<Vec<ImageEntry>, Refusal> {
     let images = context.runtime.images().await.map_err(Refusal::internal)?;
     Ok(image_entries(images, &uses(context).await?))
 }
 
 /// Whatever cannot be asked may use anything: then nothing is told.
-async fn uses(context: &Context) -> Result<Uses, Refusal> {
+async fn uses(context: &NodeContext) -> Result<Uses, Refusal> {
     let pods = context.pods.all();
     let names: BTreeMap<&str, String> =
         pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod_label(pod)))).collect();
@@ -94,7 +93,7 @@ async fn uses(context: &Context) -> Result<Uses, Refusal> {
 }
 
 /// Containers that `ctr` made among those of CRI. Only containerd can have such.
-async fn not_of_cri(context: &Context) -> Result<Vec<FoundContainer>, Refusal> {
+async fn not_of_cri(context: &NodeContext) -> Result<Vec<FoundContainer>, Refusal> {
     match all_containers(&context.config.cri_socket()).await {
         Ok(mut found) => {
             found.retain(|container| container.namespace == NAMESPACE && !is_of_cri(container));
@@ -105,7 +104,11 @@ async fn not_of_cri(context: &Context) -> Result<Vec<FoundContainer>, Refusal> {
     }
 }
 
-async fn remove(context: &Context, selection: &Selection, dry_run: bool) -> Result<Response<Body>, Refusal> {
+async fn remove(
+    context: &NodeContext,
+    selection: &Selection,
+    dry_run: bool,
+) -> Result<Response<Body>, Refusal> {
     // An image that is being made here is nobody's yet.
     let _turn = context.image_maker.lock().await;
     let chosen = unused(entries(context).await?, selection).map_err(|error| match error {

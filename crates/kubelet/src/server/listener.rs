@@ -20,7 +20,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::route::answer;
 use super::token_access::TokenAccess;
-use crate::context::Context;
+use crate::context::ServerContext;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections without the API server's certificate: more than scrapers need, and few enough to hold.
@@ -66,15 +66,15 @@ struct Door {
 }
 
 /// Listens and answers for ever.
-pub async fn serve(context: Arc<Context>, serving: Serving) -> Result<(), ServingError> {
+pub async fn serve(context: Arc<ServerContext>, serving: Serving) -> Result<(), ServingError> {
     let acceptor = TlsAcceptor::from(Arc::new(tls_config(&serving)?));
-    let address = SocketAddr::new(context.config.node_ip, context.config.port);
+    let address = SocketAddr::new(context.node.config.node_ip, context.node.config.port);
     let listener = TcpListener::bind(address).await.map_err(|e| ServingError::Listen(address, e))?;
     info!(%address, "the node's HTTPS port is open");
     let door = Arc::new(Door {
         acceptor,
         client_name: serving.client_name,
-        tokens: TokenAccess::new(context.client.clone(), &context.config.node_name),
+        tokens: TokenAccess::new(context.volumes.client.clone(), &context.node.config.node_name),
         strangers: Arc::new(Semaphore::new(STRANGERS)),
     });
     loop {
@@ -108,7 +108,7 @@ fn tls_config(serving: &Serving) -> Result<ServerConfig, ServingError> {
     Ok(config)
 }
 
-async fn connection(context: Arc<Context>, door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
+async fn connection(context: Arc<ServerContext>, door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, door.acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,

@@ -15,8 +15,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::answer::{self, Body, Refusal};
 use super::route::Query;
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::handler;
+use crate::stats::Sampler;
 
 const AGENT: &str = "minik8s-metrics/1";
 /// How often pods are asked for their own metrics, and how long they may take.
@@ -26,8 +27,8 @@ const SCRAPE_TIMEOUT: Duration = Duration::from_millis(1500);
 const LARGEST_PAGE: usize = 4 << 20;
 
 /// A line per measurement, and one before it whenever other containers are measured.
-pub fn everything(context: &Arc<Context>) -> Response<Body> {
-    let mut newest = context.sampler.listen();
+pub fn everything(sampler: &Sampler) -> Response<Body> {
+    let mut newest = sampler.listen();
     let (sender, chunks) = mpsc::channel::<Bytes>(4);
     tokio::spawn(async move {
         let mut told: Option<Arc<Layout>> = None;
@@ -49,7 +50,7 @@ pub fn everything(context: &Arc<Context>) -> Response<Body> {
 
 /// `?pod=NAMESPACE/NAME&metric=NAME`, both as often as needed: a line per round with what the pods' own pages say.
 /// A pod names its page by the annotations that Prometheus' users know.
-pub fn of_pods(context: &Arc<Context>, query: &Query) -> Result<Response<Body>, Refusal> {
+pub fn of_pods(context: &Arc<NodeContext>, query: &Query) -> Result<Response<Body>, Refusal> {
     let wanted = |text: &String| {
         Wanted::parse(text).ok_or_else(|| Refusal::bad_request(format!("metric: {text:?} is no metric")))
     };
@@ -106,7 +107,7 @@ fn values(
 }
 
 /// The pod's page; None if it has none or does not answer.
-async fn scrape(context: &Context, pod: &str) -> Option<String> {
+async fn scrape(context: &NodeContext, pod: &str) -> Option<String> {
     let (namespace, name) = pod.split_once('/')?;
     let pod = context.pods.by_name(namespace, name)?;
     let (port, path) = page_of(&pod)?;

@@ -11,10 +11,10 @@ use serde_json::json;
 use super::answer::{self, Body, Refusal};
 use super::token_access::TokenAccess;
 use super::{inventory, logs, measurements, stream};
-use crate::context::Context;
+use crate::context::{ServerContext, VolumeContext};
 use crate::csi;
 use crate::ended_logs;
-use crate::pod::DesiredPod;
+use crate::pod::{DesiredPod, PodIndex};
 use crate::stats;
 
 /// Parameters of the query, in order; a name may appear several times.
@@ -50,7 +50,7 @@ impl Query {
 
 /// `strangers`: what those are asked who do not come from the API server.
 pub async fn answer(
-    context: Arc<Context>,
+    context: Arc<ServerContext>,
     request: Request<Incoming>,
     strangers: Option<&TokenAccess>,
 ) -> Response<Body> {
@@ -68,55 +68,57 @@ pub async fn answer(
     }
 }
 
-async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+async fn route(context: &ServerContext, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let runtime = context.node.runtime.as_ref();
     let path = request.uri().path().to_owned();
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
         ["healthz"] => Ok(answer::text("ok")),
-        ["pods"] => Ok(pods(context)),
+        ["pods"] => Ok(pods(&context.node.pods)),
         ["stats", "summary"] => Ok(answer::json(&stats::summary(&sample(context).await?))),
         ["metrics"] => {
-            let page = stats::own(&sample(context).await?, &context.operations, stats::Process::measure());
-            Ok(answer::metrics(page + &context.config.metrics.page()))
+            let page =
+                stats::own(&sample(context).await?, &context.metrics.operations, stats::Process::measure());
+            Ok(answer::metrics(page + &context.node.config.metrics.page()))
         }
         ["metrics", "resource"] => Ok(answer::metrics(stats::resource(&sample(context).await?))),
-        ["metrics", "probes"] => Ok(answer::metrics(context.probes.page())),
-        ["metrics", "node"] => Ok(answer::metrics(stats::Host::read(&context.config.data_dir).page())),
-        ["metrics", "stream"] => Ok(measurements::everything(context)),
-        ["metrics", "pods"] => measurements::of_pods(context, &query),
+        ["metrics", "probes"] => Ok(answer::metrics(context.metrics.probes.page())),
+        ["metrics", "node"] => Ok(answer::metrics(stats::Host::read(&context.node.config.data_dir).page())),
+        ["metrics", "stream"] => Ok(measurements::everything(&context.metrics.sampler)),
+        ["metrics", "pods"] => measurements::of_pods(&context.node, &query),
         ["metrics", "cadvisor"] => Ok(answer::metrics(stats::cadvisor(&sample(context).await?))),
-        ["containers"] => inventory::containers(context).await,
-        ["images"] => inventory::images(context, request.method(), &query).await,
-        ["storage", "shared"] => super::shared_storage::answer(context, request).await,
+        ["containers"] => inventory::containers(&context.node).await,
+        ["images"] => inventory::images(&context.node, request.method(), &query).await,
+        ["storage", "shared"] => super::shared_storage::answer(&context.volumes.shared, request).await,
         ["csi", driver, method] if request.method() == http::Method::POST => {
             let (driver, method) = ((*driver).to_owned(), (*method).to_owned());
-            csi_call(context, &driver, &method, request).await
+            csi_call(&context.volumes, &driver, &method, request).await
         }
         ["containerLogs", namespace, pod, container] => {
-            let pod = find(context, namespace, pod).await?;
-            logs::answer(context, &pod, container, &query, request).await
+            let pod = find(&context.node.pods, namespace, pod).await?;
+            logs::answer(&context.node.runtime, &pod, container, &query, request).await
         }
-        ["logSearch"] => logs::search(context, &query).await,
+        ["logSearch"] => logs::search(&context.node, &query).await,
         ["endedLogs"] => {
-            let folder = context.config.ended_logs_dir();
+            let folder = context.node.config.ended_logs_dir();
             let pods = tokio::task::spawn_blocking(move || ended_logs::list(&folder)).await;
             Ok(answer::json(&pods.map_err(Refusal::internal)?))
         }
         ["endedLogs", namespace, pod, uid, container] => {
-            logs::ended(context, (namespace, pod, uid, container), &query)
+            logs::ended(&context.node.config, (namespace, pod, uid, container), &query)
         }
         ["exec", namespace, pod, container] => {
-            let pod = find(context, namespace, pod).await?;
-            stream::exec(context, &pod, container, &query, request).await
+            let pod = find(&context.node.pods, namespace, pod).await?;
+            stream::exec(runtime, &pod, container, &query, request).await
         }
         ["attach", namespace, pod, container] => {
-            let pod = find(context, namespace, pod).await?;
-            stream::attach(context, &pod, container, &query, request).await
+            let pod = find(&context.node.pods, namespace, pod).await?;
+            stream::attach(runtime, &pod, container, &query, request).await
         }
         ["portForward", namespace, pod] => {
-            let pod = find(context, namespace, pod).await?;
-            stream::port_forward(context, &pod, &query, request).await
+            let pod = find(&context.node.pods, namespace, pod).await?;
+            stream::port_forward(runtime, &pod, &query, request).await
         }
         _ => Err(Refusal::not_found(format!("nothing at {path}"))),
     }
@@ -124,7 +126,7 @@ async fn route(context: &Arc<Context>, request: Request<Incoming>) -> Result<Res
 
 /// A call of a driver's controller service, in the driver's own form both ways.
 async fn csi_call(
-    context: &Context,
+    context: &VolumeContext,
     driver: &str,
     method: &str,
     request: Request<Incoming>,
@@ -147,18 +149,18 @@ async fn csi_call(
     }
 }
 
-async fn sample(context: &Context) -> Result<stats::NodeSample, Refusal> {
-    context.stats.collect(context).await.map_err(Refusal::internal)
+async fn sample(context: &ServerContext) -> Result<stats::NodeSample, Refusal> {
+    context.metrics.stats.collect(&context.volumes).await.map_err(Refusal::internal)
 }
 
-async fn find(context: &Context, namespace: &str, name: &str) -> Result<DesiredPod, Refusal> {
-    let pod = context.pods.awaited(namespace, name).await;
+async fn find(pods: &PodIndex, namespace: &str, name: &str) -> Result<DesiredPod, Refusal> {
+    let pod = pods.awaited(namespace, name).await;
     let pod = pod.ok_or_else(|| Refusal::not_found(format!("pod \"{name}\" does not run on this node")))?;
     Ok(DesiredPod::new(pod))
 }
 
-fn pods(context: &Context) -> Response<Body> {
-    let pods = context.pods.all();
+fn pods(pods: &PodIndex) -> Response<Body> {
+    let pods = pods.all();
     let items: Vec<_> = pods.iter().map(AsRef::as_ref).collect::<Vec<&core::Pod>>();
     answer::json(&json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}))
 }

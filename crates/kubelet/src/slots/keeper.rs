@@ -14,7 +14,7 @@ use super::plan::{Free, Seen, plan};
 use super::record::SlotRecord;
 use super::{PREFIX, RECENT, Slots, door, is_slot, tell_failure};
 use crate::cgroup::{self, PodLimits};
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::cri::{Runtime, RuntimeError};
 use crate::pod::guard_port;
 use crate::pressure::{Pressure, Resource};
@@ -34,7 +34,7 @@ type Used = Arc<BTreeSet<String>>;
 
 /// Runs for ever.
 pub async fn keep(
-    context: Arc<Context>,
+    context: Arc<NodeContext>,
     runtime: Arc<dyn Runtime>,
     slots: Arc<Slots>,
     mut pressure: watch::Receiver<Pressure>,
@@ -60,7 +60,7 @@ pub async fn keep(
 }
 
 struct Keeper {
-    context: Arc<Context>,
+    context: Arc<NodeContext>,
     runtime: Arc<dyn Runtime>,
     slots: Arc<Slots>,
     /// Leave for starts that there is while nothing starts.
@@ -128,7 +128,7 @@ impl Keeper {
 
     /// How slots are made of the images that this node has.
     async fn forms(&self, used: &Used) -> BTreeMap<String, Form> {
-        let Context { config, host_dns, machine, .. } = self.context.as_ref();
+        let NodeContext { config, host_dns, machine, .. } = self.context.as_ref();
         let mut forms = BTreeMap::new();
         for image in used.iter().filter_map(|name| runtime(name)).map(|runtime| runtime.image) {
             match self.runtime.image(image).await {
@@ -149,7 +149,7 @@ impl Keeper {
 
     /// Withdraws what is not to be there; returns the image of a slot to be made, and whether something was withdrawn.
     fn look(&self, forms: &BTreeMap<String, Form>, is_short: bool) -> (Option<String>, bool) {
-        let Context { config, cgroups, machine, .. } = self.context.as_ref();
+        let NodeContext { config, cgroups, machine, .. } = self.context.as_ref();
         let mut state = self.slots.state.lock();
         let now = Instant::now();
         state.starts.retain(|(at, _)| now.duration_since(*at) < RECENT);
@@ -196,7 +196,7 @@ impl Keeper {
     }
 
     async fn start(&self, uid: &str, form: &Form) -> Result<(), String> {
-        let Context { config, cgroups, .. } = self.context.as_ref();
+        let NodeContext { config, cgroups, .. } = self.context.as_ref();
         let dir = self.slots.dir.join(uid);
         let mut record = SlotRecord {
             uid: uid.to_owned(),

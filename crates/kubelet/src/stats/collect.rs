@@ -11,8 +11,9 @@ use nix::sys::statvfs::statvfs;
 use parking_lot::Mutex;
 
 use super::network::{Traffic, traffic_of};
+use crate::Config;
 use crate::cgroup::{Usage, machine_usage, usage};
-use crate::context::Context;
+use crate::context::{NodeContext, VolumeContext};
 use crate::cri::{ContainerRow, RuntimeError};
 use crate::csi;
 use crate::objects::claim_name;
@@ -81,30 +82,30 @@ pub struct Collector {
 }
 
 impl Collector {
-    pub async fn collect(&self, context: &Context) -> Result<NodeSample, RuntimeError> {
-        let rows = context.runtime.container_rows().await?;
+    pub async fn collect(&self, context: &VolumeContext) -> Result<NodeSample, RuntimeError> {
+        let rows = context.node.runtime.container_rows().await?;
         let mut by_pod: BTreeMap<&str, Vec<&ContainerRow>> = BTreeMap::new();
         for row in &rows {
             by_pod.entry(&row.pod_uid).or_default().push(row);
         }
         let mut rates = Rates { now: Instant::now(), last: self.last.lock().clone(), next: BTreeMap::new() };
         let of_drivers = csi::volume_stats(context).await;
-        let pods = context.pods.all().into_iter().map(DesiredPod::new);
+        let pods = context.node.pods.all().into_iter().map(DesiredPod::new);
         let pods = pods.filter_map(|pod| {
             let rows = by_pod.get(pod.uid.as_str()).cloned().unwrap_or_default();
-            let claims = sample_claims(context, &pod, &of_drivers);
-            Some(PodSample { claims, ..sample_pod(context, &pod, &rows, &mut rates)? })
+            let claims = sample_claims(&context.node.config, &pod, &of_drivers);
+            Some(PodSample { claims, ..sample_pod(&context.node, &pod, &rows, &mut rates)? })
         });
         let pods: Vec<_> = pods.collect();
         let usage = machine_usage();
         let sample = NodeSample {
-            node: context.config.node_name.clone(),
+            node: context.node.config.node_name.clone(),
             time: Timestamp::now(),
             booted: booted(),
             cpu_rate: rates.of("/", usage.cpu),
             usage,
-            memory_total: context.machine.memory,
-            disk: disk(&context.config.data_dir),
+            memory_total: context.node.machine.memory,
+            disk: disk(&context.node.config.data_dir),
             traffic: traffic_of(std::process::id()),
             pods,
         };
@@ -130,7 +131,7 @@ impl Rates {
 }
 
 fn sample_pod(
-    context: &Context,
+    context: &NodeContext,
     pod: &DesiredPod,
     rows: &[&ContainerRow],
     rates: &mut Rates,
@@ -169,8 +170,8 @@ fn sample_pod(
 }
 
 /// The claims of this node's pods with their namespaces, each once, with how full their volumes are.
-pub async fn claim_samples(context: &Context) -> Vec<(String, ClaimSample)> {
-    let pods = context.pods.all().into_iter().map(DesiredPod::new);
+pub async fn claim_samples(context: &VolumeContext) -> Vec<(String, ClaimSample)> {
+    let pods = context.node.pods.all().into_iter().map(DesiredPod::new);
     let has_claims = |pod: &DesiredPod| {
         let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         volumes.iter().any(|volume| claim_name(pod, volume).is_some())
@@ -182,7 +183,7 @@ pub async fn claim_samples(context: &Context) -> Vec<(String, ClaimSample)> {
     let of_drivers = csi::volume_stats(context).await;
     let mut all: BTreeMap<(String, String), ClaimSample> = BTreeMap::new();
     for pod in &pods {
-        for sample in sample_claims(context, pod, &of_drivers) {
+        for sample in sample_claims(&context.node.config, pod, &of_drivers) {
             all.insert((pod.namespace.clone(), sample.claim.clone()), sample);
         }
     }
@@ -192,16 +193,16 @@ pub async fn claim_samples(context: &Context) -> Vec<(String, ClaimSample)> {
 /// Volumes of the class `local` are file systems of this machine, and answer at once; for those of drivers, the drivers
 /// have spoken. Others are not asked.
 fn sample_claims(
-    context: &Context,
+    config: &Config,
     pod: &DesiredPod,
     of_drivers: &BTreeMap<PathBuf, Disk>,
 ) -> Vec<ClaimSample> {
     let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-    let mounted = PodVolumes::new(&context.config, pod);
+    let mounted = PodVolumes::new(config, pod);
     let sample = |volume: &Volume| {
         let claim = claim_name(pod, volume)?;
         let path = mounted.path(&volume.name)?;
-        let is_own = path.starts_with(context.config.volumes_dir()) && is_mount_point(&path);
+        let is_own = path.starts_with(config.volumes_dir()) && is_mount_point(&path);
         let disk = if is_own { Some(disk(&path)) } else { of_drivers.get(&path).copied() };
         Some(ClaimSample { volume: volume.name.clone(), claim, disk: disk? })
     };
@@ -209,7 +210,7 @@ fn sample_claims(
 }
 
 /// All containers of a pod share a network: any process of theirs will do.
-fn any_process(context: &Context, cgroup: &str, containers: &[ContainerSample]) -> Option<u32> {
+fn any_process(context: &NodeContext, cgroup: &str, containers: &[ContainerSample]) -> Option<u32> {
     containers.iter().find_map(|container| {
         let dir = context.cgroups.dir("memory", &format!("{cgroup}/{}", container.id));
         let processes = std::fs::read_to_string(dir.join("cgroup.procs")).ok()?;

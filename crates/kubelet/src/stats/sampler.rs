@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::debug;
 
 use super::subjects::{Subject, Subjects, most_open_files};
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::cri::RuntimeError;
 use crate::pod::DesiredPod;
 use crate::sandbox::pod_cgroup;
@@ -56,14 +56,14 @@ impl Sampler {
     }
 
     /// Never returns.
-    pub async fn run(&self, context: &Context) {
+    pub async fn run(&self, context: &NodeContext) {
         loop {
             self.listened.notified().await;
             self.measure_while_heard(context).await;
         }
     }
 
-    async fn measure_while_heard(&self, context: &Context) {
+    async fn measure_while_heard(&self, context: &NodeContext) {
         let mut subjects = Subjects::new(context.cgroups.clone());
         self.containers_changed();
         let mut ticks = tokio::time::interval(INTERVAL);
@@ -96,7 +96,7 @@ impl Sampler {
 }
 
 /// Pods with running containers.
-async fn subjects_of(context: &Context) -> Result<Vec<Subject>, RuntimeError> {
+async fn subjects_of(context: &NodeContext) -> Result<Vec<Subject>, RuntimeError> {
     let mut running: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for row in context.runtime.container_rows().await?.into_iter().filter(|row| row.running) {
         running.entry(row.pod_uid).or_default().push((row.name, row.id));

@@ -2,32 +2,31 @@
 //! event that says what to do. Nothing is changed.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use kube::Api;
 use minik8s_meta::volume_fullness::{is_full, is_roomy};
 
 use super::keeper::subject;
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::events::Severity;
 use crate::stats::{ClaimSample, Disk, claim_samples};
 
 const REASON: &str = "VolumeFull";
 
 /// Never returns.
-pub async fn watch_fullness(context: Arc<Context>) {
+pub async fn watch_fullness(context: &VolumeContext) {
     let mut full = FullVolumes::default();
-    let mut looks = tokio::time::interval(context.config.housekeeping.interval);
+    let mut looks = tokio::time::interval(context.node.config.housekeeping.interval);
     loop {
         looks.tick().await;
-        for (namespace, sample) in full.news(claim_samples(&context).await) {
-            tell(&context, &namespace, &sample).await;
+        for (namespace, sample) in full.news(claim_samples(context).await) {
+            tell(context, &namespace, &sample).await;
         }
     }
 }
 
-async fn tell(context: &Context, namespace: &str, sample: &ClaimSample) {
+async fn tell(context: &VolumeContext, namespace: &str, sample: &ClaimSample) {
     let claims: Api<core::PersistentVolumeClaim> = Api::namespaced(context.client.clone(), namespace);
     if let Ok(Some(claim)) = claims.get_opt(&sample.claim).await {
         context.recorder.record(subject(&claim), Severity::Warning, REASON, &words(&sample.disk));

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use super::image::Images;
 use super::{Staged, StorageError, VolumePlugin, users};
-use crate::context::Context;
+use crate::context::VolumeContext;
 use crate::events::{Severity, Subject};
 
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -28,10 +28,10 @@ const AGAIN: Duration = Duration::from_secs(20);
 const TRIM: Duration = Duration::from_secs(3600);
 
 /// Never returns.
-pub async fn keep_volumes(context: Arc<Context>, caches: &Caches) {
-    let images = Images::new(&context.config);
+pub async fn keep_volumes(context: &VolumeContext, caches: &Caches) {
+    let images = Images::new(&context.node.config);
     images.thaw_all();
-    let own = ListOptions::fields(format!("{NODE_FIELD}={}", context.config.node_name));
+    let own = ListOptions::fields(format!("{NODE_FIELD}={}", context.node.config.node_name));
     let informer = caches.informer::<core::PersistentVolume>(own);
     let mut changes = informer.subscribe();
     let mut done = DoneWith::default();
@@ -62,7 +62,7 @@ pub async fn keep_volumes(context: Arc<Context>, caches: &Caches) {
             if done.has(&volume) {
                 continue;
             }
-            match look_after(&context, &images, &volume).await {
+            match look_after(context, &images, &volume).await {
                 Ok(Looked::After) => {}
                 Ok(Looked::Last) => done.add(&volume),
                 Err(error) => warn!(volume = name(&volume), %error, "cannot look after a volume"),
@@ -110,7 +110,7 @@ enum KeepError {
 }
 
 async fn look_after(
-    context: &Context,
+    context: &VolumeContext,
     images: &Images,
     volume: &core::PersistentVolume,
 ) -> Result<Looked, KeepError> {
@@ -183,7 +183,7 @@ pub(super) fn subject(claim: &core::PersistentVolumeClaim) -> Subject {
 }
 
 fn claims_of(
-    context: &Context,
+    context: &VolumeContext,
     volume: &core::PersistentVolume,
 ) -> Option<(Api<core::PersistentVolumeClaim>, String)> {
     let kept = volume.spec.as_ref()?.claim_ref.as_ref()?;
@@ -191,7 +191,7 @@ fn claims_of(
 }
 
 async fn remove(
-    context: &Context,
+    context: &VolumeContext,
     images: &Images,
     volume: &core::PersistentVolume,
 ) -> Result<Looked, KeepError> {
@@ -199,7 +199,7 @@ async fn remove(
     let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
     if policy == Some("Delete") {
         let _lock = context.storage.lock(name).await;
-        if users::any(&context.config.pods_dir(), name).map_err(StorageError::from)? {
+        if users::any(&context.node.config.pods_dir(), name).map_err(StorageError::from)? {
             // The pod's end comes back to this.
             return Ok(Looked::After);
         }

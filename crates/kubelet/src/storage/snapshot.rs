@@ -22,11 +22,11 @@ use prost::Message;
 
 use super::image::{IMAGE, Images};
 use super::{StorageError, check_name, ext4};
-use crate::context::Context;
+use crate::context::VolumeContext;
 
 /// A call of the server; others than those of snapshots are not for this driver.
-pub async fn call(context: &Context, method: &str, message: Bytes) -> Result<Bytes, CallError> {
-    let images = Images::new(&context.config);
+pub async fn call(context: &VolumeContext, method: &str, message: Bytes) -> Result<Bytes, CallError> {
+    let images = Images::new(&context.node.config);
     match method {
         "CreateSnapshot" => {
             let call: CreateSnapshot = read(method, message)?;
@@ -60,10 +60,10 @@ pub async fn call(context: &Context, method: &str, message: Bytes) -> Result<Byt
 }
 
 /// A volume whose image is not made yet would be made of nothing.
-async fn check_unneeded(context: &Context, images: &Images, name: &str) -> Result<(), CallError> {
+async fn check_unneeded(context: &VolumeContext, images: &Images, name: &str) -> Result<(), CallError> {
     const METHOD: &str = "DeleteSnapshot";
     let volumes: Api<core::PersistentVolume> = Api::all(context.client.clone());
-    let own = ListParams::default().fields(&format!("{NODE_FIELD}={}", context.config.node_name));
+    let own = ListParams::default().fields(&format!("{NODE_FIELD}={}", context.node.config.node_name));
     let failed =
         |code: Code, message: String| Err(CallError::Refused { method: METHOD.to_owned(), code, message });
     let volumes = match volumes.list(&own).await {

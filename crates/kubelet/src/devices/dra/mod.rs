@@ -18,7 +18,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-pub use plugins::{Plugins, wipe_slices_of_lost_drivers};
+pub use plugins::Plugins;
 use prepared::Prepared;
 
 pub struct Dra {

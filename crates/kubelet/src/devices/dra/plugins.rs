@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::api::VERSION;
-use crate::context::Context;
 
 /// A driver that is started anew comes back sooner; what one that is gone has offered must not be scheduled.
 const WIPE_AFTER: Duration = Duration::from_secs(30);
@@ -76,41 +75,40 @@ impl Plugins {
         Ok(())
     }
 
+    /// A driver that does not come back leaves nothing that pods could be sent here for.
+    pub async fn wipe_slices_of_lost_drivers(&self, client: &kube::Client, node: &str) {
+        let slices: Api<ResourceSlice> = Api::all(client.clone());
+        let of_node = format!("spec.nodeName={node}");
+        if !self.state.lock().is_complete {
+            match slices.list(&ListParams::default().fields(&of_node)).await {
+                Ok(list) => {
+                    let mut state = self.state.lock();
+                    state.is_complete = true;
+                    for driver in list.items.into_iter().map(|slice| slice.spec.driver) {
+                        if !state.known.contains_key(&driver) {
+                            state.lost.entry(driver).or_insert_with(Instant::now);
+                        }
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "cannot list the node's ResourceSlices"),
+            }
+        }
+        for driver in self.lost_for_good(Instant::now()) {
+            let of_driver = ListParams::default().fields(&format!("{of_node},spec.driver={driver}"));
+            match slices.delete_collection(&DeleteParams::default(), &of_driver).await {
+                Ok(_) => {
+                    info!(driver, "the devices of a DRA driver that is gone are offered no more");
+                    self.state.lock().lost.remove(&driver);
+                }
+                Err(error) => warn!(%error, driver, "cannot delete ResourceSlices of a driver that is gone"),
+            }
+        }
+    }
+
     fn lost_for_good(&self, now: Instant) -> Vec<String> {
         let state = self.state.lock();
         let long = state.lost.iter().filter(|(_, since)| now.duration_since(**since) >= WIPE_AFTER);
         long.map(|(name, _)| name.clone()).collect()
-    }
-}
-
-/// A driver that does not come back leaves nothing that pods could be sent here for.
-pub async fn wipe_slices_of_lost_drivers(context: &Context) {
-    let plugins = &context.devices.dra.plugins;
-    let slices: Api<ResourceSlice> = Api::all(context.client.clone());
-    let of_node = format!("spec.nodeName={}", context.config.node_name);
-    if !plugins.state.lock().is_complete {
-        match slices.list(&ListParams::default().fields(&of_node)).await {
-            Ok(list) => {
-                let mut state = plugins.state.lock();
-                state.is_complete = true;
-                for driver in list.items.into_iter().map(|slice| slice.spec.driver) {
-                    if !state.known.contains_key(&driver) {
-                        state.lost.entry(driver).or_insert_with(Instant::now);
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(%error, "cannot list the node's ResourceSlices"),
-        }
-    }
-    for driver in plugins.lost_for_good(Instant::now()) {
-        let of_driver = ListParams::default().fields(&format!("{of_node},spec.driver={driver}"));
-        match slices.delete_collection(&DeleteParams::default(), &of_driver).await {
-            Ok(_) => {
-                info!(driver, "the devices of a DRA driver that is gone are offered no more");
-                plugins.state.lock().lost.remove(&driver);
-            }
-            Err(error) => warn!(%error, driver, "cannot delete ResourceSlices of a driver that is gone"),
-        }
     }
 }
 

@@ -17,8 +17,8 @@ use tracing::debug;
 use super::answer::{self, Body, Refusal};
 use super::route::Query;
 use super::stream::wants;
-use crate::context::Context;
-use crate::cri::ContainerRecord;
+use crate::Config;
+use crate::cri::{ContainerRecord, Runtime};
 use crate::ended_logs;
 use crate::pod::DesiredPod;
 use follow::Reader;
@@ -72,20 +72,20 @@ impl Options {
 }
 
 pub async fn answer(
-    context: &Arc<Context>,
+    runtime: &Arc<dyn Runtime>,
     pod: &DesiredPod,
     container: &str,
     query: &Query,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let options = Options::parse(query, Timestamp::now())?;
-    let record = context.runtime.pod(&pod.uid).await.map_err(Refusal::internal)?;
+    let record = runtime.pod(&pod.uid).await.map_err(Refusal::internal)?;
     let (newest, previous) = (record.container(container), record.previous(container));
     let wanted = if options.previous { previous } else { newest.filter(|c| has_log(c)).or(previous) };
     let wanted = wanted.ok_or_else(|| no_log(pod, container, options.previous))?;
     let (sender, chunks) = mpsc::channel::<Bytes>(16);
     let reader = Reader {
-        runtime: context.runtime.clone(),
+        runtime: runtime.clone(),
         uid: pod.uid.clone(),
         id: wanted.id.clone(),
         path: wanted.log_path.clone().into(),
@@ -101,12 +101,12 @@ pub async fn answer(
 
 /// The log of a pod that is gone, its lines with their times.
 pub fn ended(
-    context: &Arc<Context>,
+    config: &Config,
     (namespace, pod, uid, container): (&str, &str, &str, &str),
     query: &Query,
 ) -> Result<Response<Body>, Refusal> {
     let since = Options::parse(query, Timestamp::now())?.since;
-    let folder = context.config.ended_logs_dir();
+    let folder = config.ended_logs_dir();
     let place = [namespace, pod, uid, container].map(str::to_owned);
     let (sender, chunks) = mpsc::channel::<Bytes>(16);
     tokio::task::spawn_blocking(move || {

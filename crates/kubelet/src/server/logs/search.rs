@@ -1,6 +1,5 @@
 //! Lines of all logs of the node, found here: `/logSearch`, for the API server alone.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
@@ -9,13 +8,13 @@ use minik8s_meta::LabelSelector;
 
 use super::super::answer::{self, Body, Refusal};
 use super::super::route::Query;
-use crate::context::Context;
+use crate::context::NodeContext;
 use crate::log_search::{self, MOST_LINES, Matcher, SEARCHES, Search};
 
 /// For those before.
 const WAIT: Duration = Duration::from_secs(10);
 
-pub async fn search(context: &Arc<Context>, query: &Query) -> Result<Response<Body>, Refusal> {
+pub async fn search(context: &NodeContext, query: &Query) -> Result<Response<Body>, Refusal> {
     let search = parse(query)?;
     let busy = || Refusal {
         status: http::StatusCode::TOO_MANY_REQUESTS,

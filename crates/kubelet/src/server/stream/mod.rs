@@ -11,15 +11,12 @@ mod subprotocol;
 mod upgrade;
 mod websocket;
 
-use std::sync::Arc;
-
 use http::{Request, Response};
 use hyper::body::Incoming;
 
 use super::answer::{Body, Refusal};
 use super::route::Query;
-use crate::context::Context;
-use crate::cri::{RuntimeError, StreamFlags};
+use crate::cri::{Runtime, RuntimeError, StreamFlags};
 use crate::pod::DesiredPod;
 use upgrade::Protocol;
 
@@ -27,7 +24,7 @@ pub use upgrade::{accept, offered, wants};
 pub use websocket::close;
 
 pub async fn exec(
-    context: &Arc<Context>,
+    runtime: &dyn Runtime,
     pod: &DesiredPod,
     container: &str,
     query: &Query,
@@ -38,13 +35,13 @@ pub async fn exec(
         return Err(Refusal::bad_request("you must specify at least 1 command for the container"));
     }
     let flags = flags(query)?;
-    let id = running(context, pod, container).await?;
-    let url = context.runtime.exec_url(&id, &command, flags).await.map_err(refusal)?;
+    let id = running(runtime, pod, container).await?;
+    let url = runtime.exec_url(&id, &command, flags).await.map_err(refusal)?;
     upgrade::serve(request, &url, Protocol::Command(flags)).await
 }
 
 pub async fn attach(
-    context: &Arc<Context>,
+    runtime: &dyn Runtime,
     pod: &DesiredPod,
     container: &str,
     query: &Query,
@@ -56,23 +53,23 @@ pub async fn attach(
     if flags.tty {
         flags.stderr = false;
     }
-    let id = running(context, pod, container).await?;
-    let url = context.runtime.attach_url(&id, flags).await.map_err(refusal)?;
+    let id = running(runtime, pod, container).await?;
+    let url = runtime.attach_url(&id, flags).await.map_err(refusal)?;
     upgrade::serve(request, &url, Protocol::Command(flags)).await
 }
 
 pub async fn port_forward(
-    context: &Arc<Context>,
+    runtime: &dyn Runtime,
     pod: &DesiredPod,
     query: &Query,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let ports =
         query.all("ports").iter().flat_map(|list| list.split(',')).filter_map(|p| p.parse().ok()).collect();
-    let record = context.runtime.pod(&pod.uid).await.map_err(refusal)?;
+    let record = runtime.pod(&pod.uid).await.map_err(refusal)?;
     let sandbox = record.sandbox();
     let sandbox = sandbox.ok_or_else(|| Refusal::bad_request(format!("pod {} is not running", pod.name)))?;
-    let url = context.runtime.port_forward_url(&sandbox.id, ports).await.map_err(refusal)?;
+    let url = runtime.port_forward_url(&sandbox.id, ports).await.map_err(refusal)?;
     upgrade::serve(request, &url, Protocol::PortForward).await
 }
 
@@ -93,8 +90,8 @@ fn flags(query: &Query) -> Result<StreamFlags, Refusal> {
     Ok(flags)
 }
 
-async fn running(context: &Context, pod: &DesiredPod, container: &str) -> Result<String, Refusal> {
-    let record = context.runtime.pod(&pod.uid).await.map_err(refusal)?;
+async fn running(runtime: &dyn Runtime, pod: &DesiredPod, container: &str) -> Result<String, Refusal> {
+    let record = runtime.pod(&pod.uid).await.map_err(refusal)?;
     let found = record.container(container).filter(|c| c.is_running());
     let found = found.ok_or_else(|| Refusal::not_found(format!("container not found (\"{container}\")")))?;
     Ok(found.id.clone())
