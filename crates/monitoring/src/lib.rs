@@ -11,6 +11,7 @@ pub mod install;
 mod log_search;
 mod metrics_api;
 pub mod monitors;
+mod node_api;
 mod node_inventory;
 mod prometheus_rule;
 pub mod promql;

@@ -10,12 +10,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use form_urlencoded::Serializer;
 use http::{Method, Request, Response, StatusCode};
-use jiff::Timestamp;
-use kube::Client;
-use minik8s_api::{Body, Handler, HandlerRequest, Objects, ResourceRef, Scope, respond};
+use minik8s_api::{Body, Handler, HandlerRequest, Objects};
 use serde_json::{Value, json};
 
 use crate::metrics_api::LateClient;
+use crate::node_api::{Refusal, ask, client, not_found, read, respond_with};
 
 /// Below it are all paths of the API.
 pub const PATH: &str = "/apis/node.minik8s.io/";
@@ -25,20 +24,10 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct NodeInventory(pub LateClient);
 
-type Refusal = (StatusCode, String);
-
 #[async_trait]
 impl Handler for NodeInventory {
     async fn handle(&self, request: HandlerRequest, cluster: &dyn Objects) -> Response<Body> {
-        match self.answer(&request, cluster).await {
-            Ok(answer) => respond(StatusCode::OK, "application/json", answer.to_string()),
-            Err((status, message)) => {
-                let reason = status.canonical_reason().unwrap_or_default().replace(' ', "");
-                let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "message": message, "reason": reason, "code": status.as_u16()});
-                respond(status, "application/json", answer.to_string())
-            }
-        }
+        respond_with(self.answer(&request, cluster).await)
     }
 }
 
@@ -46,8 +35,8 @@ impl NodeInventory {
     async fn answer(&self, request: &HandlerRequest, cluster: &dyn Objects) -> Result<Value, Refusal> {
         let path = to_node(&request.method, &request.path, &request.query, &request.name)?;
         has_agent(cluster, &request.name).await?;
-        let client = self.0.get().ok_or((StatusCode::SERVICE_UNAVAILABLE, "the server starts".to_owned()))?;
-        let mut answer = ask(client, &request.method, &path).await?;
+        let to_node = Request::builder().method(&request.method).uri(path);
+        let mut answer = ask(client(&self.0)?, to_node, TIMEOUT).await?;
         answer["apiVersion"] = json!("node.minik8s.io/v1");
         answer["metadata"] = json!({"name": request.name});
         Ok(answer)
@@ -64,10 +53,7 @@ fn to_node(method: &Method, path: &str, query: &str, node: &str) -> Result<Strin
             return Err((StatusCode::METHOD_NOT_ALLOWED, "containers are read: GET them".to_owned()));
         }
         (Some("images"), _) => return Err((StatusCode::METHOD_NOT_ALLOWED, "GET or DELETE".to_owned())),
-        _ => {
-            let message = "the server could not find the requested resource";
-            return Err((StatusCode::NOT_FOUND, message.to_owned()));
-        }
+        _ => return Err(not_found()),
     };
     let mut passed_on = Serializer::new(String::new());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -82,28 +68,12 @@ fn to_node(method: &Method, path: &str, query: &str, node: &str) -> Result<Strin
 
 /// Whoever cannot be reached is not asked: a client would try again and again.
 async fn has_agent(cluster: &dyn Objects, name: &str) -> Result<(), Refusal> {
-    let nodes = ResourceRef { group: "", version: "v1", plural: "nodes" };
-    let found = cluster.read(&nodes, Scope { namespace: "", name: Some(name), now: Timestamp::now() }).await;
-    let found = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let found = read(cluster, "nodes", Some(name)).await?;
     let node = found.first().ok_or((StatusCode::NOT_FOUND, format!("nodes \"{name}\" not found")))?;
     let addresses = node["status"]["addresses"].as_array().map_or(0, Vec::len);
     match addresses {
         0 => Err((StatusCode::SERVICE_UNAVAILABLE, format!("node {name} has told no address yet"))),
         _ => Ok(()),
-    }
-}
-
-async fn ask(client: &Client, method: &Method, path: &str) -> Result<Value, Refusal> {
-    let request = Request::builder().method(method).uri(path).body(Vec::new());
-    let request = request.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-    match tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => {
-            let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY);
-            Err((code, status.message))
-        }
-        Ok(Err(error)) => Err((StatusCode::BAD_GATEWAY, error.to_string())),
-        Err(_) => Err((StatusCode::GATEWAY_TIMEOUT, "the node does not answer in time".to_owned())),
     }
 }
 

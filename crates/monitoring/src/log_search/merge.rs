@@ -4,7 +4,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Refusal;
+use crate::node_api::Refusal;
 
 pub struct Answers {
     limit: usize,

@@ -13,11 +13,11 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use http::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
-use kube::Client;
-use minik8s_api::{Body, Handler, HandlerRequest, LOGS_GROUP, Objects, ResourceRef, Scope, respond};
-use serde_json::{Value, json};
+use minik8s_api::{Body, Handler, HandlerRequest, LOGS_GROUP, Objects};
+use serde_json::Value;
 
 use crate::metrics_api::LateClient;
+use crate::node_api::{Refusal, ask, client, not_found, read, respond_with};
 use merge::Answers;
 use question::Question;
 
@@ -31,31 +31,17 @@ const AT_ONCE: usize = 16;
 
 pub struct LogSearch(pub LateClient);
 
-type Refusal = (StatusCode, String);
-
 #[async_trait]
 impl Handler for LogSearch {
     async fn handle(&self, request: HandlerRequest, cluster: &dyn Objects) -> Response<Body> {
-        match self.answer(&request, cluster).await {
-            Ok(answer) => respond(StatusCode::OK, "application/json", answer.to_string()),
-            Err((status, message)) => {
-                // `Bad Request` is `BadRequest` to clients.
-                let reason = status.canonical_reason().unwrap_or_default().replace(' ', "");
-                let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "message": message, "reason": reason, "code": status.as_u16()});
-                respond(status, "application/json", answer.to_string())
-            }
-        }
+        respond_with(self.answer(&request, cluster).await)
     }
 }
 
 impl LogSearch {
     async fn answer(&self, request: &HandlerRequest, cluster: &dyn Objects) -> Result<Value, Refusal> {
         if !is_search(&request.path, &request.namespace) {
-            return Err((
-                StatusCode::NOT_FOUND,
-                "the server could not find the requested resource".to_owned(),
-            ));
+            return Err(not_found());
         }
         if request.method != Method::GET {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "logs are read: GET them".to_owned()));
@@ -64,12 +50,13 @@ impl LogSearch {
         let mut question = Question::parse(&request.query, Timestamp::now()).map_err(wrong)?;
         question.namespace = request.namespace.clone();
         question.not_before(began(cluster, &request.namespace).await?);
-        let client = self.0.get().ok_or((StatusCode::SERVICE_UNAVAILABLE, "the server starts".to_owned()))?;
+        let client = client(&self.0)?;
         let query = question.encoded();
         let asked = names(cluster).await?.into_iter().map(|node| {
             let query = &query;
             async move {
-                let answer = ask(client, &node, query).await;
+                let path = format!("/api/v1/nodes/{node}/proxy/logSearch?{query}");
+                let answer = ask(client, Request::get(path), TIMEOUT).await;
                 (node, answer)
             }
         });
@@ -90,20 +77,6 @@ fn is_search(path: &str, namespace: &str) -> bool {
     }
 }
 
-async fn ask(client: &Client, node: &str, query: &str) -> Result<Value, Refusal> {
-    let request = Request::get(format!("/api/v1/nodes/{node}/proxy/logSearch?{query}")).body(Vec::new());
-    let request = request.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    match tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(kube::Error::Api(status))) => {
-            let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY);
-            Err((code, status.message))
-        }
-        Ok(Err(error)) => Err((StatusCode::BAD_GATEWAY, error.to_string())),
-        Err(_) => Err((StatusCode::GATEWAY_TIMEOUT, "no answer in time".to_owned())),
-    }
-}
-
 async fn names(cluster: &dyn Objects) -> Result<Vec<String>, Refusal> {
     let nodes = read(cluster, "nodes", None).await?;
     Ok(nodes.iter().filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned())).collect())
@@ -116,13 +89,6 @@ async fn began(cluster: &dyn Objects, namespace: &str) -> Result<Option<Timestam
     }
     let found = read(cluster, "namespaces", Some(namespace)).await?;
     Ok(found.first().and_then(|found| found["metadata"]["creationTimestamp"].as_str()?.parse().ok()))
-}
-
-async fn read(cluster: &dyn Objects, plural: &str, name: Option<&str>) -> Result<Vec<Value>, Refusal> {
-    let resource = ResourceRef { group: "", version: "v1", plural };
-    let scope = Scope { namespace: "", name, now: Timestamp::now() };
-    let read = cluster.read(&resource, scope).await;
-    read.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, format!("{plural} cannot be read: {error}")))
 }
 
 #[cfg(test)]
