@@ -12,7 +12,6 @@ use crate::mapping::{ClaimMappings, ClaimRule, Mapping, MappingConfiguration, Us
 
 /// What upstream takes as well, all with these fields.
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1"];
-const KIND: &str = "AuthenticationConfiguration";
 /// More issuers than this are a mistake.
 const MOST_ISSUERS: usize = 64;
 
@@ -24,6 +23,12 @@ pub enum ConfigurationError {
     Syntax(String),
     #[error("{at}: {why}")]
     Invalid { at: String, why: String },
+}
+
+impl ConfigurationError {
+    pub fn syntax(error: impl std::fmt::Display) -> Self {
+        ConfigurationError::Syntax(error.to_string())
+    }
 }
 
 /// Who is trusted to say who somebody is.
@@ -101,13 +106,8 @@ struct AnonymousCondition {
 impl AuthenticationSettings {
     /// `own_issuer` issues the tokens of this cluster's service accounts: nobody else may.
     pub fn parse(text: &str, own_issuer: &str) -> Result<Self, ConfigurationError> {
-        let file: File =
-            serde_saphyr::from_str(text).map_err(|error| ConfigurationError::Syntax(error.to_string()))?;
-        if !VERSIONS.contains(&file.api_version.as_str()) || file.kind != KIND {
-            let (kind, version) = (&file.kind, &file.api_version);
-            let why = format!("it is a {kind} of {version}: {KIND} of {} is expected", VERSIONS[0]);
-            return Err(ConfigurationError::Syntax(why));
-        }
+        let file: File = serde_saphyr::from_str(text).map_err(ConfigurationError::syntax)?;
+        check_kind((&file.api_version, &file.kind), "AuthenticationConfiguration")?;
         if file.jwt.len() > MOST_ISSUERS {
             return Err(invalid(
                 "jwt",
@@ -220,7 +220,16 @@ fn read_anonymous(anonymous: AnonymousConfiguration) -> Result<AnonymousRules, C
     Ok(AnonymousRules { enabled: anonymous.enabled, paths })
 }
 
-pub(crate) fn invalid(at: &str, why: &str) -> ConfigurationError {
+/// Of the file that it is, by its version and kind.
+pub fn check_kind((version, kind): (&str, &str), expected: &str) -> Result<(), ConfigurationError> {
+    if VERSIONS.contains(&version) && kind == expected {
+        return Ok(());
+    }
+    let why = format!("it is a {kind} of {version}: {expected} of {} is expected", VERSIONS[0]);
+    Err(ConfigurationError::Syntax(why))
+}
+
+pub fn invalid(at: &str, why: &str) -> ConfigurationError {
     ConfigurationError::Invalid { at: at.to_owned(), why: why.to_owned() }
 }
 

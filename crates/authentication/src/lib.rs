@@ -21,8 +21,8 @@ mod remembered;
 pub mod webhook;
 
 pub use classic::ClassicSettings;
-pub use configuration::{AuthenticationSettings, ConfigurationError};
+pub use configuration::{AuthenticationSettings, ConfigurationError, check_kind, invalid};
 pub use connection::WebhookConnection;
 pub use issuer::Issuers;
-pub use reload::follow;
+pub use reload::{LOOK, follow, text};
 pub use remembered::Remembered;

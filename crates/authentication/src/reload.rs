@@ -8,7 +8,7 @@ use crate::configuration::{AuthenticationSettings, ConfigurationError};
 use crate::issuer::Issuers;
 
 /// Files have no events where they are links that are exchanged, as those of mounted Secrets.
-const LOOK: Duration = Duration::from_secs(2);
+pub const LOOK: Duration = Duration::from_secs(2);
 
 impl AuthenticationSettings {
     pub fn read(path: &Path, own_issuer: &str) -> Result<Self, ConfigurationError> {
@@ -42,6 +42,6 @@ pub async fn follow(path: impl AsRef<Path>, own_issuer: String, issuers: Arc<Iss
     }
 }
 
-fn text(path: &Path) -> Result<String, ConfigurationError> {
+pub fn text(path: &Path) -> Result<String, ConfigurationError> {
     std::fs::read_to_string(path).map_err(|error| ConfigurationError::Read(error.to_string()))
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_api::{AuthorizerStep, AuthorizerType};
+use minik8s_authentication::{ConfigurationError, invalid};
 use minik8s_cel::authorization::Conditions;
 
-use crate::configuration::{AuthorizationSettings, ConfigurationError, built_in, invalid};
+use crate::configuration::{AuthorizationSettings, built_in};
 use crate::webhook::{FailurePolicy, Webhook, WebhookSettings};
 
 /// What upstream gives a webhook of a flag.

@@ -7,29 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_api::{AuthorizerStep, AuthorizerType};
+use minik8s_authentication::{ConfigurationError, check_kind, invalid};
 use minik8s_cel::authorization::Conditions;
 use serde::Deserialize;
 
 use crate::webhook::{FailurePolicy, Webhook, WebhookSettings};
 
-/// What upstream takes as well, all with these fields.
-const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1"];
-const KIND: &str = "AuthorizationConfiguration";
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const AUTHORIZED_TTL: Duration = Duration::from_secs(5 * 60);
 pub(crate) const UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
 /// More conditions than this are a mistake, as upstream has it.
 const MOST_CONDITIONS: usize = 64;
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigurationError {
-    #[error("it cannot be read: {0}")]
-    Read(String),
-    #[error("{0}")]
-    Syntax(String),
-    #[error("{at}: {why}")]
-    Invalid { at: String, why: String },
-}
 
 /// Who is asked, in this order.
 pub struct AuthorizationSettings {
@@ -106,13 +94,8 @@ struct MatchCondition {
 impl AuthorizationSettings {
     /// Reads the kubeconfig files that it names, too.
     pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
-        let file: File =
-            serde_saphyr::from_str(text).map_err(|error| ConfigurationError::Syntax(error.to_string()))?;
-        if !VERSIONS.contains(&file.api_version.as_str()) || file.kind != KIND {
-            let (kind, version) = (&file.kind, &file.api_version);
-            let why = format!("it is a {kind} of {version}: {KIND} of {} is expected", VERSIONS[0]);
-            return Err(ConfigurationError::Syntax(why));
-        }
+        let file: File = serde_saphyr::from_str(text).map_err(ConfigurationError::syntax)?;
+        check_kind((&file.api_version, &file.kind), "AuthorizationConfiguration")?;
         if file.authorizers.is_empty() {
             return Err(invalid("authorizers", "at least one authorization mode must be defined"));
         }
@@ -304,10 +287,6 @@ fn is_subdomain(name: &str) -> bool {
         label.starts_with(inner) && label.ends_with(inner) && label.chars().all(|c| inner(c) || c == '-')
     };
     name.len() <= 253 && name.split('.').all(is_label)
-}
-
-pub(crate) fn invalid(at: &str, why: &str) -> ConfigurationError {
-    ConfigurationError::Invalid { at: at.to_owned(), why: why.to_owned() }
 }
 
 #[cfg(test)]

@@ -12,5 +12,5 @@ mod reload;
 mod webhook;
 
 pub use classic::ClassicSettings;
-pub use configuration::{AuthorizationSettings, ConfigurationError};
+pub use configuration::AuthorizationSettings;
 pub use reload::{Authorizers, follow};

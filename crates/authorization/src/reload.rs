@@ -4,15 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use minik8s_api::{AuthorizationChain, AuthorizerStep};
+use minik8s_authentication::{ConfigurationError, LOOK, invalid, text};
 use parking_lot::RwLock;
 
-use crate::configuration::{AuthorizationSettings, ConfigurationError, invalid};
-
-/// Files have no events where they are links that are exchanged, as those of mounted Secrets.
-const LOOK: Duration = Duration::from_secs(2);
+use crate::configuration::AuthorizationSettings;
 
 pub struct Authorizers(RwLock<Arc<[AuthorizerStep]>>);
 
@@ -63,10 +60,6 @@ pub async fn follow(path: PathBuf, authorizers: Arc<Authorizers>) {
             }
         }
     }
-}
-
-fn text(path: &Path) -> Result<String, ConfigurationError> {
-    std::fs::read_to_string(path).map_err(|error| ConfigurationError::Read(error.to_string()))
 }
 
 #[cfg(test)]
