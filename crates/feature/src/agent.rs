@@ -76,6 +76,9 @@ type PodPort = (String, String, Vec<Ipv4Addr>);
 /// Namespace and name of a pod that is about to start, and a port to be guarded.
 type PortRequest = (Option<(String, String)>, PodPort, Done);
 
+/// A pod (by its UID), which of its requests are wanted (as in a query), and where lines about them go.
+type TapRequest = (String, String, mpsc::Sender<Vec<u8>>, Done);
+
 /// What the kubelet asks features for. `None`: nobody has to be asked.
 #[derive(Debug, Default)]
 pub struct PodHooks {
@@ -85,6 +88,8 @@ pub struct PodHooks {
     pub port_guards: Option<mpsc::Sender<PortRequest>>,
     /// Something about a pod with a proxy of the mesh.
     pub mesh: Option<mpsc::Sender<(MeshStep, Done)>>,
+    /// Requests of a pod with a proxy are to be seen.
+    pub mesh_taps: Option<mpsc::Sender<TapRequest>>,
     /// The largest packet of pods.
     pub pod_mtu: Option<u32>,
     /// Runtimes that functions of the cluster use.

@@ -26,6 +26,9 @@ pub type PodPort = (String, String, Vec<Ipv4Addr>);
 pub type PortRequest = (Option<(String, String)>, PodPort, oneshot::Sender<Result<(), String>>);
 /// Something about a pod with a proxy of the mesh, and whom to tell that it is done, or why not.
 pub type MeshRequest = (MeshStep, oneshot::Sender<Result<(), String>>);
+/// A pod (by its UID), which of its requests are wanted (as in a query), where lines about them go, and whom to tell that
+/// they come, or why not.
+pub type TapRequest = (String, String, mpsc::Sender<Vec<u8>>, oneshot::Sender<Result<(), String>>);
 /// A pod (by its UID) that is about to end, and whom to tell that no new connections come to it any more.
 pub type DrainRequest = (String, oneshot::Sender<()>);
 
@@ -67,6 +70,8 @@ pub struct Config {
     pub port_guards: Option<mpsc::Sender<PortRequest>>,
     /// Who leads the connections of pods to their proxies. `None`: nobody does, and no pod with a proxy runs.
     pub mesh: Option<mpsc::Sender<MeshRequest>>,
+    /// Who tells of the requests of pods with proxies.
+    pub mesh_taps: Option<mpsc::Sender<TapRequest>>,
     /// Runtimes that functions use, by name, for which started sandboxes are kept. `None`: none are.
     pub function_runtimes: Option<watch::Receiver<Arc<BTreeSet<String>>>>,
     /// Pods that have adopted one of those.
@@ -126,6 +131,7 @@ impl Config {
             drains: None,
             port_guards: None,
             mesh: None,
+            mesh_taps: None,
             function_runtimes: None,
             adopted_slots: AdoptedSlots::default(),
             own_ports: BTreeSet::new(),

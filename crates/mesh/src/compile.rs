@@ -227,13 +227,19 @@ fn weighted(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> MeshRule {
     let size = |members: &Option<Vec<Endpoint>>| members.as_ref().map_or(0, Vec::len) as u64;
     let wanted: Vec<(u64, u64)> =
         found.iter().map(|(route, members)| (weight(route), size(members))).collect();
-    let mut sums: BTreeMap<&Endpoint, u64> = BTreeMap::new();
-    for ((_, members), weight) in found.iter().zip(weights::of_endpoints(&wanted)) {
+    let mut sums: BTreeMap<&Endpoint, (u64, Vec<&str>)> = BTreeMap::new();
+    for ((route, members), weight) in found.iter().zip(weights::of_endpoints(&wanted)) {
         for member in members.iter().flatten() {
-            *sums.entry(member).or_default() += weight;
+            let (sum, subsets) = sums.entry(member).or_default();
+            *sum += weight;
+            subsets.extend((weight > 0).then_some(route.name.as_str()));
         }
     }
-    let endpoints = sums.into_iter().map(|(endpoint, weight)| mesh_endpoint(endpoint, weight)).collect();
+    let endpoint = |(endpoint, (weight, subsets)): (&Endpoint, (u64, Vec<&str>))| MeshEndpoint {
+        subset: (!subsets.is_empty()).then(|| subsets.join("+")),
+        ..mesh_endpoint(endpoint, weight)
+    };
+    let endpoints = sums.into_iter().map(endpoint).collect();
     MeshRule { endpoints, ..MeshRule::default() }
 }
 
@@ -246,7 +252,13 @@ fn matched(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)], all: &[Endpoint]) ->
     let rule = |route: &SubsetRoute, members: &[Endpoint]| MeshRule {
         url: route.url.clone(),
         headers: route.headers.clone(),
-        endpoints: members.iter().map(|member| mesh_endpoint(member, 1)).collect(),
+        endpoints: members
+            .iter()
+            .map(|member| MeshEndpoint {
+                subset: Some(route.name.clone()).filter(|name| !name.is_empty()),
+                ..mesh_endpoint(member, 1)
+            })
+            .collect(),
     };
     let with_pods = found.iter().filter_map(|(route, members)| {
         let members = members.as_ref().filter(|members| !members.is_empty())?;
@@ -265,6 +277,7 @@ pub fn mesh_endpoint(endpoint: &Endpoint, weight: u64) -> MeshEndpoint {
         pod: endpoint.pod.clone(),
         weight,
         service_account: endpoint.account.clone(),
+        subset: None,
     }
 }
 

@@ -23,23 +23,28 @@ mod service;
 pub mod sidecar;
 mod spans;
 mod status;
+mod tap;
 #[cfg(test)]
 mod tests;
 mod traffic;
 mod validate;
 mod weights;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use minik8s_api::Extension;
+use kube::Client;
+use minik8s_api::{Access, Extension, Route};
 use minik8s_feature::{Parts, ServerFeature};
 
+use crate::tap::TapHandler;
 use crate::traffic::TrafficReader;
 
 /// The feature: its kinds and its controller.
 #[derive(Default)]
 pub struct Mesh {
     traffic: Arc<TrafficReader>,
+    /// Known once the API server runs.
+    client: Arc<OnceLock<Client>>,
 }
 
 impl ServerFeature for Mesh {
@@ -50,11 +55,17 @@ impl ServerFeature for Mesh {
     fn extension(&self) -> Extension {
         let mut kinds = kinds::all();
         kinds.push(traffic::resource(self.traffic.clone()));
-        Extension { kinds, ..Extension::default() }
+        let taps = Route {
+            path: "/apis/mesh.minik8s.io/",
+            access: Access::Authorized,
+            handler: Arc::new(TapHandler(self.client.clone())),
+        };
+        Extension { kinds, routes: vec![taps], ..Extension::default() }
     }
 
     fn start(&self, parts: &mut Parts) {
         self.traffic.begin(parts.client.clone());
+        let _ = self.client.set(parts.client.clone());
         parts.controller(controller::VirtualServiceController);
         parts.controller(service::MeshServiceController);
         parts.controller(rolling_update::RollingUpdateController);

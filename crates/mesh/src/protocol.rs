@@ -11,6 +11,7 @@ use minik8s_proxy::Metrics;
 use serde::{Deserialize, Serialize};
 
 use crate::spans::ProxySpan;
+use crate::tap::{TapEvent, TapFilter};
 
 /// From the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct Own {
     /// Somebody collects spans: of so many of the requests that come without a trace, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_ratio: Option<f64>,
+    /// Requests that somebody wants to see: those that any of these matches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taps: Vec<TapFilter>,
 }
 
 /// By what a pod proves who it is, and knows the others.
@@ -111,6 +115,16 @@ pub struct Report {
     /// Requests that are told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<ProxySpan>,
+    /// Requests that somebody wants to see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tapped: Vec<TapEvent>,
+    /// How many more there were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tap_dropped: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Report {

@@ -365,6 +365,7 @@ mod tests {
             "gpu list",
             "slurm-submit --cluster b",
             "mesh status",
+            "mesh tap deploy/web --status 5xx",
             "sidecar",
             "teardown",
             "uninstall",

@@ -108,8 +108,8 @@ impl Node {
         config.metrics.add(move || features.metrics());
         let exports = self.exports.clone();
         config.metrics.add(move || exports.metrics());
-        let PodHooks { drains, port_guards, mesh, pod_mtu, function_runtimes } = parts.hooks;
-        config = Config { drains, port_guards, mesh, pod_mtu, function_runtimes, ..config };
+        let PodHooks { drains, port_guards, mesh, mesh_taps, pod_mtu, function_runtimes } = parts.hooks;
+        config = Config { drains, port_guards, mesh, mesh_taps, pod_mtu, function_runtimes, ..config };
         tokio::select! {
             ended = minik8s_kubelet::run(config, access) => ended.context("the node cannot run"),
             ended = parts.tasks.ended() => Err(ended.into()),

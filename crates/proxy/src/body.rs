@@ -16,6 +16,7 @@ use thiserror::Error;
 use tokio::time::{Sleep, sleep};
 
 use super::exchange::PooledConnection;
+use super::tap::Telling;
 
 /// What a client gets.
 #[derive(Debug)]
@@ -47,12 +48,14 @@ pub struct BackendBody {
     place: Option<Place>,
     /// What the front wants to be held as long, likewise.
     permit: Option<Box<dyn Any + Send + Sync>>,
+    /// Whom to tell of it when it is over.
+    telling: Option<Telling>,
 }
 
 impl BackendBody {
     /// Without a lease the connection has a task of its own.
     pub fn new(body: Incoming, lease: Option<PooledConnection>, silence: Duration) -> Self {
-        BackendBody { body, lease, silence, silent: None, place: None, permit: None }
+        BackendBody { body, lease, silence, silent: None, place: None, permit: None, telling: None }
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -93,6 +96,15 @@ impl Body {
         self
     }
 
+    /// Counts what passes; words of the proxy's own have passed.
+    pub(crate) fn telling(mut self, mut telling: Telling) -> Self {
+        match &mut self {
+            Body::Own(bytes) => telling.add(bytes.as_ref().map_or(0, Bytes::len)),
+            Body::Backend(backend) => backend.telling = Some(telling),
+        }
+        self
+    }
+
     pub fn holding(mut self, place: Place) -> Self {
         if let Body::Backend(backend) = &mut self {
             backend.place = Some(place);
@@ -114,9 +126,13 @@ impl http_body::Body for Body {
             Body::Backend(backend) => backend,
         };
         let frame = ready!(backend.poll_piece(cx));
+        if let (Some(telling), Some(Ok(frame))) = (&mut backend.telling, &frame) {
+            telling.add(frame.data_ref().map_or(0, Bytes::len));
+        }
         let over = frame.is_none() || backend.body.is_end_stream();
         if over {
             backend.permit = None;
+            backend.telling = None;
             if let Some(lease) = backend.lease.take() {
                 lease.release(cx);
             }

@@ -16,22 +16,33 @@ use tracing::debug;
 use crate::answer::Refusal;
 use crate::body::{BackendBody, RequestBody};
 use crate::exchange::{ConnectError, ExchangeError, PooledConnection};
+use crate::tap::Endpoint;
 use crate::{Body, Client, Front, RequestHead, Route, Timeouts, Worker, headers, trace, upgrade};
 
 impl<F: Front> Worker<F> {
-    /// The answer, and what it is counted under.
+    /// The answer, what it is counted under, and, while somebody taps, what has led it.
     pub(crate) async fn forward(
         &self,
         table: &F::Table,
         client: &Client,
         request: Request<Incoming>,
-    ) -> (Arc<str>, Result<Response<Body>, Refusal>) {
+    ) -> (Arc<str>, Option<String>, Result<Response<Body>, Refusal>) {
         let (route, host) = match find::<F>(table, client, &request) {
             Ok(found) => found,
-            Err(refusal) => return (self.no_label.clone(), Err(refusal)),
+            Err(refusal) => return (self.no_label.clone(), None, Err(refusal)),
         };
         let answer = self.to_backend(route, host, client, request).await;
-        (route.label().clone(), answer)
+        let is_tapped = self.shared.tap.is_on();
+        let rule = is_tapped.then(|| route.rule(answer.as_ref().ok().and_then(Endpoint::of))).flatten();
+        (route.label().clone(), rule, answer)
+    }
+
+    /// Says along with an answer whose it is, while somebody wants to know.
+    pub(crate) fn noted(&self, address: SocketAddr, mut response: Response<Body>) -> Response<Body> {
+        if self.shared.tap.is_on() {
+            response.extensions_mut().insert(Endpoint(address));
+        }
+        response
     }
 
     async fn to_backend(
@@ -100,7 +111,9 @@ impl<F: Front> Worker<F> {
             Err(error) => {
                 debug!(endpoint = %first, %error, "cannot connect; trying {second}");
                 let lease = self.connect(second, timeouts.connect).await;
-                return exchange(lease.map_err(|e| Failure::Connect(second, e))?, request, timeouts).await;
+                let lease = lease.map_err(|e| Failure::Connect(second, e))?;
+                let response = exchange(lease, request, timeouts).await?;
+                return Ok(self.noted(second, response));
             }
         };
         // A backend may close a waiting connection in the moment it is used: no answer then says nothing about
@@ -108,7 +121,7 @@ impl<F: Front> Worker<F> {
         let copy =
             (reused && request.body().is_empty() && is_idempotent(request.method())).then(|| copy(&request));
         let again = match lease.send(request, timeouts.answer).await {
-            Ok(response) => return Ok(finish(response, lease, timeouts.silence).await),
+            Ok(response) => return Ok(self.noted(first, finish(response, lease, timeouts.silence).await)),
             Err(ExchangeError::NotSent(request)) => *request,
             Err(ExchangeError::Broken(error)) => {
                 copy.ok_or(Failure::Exchange(first, ExchangeError::Broken(error)))?
@@ -116,7 +129,8 @@ impl<F: Front> Worker<F> {
             Err(error) => return Err(Failure::Exchange(first, error)),
         };
         let lease = self.connect(second, timeouts.connect).await;
-        exchange(lease.map_err(|e| Failure::Connect(second, e))?, again, timeouts).await
+        let lease = lease.map_err(|e| Failure::Connect(second, e))?;
+        Ok(self.noted(second, exchange(lease, again, timeouts).await?))
     }
 }
 

@@ -104,6 +104,11 @@ pub trait Route: Send + Sync {
         None
     }
 
+    /// What of users' objects leads its requests, for people; with the endpoint that one of them went to.
+    fn rule(&self, _: Option<SocketAddr>) -> Option<String> {
+        None
+    }
+
     /// Hears how an endpoint did.
     fn outcome(&self, _: SocketAddr, _failed: bool) {}
 

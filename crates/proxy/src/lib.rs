@@ -21,6 +21,7 @@ mod plain;
 mod pool;
 mod resilience;
 mod stream;
+mod tap;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -44,6 +45,7 @@ pub use metrics::{DURATION_BUCKETS, LabelMetrics, Metrics};
 pub use plain::Rewound;
 pub use resilience::{Retry, RetryOn};
 pub use stream::{Secured, Stream};
+pub use tap::{Tap, TappedRequest, Wanted};
 pub use upgrade::detached;
 pub use worker::{Client, Worker};
 
@@ -85,6 +87,8 @@ pub struct Shared<F: Front> {
     pub requests: RequestLimit,
     /// Who tells of requests. Not set: nobody.
     pub tracer: OnceLock<Tracer>,
+    /// Who sees requests as they pass, if somebody wants to.
+    pub tap: Arc<Tap>,
     /// What the front has beside its table.
     pub front: F,
 }
@@ -98,6 +102,7 @@ impl<F: Front> Default for Shared<F> {
             timeouts: Timeouts::default(),
             requests: RequestLimit::default(),
             tracer: OnceLock::new(),
+            tap: Arc::default(),
             front: F::default(),
         }
     }

@@ -29,6 +29,7 @@ use crate::patient::Patient;
 use crate::pool::Pool;
 use crate::resilience::Copies;
 use crate::stream::Secured;
+use crate::tap::{Endpoint, TappedRequest, Telling};
 use crate::trace::{TRACEPARENT, Traced};
 use crate::{Body, Front, Refusal, Shared, plain};
 
@@ -184,8 +185,9 @@ impl<F: Front> Worker<F> {
                 request.headers().get(http::header::HOST).cloned(),
             )
         });
+        let tapped = self.shared.tap.begin(client, request.method().as_str(), request.uri().path());
         let table = self.shared.table.borrow().clone();
-        let (label, answer) = self.forward(&table, client, request).await;
+        let (label, rule, answer) = self.forward(&table, client, request).await;
         let response = answer.unwrap_or_else(Refusal::into_response);
         let (code, took) = (response.status().as_u16(), started.elapsed());
         self.shared.metrics.count(&label, code, took);
@@ -195,7 +197,10 @@ impl<F: Front> Worker<F> {
         if let Some((method, uri, host)) = log {
             debug!(target: "access", client = %client.ip, %method, ?host, %uri, code, ?took);
         }
-        response
+        let Some(tapped) = tapped else { return response };
+        let endpoint = Endpoint::of(&response);
+        let tapped = TappedRequest { label, rule, endpoint, code, took, ..*tapped };
+        Telling::follow(&self.shared.tap, Box::new(tapped), response)
     }
 
     /// A connection to that address that waits for a request.

@@ -91,8 +91,8 @@ pub fn empty() -> Body {
 }
 
 /// Whatever arrives, until the sender is dropped.
-pub fn streamed(chunks: mpsc::Receiver<Bytes>) -> Response<Body> {
-    let frames = ReceiverStream::new(chunks).map(|chunk| Ok(Frame::data(chunk)));
+pub fn streamed<T: Into<Bytes> + Send + 'static>(chunks: mpsc::Receiver<T>) -> Response<Body> {
+    let frames = ReceiverStream::new(chunks).map(|chunk| Ok(Frame::data(chunk.into())));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response

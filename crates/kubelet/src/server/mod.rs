@@ -11,6 +11,7 @@ mod inventory;
 mod listener;
 mod logs;
 mod measurements;
+mod mesh_tap;
 mod route;
 mod shared_storage;
 mod stream;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::answer::{self, Body, Refusal};
 use super::token_access::TokenAccess;
-use super::{inventory, logs, measurements, stream};
+use super::{inventory, logs, measurements, mesh_tap, stream};
 use crate::context::{ServerContext, VolumeContext};
 use crate::csi;
 use crate::ended_logs;
@@ -119,6 +119,10 @@ async fn route(context: &ServerContext, request: Request<Incoming>) -> Result<Re
         ["portForward", namespace, pod] => {
             let pod = find(&context.node.pods, namespace, pod).await?;
             stream::port_forward(runtime, &pod, &query, request).await
+        }
+        ["meshTap", namespace, pod] => {
+            let pod = find(&context.node.pods, namespace, pod).await?;
+            mesh_tap::answer(&context.node.config, &pod, request.uri().query().unwrap_or_default()).await
         }
         _ => Err(Refusal::not_found(format!("nothing at {path}"))),
     }

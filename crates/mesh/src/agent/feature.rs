@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use tokio::sync::{Mutex, mpsc};
 
-use super::Node;
+use super::{Node, Requests};
 use super::metrics::Metrics;
 
 /// Requests that wait for the agent.
@@ -21,10 +21,12 @@ impl AgentFeature for MeshAgent {
     }
 
     fn run<'a>(&'a self, parts: &'a mut AgentParts) -> BoxFuture<'a, ()> {
-        let (sender, requests) = mpsc::channel(WAITING);
+        let (sender, steps) = mpsc::channel(WAITING);
         parts.hooks.mesh = Some(sender);
+        let (sender, taps) = mpsc::channel(WAITING);
+        parts.hooks.mesh_taps = Some(sender);
         // They outlive a run, so that one that failed can be started anew.
-        let requests = Arc::new(Mutex::new(requests));
+        let requests = Arc::new(Mutex::new(Requests { steps, taps }));
         let (access, metrics) = (parts.access.clone(), self.0.clone());
         let node = Node {
             name: parts.node.name.clone(),

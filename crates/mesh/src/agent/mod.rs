@@ -15,6 +15,7 @@ mod proxies;
 mod ruled;
 mod rules;
 mod sources;
+mod taps;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,13 +43,25 @@ use self::followed::Name;
 use self::identities::Identities;
 use self::metrics::Metrics;
 use self::proxies::{Encoded, Feeds, Proxy};
+pub use self::sources::workload;
 use self::sources::{Changes, Sources};
 use self::updates::{ProxyState, Updates};
 use crate::policy;
 use crate::protocol::Own;
+use crate::tap::TapFilter;
 
 /// Something about a pod, and whom to tell that it is done, or why not.
 pub type Request = (MeshStep, oneshot::Sender<Result<(), String>>);
+/// A pod (by its UID) whose requests somebody wants to see, which of them (as in a query), where to, and whom to tell that
+/// it has begun, or why not.
+pub type TapRequest = (String, String, mpsc::Sender<Vec<u8>>, oneshot::Sender<Result<(), String>>);
+
+/// What others ask of the agent of the mesh.
+#[derive(Debug)]
+pub struct Requests {
+    pub steps: mpsc::Receiver<Request>,
+    pub taps: mpsc::Receiver<TapRequest>,
+}
 
 /// What the agent of the mesh is part of.
 #[derive(Debug, Clone)]
@@ -75,7 +88,7 @@ pub async fn run(
     access: ApiAccess,
     node: Node,
     metrics: Arc<Metrics>,
-    requests: &mut mpsc::Receiver<Request>,
+    requests: &mut Requests,
 ) {
     let ApiAccess { client, caches, .. } = access;
     // What a former agent has left leads to nobody.
@@ -114,7 +127,11 @@ pub async fn run(
             }
         };
         tokio::select! {
-            request = requests.recv() => match request {
+            Some((uid, query, lines, done)) = requests.taps.recv() => {
+                let _ = done.send(agent.tap(&uid, &query, lines));
+                continue;
+            }
+            request = requests.steps.recv() => match request {
                 Some((step, done)) => {
                     agent.carry_out(step, done);
                     agent.tell_each(&sources);
@@ -192,6 +209,11 @@ impl Agent {
                 let _ = done.send(Ok(()));
             }
         }
+    }
+
+    fn tap(&self, uid: &str, query: &str, lines: mpsc::Sender<Vec<u8>>) -> Result<(), String> {
+        let proxy = self.proxies.get(uid).ok_or("the pod has no proxy on this node")?;
+        proxy.taps.open(TapFilter::parse(query)?, lines)
     }
 
     fn listen(&mut self, uid: String, dir: &Path, pod: &str) -> std::io::Result<()> {
@@ -283,6 +305,7 @@ impl Agent {
                 draining: self.updates.asks(&proxy.pod),
                 namespace: pod.view.namespace.clone(),
                 trace_ratio: self.node.tracer.as_ref().map(Tracer::ratio),
+                taps: Vec::new(),
             };
             proxy.own.send_if_modified(|known| {
                 let is_new = *known != own;

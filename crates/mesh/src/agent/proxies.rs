@@ -17,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::metrics::Metrics;
+use super::taps::Taps;
 use crate::handover::Keeper;
 use crate::protocol::{Own, Report};
 
@@ -63,6 +64,8 @@ pub struct Proxy {
     pub open: watch::Receiver<Option<u64>>,
     /// What it alone is told.
     pub own: watch::Sender<Own>,
+    /// Who wants to see its requests.
+    pub taps: Arc<Taps>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
@@ -75,11 +78,13 @@ impl Proxy {
         let ((state, applied), (opened, open)) = (watch::channel(None), watch::channel(None));
         let (own, told) = watch::channel(Own::default());
         let name = pod.to_owned();
+        let taps = Arc::<Taps>::default();
+        let told_to = taps.clone();
         let feeding = tokio::spawn(async move {
             loop {
                 // One at a time: a proxy that was started anew has closed its former connection.
                 let Some(stream) = accept(&listener).await else { continue };
-                let ended = feed(stream, &feeds, told.clone(), (&state, &opened), &name).await;
+                let ended = feed(stream, &feeds, (told.clone(), &told_to), (&state, &opened), &name).await;
                 debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
                 state.send_replace(None);
                 opened.send_replace(None);
@@ -102,7 +107,7 @@ impl Proxy {
             }
         });
         let tasks = [feeding, keeping].map(AbortOnDropHandle::new);
-        Ok(Proxy { pod: pod.to_owned(), applied, open, own, _tasks: tasks })
+        Ok(Proxy { pod: pod.to_owned(), applied, open, own, taps, _tasks: tasks })
     }
 }
 
@@ -153,11 +158,11 @@ fn bind(dir: &Path, name: &str) -> io::Result<UnixListener> {
 async fn feed(
     stream: UnixStream,
     feeds: &Feeds,
-    mut own: watch::Receiver<Own>,
+    (mut own, taps): (watch::Receiver<Own>, &Taps),
     (state, opened): (&watch::Sender<Option<u64>>, &watch::Sender<Option<u64>>),
     pod: &str,
 ) -> io::Result<()> {
-    let mut config = feeds.config.clone();
+    let (mut config, mut filters) = (feeds.config.clone(), taps.filters());
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader.take(LONGEST_LINE)).lines();
     let _ = timeout(CREDENTIALS_TIMEOUT, own.wait_for(|own| own.credentials.is_some())).await;
@@ -166,6 +171,7 @@ async fn feed(
         tokio::select! {
             changed = config.changed() => if changed.is_err() { return Ok(()) },
             changed = own.changed() => if changed.is_err() { return Ok(()) },
+            changed = filters.changed() => if changed.is_err() { return Ok(()) },
             line = lines.next_line() => {
                 let Some(line) = line? else { return Ok(()) };
                 lines.get_mut().get_mut().set_limit(LONGEST_LINE);
@@ -180,6 +186,7 @@ async fn feed(
                     let spans = std::mem::take(&mut report.spans).into_iter();
                     spans.filter_map(|span| span.of_pod(pod)).for_each(|span| tracer.tell(span));
                 }
+                taps.tell(&report.tapped, report.tap_dropped);
                 feeds.metrics.set(pod, report);
                 feeds.progress.notify_one();
                 // What has changed meanwhile stays unseen: it is told in the next turn.
@@ -188,7 +195,9 @@ async fn feed(
         }
         let newest = config.borrow_and_update().clone();
         if newest.version > 0 {
-            let line = newest.line(&own.borrow_and_update())?;
+            let wanted = filters.borrow_and_update().clone();
+            let own = Own { taps: wanted, ..own.borrow_and_update().clone() };
+            let line = newest.line(&own)?;
             writer.write_all(&line).await?;
         }
     }

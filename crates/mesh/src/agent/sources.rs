@@ -124,7 +124,7 @@ pub fn pod(pod: &Pod) -> Option<(&str, PodParts)> {
 }
 
 /// The Deployment of a ReplicaSet's pod, the controller of any other, or the pod itself.
-fn workload(pod: &Pod) -> String {
+pub fn workload(pod: &Pod) -> String {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
         return pod.metadata.name.clone().unwrap_or_default();

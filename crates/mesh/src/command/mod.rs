@@ -1,6 +1,7 @@
 //! `minik8s mesh`: the mesh from the command line. It talks to the API alone.
 
 pub(crate) mod sight;
+mod tap;
 mod why;
 
 use std::collections::BTreeMap;
@@ -70,6 +71,12 @@ pub enum MeshCommand {
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         interval: Option<u64>,
     },
+    /// Show requests as they pass the proxies of pods, until Ctrl-C
+    #[command(after_help = "Examples:
+  minik8s mesh tap
+  minik8s mesh tap deploy/web --status 5xx
+  minik8s mesh tap -l app=web --path '^/reviews/' --max 10")]
+    Tap(tap::TapFlags),
     /// Show who calls whom
     #[command(after_help = "Example: minik8s mesh graph -o dot > mesh.dot")]
     Graph {
@@ -127,6 +134,7 @@ pub async fn run(command: MeshCommand, client: Client, namespace: &str) -> anyho
             let after = sight::read(&sight::pages(&client).await?);
             say(&sight::top(&before, &after, interval))
         }
+        MeshCommand::Tap(flags) => tap::run(flags, client, namespace).await,
         MeshCommand::Graph { output } => {
             let edges = sight::read(&sight::pages(&client).await?);
             say(&sight::graph(&edges, output == "dot"))

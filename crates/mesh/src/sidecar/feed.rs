@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use minik8s_meta::mesh::{LISTENERS_SOCKET, SOCKET, SOCKET_DIR};
-use minik8s_proxy::{Front, Shared};
+use minik8s_proxy::{Front, Shared, Wanted};
 use minik8s_telemetry::{Queue, Span, Tracer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -20,6 +20,7 @@ use super::tls::Tls;
 use crate::handover::{self, Listeners};
 use crate::policy::verdict::Policies;
 use crate::protocol::{Config, Credentials, Own, Report};
+use crate::tap::{TapEvent, TapFilter, TapMatcher};
 
 /// Between reports about requests, while there are any.
 const REPORT: Duration = Duration::from_secs(2);
@@ -27,6 +28,9 @@ const REPORT: Duration = Duration::from_secs(2);
 const MOST_SPANS: usize = 64 << 10;
 /// Spans that come within this time go together.
 const GATHER: Duration = Duration::from_millis(500);
+/// Requests that somebody wants to see go together if they come within this time, so many of each direction.
+const TAP_GATHER: Duration = Duration::from_millis(50);
+const MOST_TAPPED: usize = 128;
 /// Until the next try while no agent listens: it is being started anew.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -51,7 +55,8 @@ pub async fn follow(parts: &Parts) {
                 told = false;
                 parts.give_listeners().await;
                 let ended =
-                    Feed { parts, known: None, seen: Report::default(), draining: false }.read(stream).await;
+                    Feed { parts, known: None, told: None, seen: Report::default(), draining: false }.read(stream).await;
+                parts.tap(&[]);
                 info!(cause = ended.err().map(|error| error.to_string()), "the agent is gone; routes stay");
             }
             Err(error) if !told => {
@@ -72,6 +77,38 @@ impl Parts {
             let _ = self.outbound.tracer.set(Tracer::new(queue.clone(), ratio));
             queue
         });
+    }
+
+    /// From now on requests that one of these matches are told.
+    fn tap(&self, filters: &[TapFilter]) {
+        // What the agent says was checked; one that cannot be used matches nothing.
+        let wanted = || -> Option<Wanted> {
+            let matchers: Vec<TapMatcher> = filters.iter().filter_map(|one| one.compile().ok()).collect();
+            (!matchers.is_empty()).then(|| -> Wanted {
+                Box::new(move |one| {
+                    let matches =
+                        |matcher: &TapMatcher| matcher.matches(&one.method, &one.path, one.code, &one.label);
+                    matchers.iter().any(matches)
+                })
+            })
+        };
+        self.outbound.tap.set(wanted());
+        self.guard.tap.set(wanted());
+    }
+
+    /// Requests that somebody wants to see, and how many more there were.
+    async fn tapped(&self) -> (Vec<TapEvent>, u64) {
+        tokio::select! {
+            () = self.outbound.tap.filled() => {}
+            () = self.guard.tap.filled() => {}
+        }
+        sleep(TAP_GATHER).await;
+        let (sent, left_out) = self.outbound.tap.take(MOST_TAPPED);
+        let (came, also) = self.guard.tap.take(MOST_TAPPED);
+        let sent = sent.into_iter().map(|one| TapEvent::new(one, false));
+        let mut all: Vec<TapEvent> = sent.chain(came.into_iter().map(|one| TapEvent::new(one, true))).collect();
+        all.sort_by_key(|one| one.at);
+        (all, left_out + also)
     }
 
     /// Those that have come within a moment.
@@ -100,6 +137,8 @@ struct Feed<'a> {
     parts: &'a Parts,
     /// The credentials in use, and what was made of them.
     known: Option<(Credentials, Arc<Tls>)>,
+    /// What was applied last: the version, and what this pod alone was told.
+    told: Option<(u64, Own)>,
     /// What the agent has heard.
     seen: Report,
     /// The agent wants to know at once what is open.
@@ -115,12 +154,16 @@ impl Feed<'_> {
                 line = lines.next_line() => {
                     let Some(line) = line? else { return Ok(()) };
                     let config: Config = serde_json::from_str(&line)?;
-                    self.apply(&config);
+                    self.parts.tap(&config.own.taps);
+                    self.apply_new(&config);
                     self.draining = config.own.draining;
                     if let Some(ratio) = config.own.trace_ratio {
                         self.parts.trace(ratio);
                     }
                     Report { applied: Some(config.version), ..Report::default() }
+                }
+                (tapped, tap_dropped) = self.parts.tapped() => {
+                    Report { tapped, tap_dropped, ..Report::default() }
                 }
                 spans = self.parts.spans() => {
                     let spans = spans.into_iter().map(Into::into).collect();
@@ -134,6 +177,15 @@ impl Feed<'_> {
             let mut answer = serde_json::to_vec(&report)?;
             answer.push(b'\n');
             writer.write_all(&answer).await?;
+        }
+    }
+
+    /// Whoever taps changes nothing about where requests go.
+    fn apply_new(&mut self, config: &Config) {
+        let told = Some((config.version, Own { taps: Vec::new(), ..config.own.clone() }));
+        if told != self.told {
+            self.apply(config);
+            self.told = told;
         }
     }
 

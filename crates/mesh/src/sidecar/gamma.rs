@@ -67,13 +67,13 @@ impl Build for Builder<'_> {
 
     fn route(
         &self,
-        _: &GatewayRule,
+        rule: &GatewayRule,
         backend: &GatewayBackend,
         timeout: Option<Duration>,
         treatment: Option<Arc<Treatment<Rule>>>,
     ) -> Rule {
         let common = Arc::new(Common::of_gateway(self.service, timeout));
-        Rule::all(self.endpoints(&backend.target), common).treated(treatment)
+        Rule::all(self.endpoints(&backend.target), common).treated(&rule.route, treatment)
     }
 
     fn endpoints(&self, target: &GatewayTarget) -> Arc<[SocketAddr]> {

@@ -28,6 +28,10 @@ pub struct Rule {
     turn: AtomicUsize,
     /// What all rules of a Service have in common.
     pub common: Arc<Common>,
+    /// The subsets of endpoints, for people.
+    subsets: Box<[(SocketAddr, Box<str>)]>,
+    /// The route of the Gateway API, for people.
+    route: Option<Arc<str>>,
     /// What a route of the Gateway API does with requests beside handing them over.
     pub treatment: Option<Arc<Treatment<Rule>>>,
 }
@@ -111,6 +115,11 @@ pub fn turns(endpoints: &[MeshEndpoint]) -> Arc<[SocketAddr]> {
     weights::turns(&endpoints)
 }
 
+fn subsets(endpoints: &[MeshEndpoint]) -> Box<[(SocketAddr, Box<str>)]> {
+    let named = |one: &MeshEndpoint| Some((one.address.parse().ok()?, one.subset.as_deref()?.into()));
+    endpoints.iter().filter_map(named).collect()
+}
+
 impl Rule {
     /// `None` if an expression cannot be used, which the API server should have refused.
     pub fn new(rule: &MeshRule, common: &Arc<Common>) -> Option<Self> {
@@ -126,18 +135,28 @@ impl Rule {
         Some(Rule {
             url,
             headers: headers.collect::<Option<_>>()?,
+            subsets: subsets(&rule.endpoints),
             ..Rule::all(turns(&rule.endpoints), common.clone())
         })
     }
 
     /// For every request.
     pub fn all(turns: Arc<[SocketAddr]>, common: Arc<Common>) -> Self {
-        Rule { url: None, headers: Vec::new(), turns, turn: anywhere(), common, treatment: None }
+        Rule {
+            url: None,
+            headers: Vec::new(),
+            turns,
+            turn: anywhere(),
+            common,
+            subsets: [].into(),
+            route: None,
+            treatment: None,
+        }
     }
 
     /// As a route of the Gateway API.
-    pub fn treated(self, treatment: Option<Arc<Treatment<Rule>>>) -> Self {
-        Rule { treatment, ..self }
+    pub fn treated(self, route: &str, treatment: Option<Arc<Treatment<Rule>>>) -> Self {
+        Rule { treatment, route: Some(route.into()), ..self }
     }
 
     pub fn matches(&self, head: &RequestHead<'_>) -> bool {
@@ -210,6 +229,14 @@ impl Route for Rule {
             Some(treatment) => filter::rewrite(treatment, path_and_query),
             None => path_and_query.into(),
         }
+    }
+
+    fn rule(&self, endpoint: Option<SocketAddr>) -> Option<String> {
+        if let Some(route) = &self.route {
+            return Some(route.to_string());
+        }
+        let found = self.subsets.iter().find(|(address, _)| Some(*address) == endpoint);
+        found.map(|(_, subset)| format!("subset {subset}"))
     }
 
     fn answers_itself(&self) -> bool {

@@ -185,14 +185,15 @@ async fn send<F: Treats>(
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, Failure> {
     let address = endpoints[start % endpoints.len()];
-    match Protocol::of(treatment) {
-        Protocol::Http => worker.send(endpoints, start, timeouts, request).await,
+    let response = match Protocol::of(treatment) {
+        Protocol::Http => return worker.send(endpoints, start, timeouts, request).await,
         Protocol::H2c => {
             let at = (address, worker.secured(address));
-            backend::send_h2c(&worker.shared.treating().h2c, at, timeouts, request).await
+            backend::send_h2c(&worker.shared.treating().h2c, at, timeouts, request).await?
         }
-        Protocol::Tls(tls) => backend::send_tls(tls, address, timeouts, request).await,
-    }
+        Protocol::Tls(tls) => backend::send_tls(tls, address, timeouts, request).await?,
+    };
+    Ok(worker.noted(address, response))
 }
 
 fn change_request<R>(parts: &mut Parts, treatment: &Treatment<R>) {

@@ -21,6 +21,8 @@ use crate::answer::Refusal;
 use crate::exchange::ExchangeError;
 use crate::forward::{Failure, two_tries};
 use crate::metrics::LabelMetrics;
+use crate::pool::Kept;
+use crate::tap::TappedRequest;
 use crate::{Client, Front, Route, Worker};
 
 /// What a buffer has room for at first: most heads, and most small answers.
@@ -93,8 +95,8 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
                 return Ok(Next::End);
             }
             let table = worker.shared.table.borrow().clone();
-            let tracer = worker.shared.tracer.get();
-            let read = request::read::<F>(&self.input, &table, self.client, tracer, &mut self.to_backend);
+            let telling = (worker.shared.tracer.get(), &*worker.shared.tap);
+            let read = request::read::<F>(&self.input, &table, self.client, telling, &mut self.to_backend);
             let asked = match read {
                 Came::Request(asked) => asked,
                 Came::NotPlain => return Ok(Next::NotPlain),
@@ -156,14 +158,32 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
         if let Some([method, host, target]) = asked.log {
             debug!(target: "access", client = %self.client.ip, method, host, uri = target, code, ?took);
         }
-        match begun {
+        let endpoint = begun.as_ref().ok().map(|begun| begun.backend.address());
+        let passed = match begun {
             Ok(begun) => self.pass_on(begun, asked.leaves_nothing).await,
-            Err(refusal) => {
-                answer::write_refusal(&refusal, &wanted, &mut self.output);
-                self.stream.write_all(&self.output).await?;
-                self.stream.flush().await
-            }
+            Err(refusal) => self.refuse(&refusal, &wanted).await,
+        };
+        if let Some(tapped) = asked.tapped {
+            let rule = asked.route.as_ref().ok().and_then(|route| route.rule(endpoint));
+            let bytes = *passed.as_ref().unwrap_or(&0);
+            worker.shared.tap.tell(TappedRequest {
+                label: label.clone(),
+                rule,
+                endpoint,
+                code,
+                took,
+                bytes,
+                ..*tapped
+            });
         }
+        passed.map(drop)
+    }
+
+    async fn refuse(&mut self, refusal: &Refusal, wanted: &Wanted<'_>) -> io::Result<u64> {
+        answer::write_refusal(refusal, wanted, &mut self.output);
+        self.stream.write_all(&self.output).await?;
+        self.stream.flush().await?;
+        Ok(0)
     }
 
     /// What the route wants to be done before, and how often.
@@ -326,13 +346,15 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
         self.alarm.poll(cx).map(Ok)
     }
 
-    /// The rest of the answer, then the backend's connection is free for others.
-    async fn pass_on(&mut self, Begun { mut backend, head }: Begun, may_keep: bool) -> io::Result<()> {
+    /// The rest of the answer, then the backend's connection is free for others. So many bytes came after the head.
+    async fn pass_on(&mut self, Begun { mut backend, head }: Begun, may_keep: bool) -> io::Result<u64> {
+        let mut passed = 0;
         let mut rest = Rest::of(head.body);
         let mut from = head.length;
         loop {
             let piece = &self.from_backend[from..];
             let taken = rest.take(piece)?;
+            passed += taken as u64;
             let is_clean = taken == piece.len();
             match rest {
                 Rest::UntilClose => write_chunk(&mut self.output, piece),
@@ -352,7 +374,7 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
                 if self.from_backend.capacity() >= LARGE {
                     self.from_backend = Vec::new();
                 }
-                return Ok(());
+                return Ok(passed);
             }
             from = 0;
             self.output.clear();
@@ -362,7 +384,8 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
             if poll_fn(|cx| self.poll_rest(&mut backend, cx)).await? == 0 {
                 let Rest::UntilClose = rest else { return Err(io::ErrorKind::UnexpectedEof.into()) };
                 self.stream.write_all(LAST_CHUNK).await?;
-                return self.stream.flush().await;
+                self.stream.flush().await?;
+                return Ok(passed);
             }
         }
     }

@@ -8,6 +8,7 @@ use minik8s_telemetry::Tracer;
 use super::head::{MOST_HEADERS, Meaning, length, line, meaning, words};
 use crate::answer::Refusal;
 use crate::forward::{is_idempotent, leaves_nothing};
+use crate::tap::{Tap, TappedRequest};
 use crate::trace::{TRACEPARENT, TraceContext, Traced};
 use crate::{Client, Front, RequestHead, Route};
 
@@ -38,6 +39,8 @@ pub(super) struct Asked<'t, R> {
     pub log: Option<[String; 3]>,
     /// The span of it, if somebody collects them.
     pub traced: Option<Box<Traced>>,
+    /// What is told of it, if somebody taps.
+    pub tapped: Option<Box<TappedRequest>>,
 }
 
 /// Reads the first request of the bytes; if there is one and it leads somewhere, `out` is what the backend gets.
@@ -45,7 +48,7 @@ pub(super) fn read<'t, F: Front>(
     bytes: &[u8],
     table: &'t F::Table,
     client: &Client,
-    tracer: Option<&Tracer>,
+    (tracer, tap): (Option<&Tracer>, &Tap),
     out: &mut Vec<u8>,
 ) -> Came<'t, F::Route> {
     let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
@@ -105,6 +108,7 @@ pub(super) fn read<'t, F: Front>(
         route,
         log,
         traced,
+        tapped: tap.begin(client, method, target),
     })
 }
 
@@ -189,7 +193,7 @@ mod tests {
     fn what_is_plain() {
         let check = |head: &str, expected: &str| {
             let text = format!("{}\r\n\r\n", head.replace('\n', "\r\n"));
-            let found = match read::<Nowhere>(text.as_bytes(), &(), &client(), None, &mut Vec::new()) {
+            let found = match read::<Nowhere>(text.as_bytes(), &(), &client(), (None, &Tap::default()), &mut Vec::new()) {
                 Came::Part => "part",
                 Came::NotPlain => "not plain",
                 Came::Request(asked) if asked.length == text.len() => "plain",
@@ -227,6 +231,8 @@ mod tests {
         ] {
             check(odd, "not plain");
         }
-        assert!(matches!(read::<Nowhere>(b"GET / HT", &(), &client(), None, &mut Vec::new()), Came::Part));
+        let part =
+            read::<Nowhere>(b"GET / HT", &(), &client(), (None, &Tap::default()), &mut Vec::new());
+        assert!(matches!(part, Came::Part));
     }
 }

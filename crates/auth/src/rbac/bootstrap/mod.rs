@@ -242,6 +242,8 @@ mod tests {
         check("edit", "get", "", "secrets", true);
         check("edit", "create", "apps", "deployments", true);
         check("edit", "create", "", "pods/exec", true);
+        check("edit", "get", "mesh.minik8s.io", "pods/tap", true);
+        check("view", "get", "mesh.minik8s.io", "pods/tap", false);
         check("edit", "create", "rbac.authorization.k8s.io", "roles", false);
         check("admin", "create", "rbac.authorization.k8s.io", "rolebindings", true);
         check("admin", "list", "", "pods", true);

@@ -148,6 +148,9 @@ pub struct MeshEndpoint {
     /// serviceAccount (namespace and name) that its proxy proves; without one the pod is not of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
+    /// subset of the VirtualService that it gets requests as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subset: Option<String>,
 }
 
 /// MeshService tells proxies the endpoints of the Service of the same name, and who they are.

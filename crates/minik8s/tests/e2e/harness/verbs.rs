@@ -321,6 +321,7 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("trigger fire", "tests/e2e/examples.rs", "every_example_runs"),
     ("trigger list", "tests/e2e/examples.rs", "every_example_runs"),
     ("mesh graph", "tests/e2e/mesh/mod.rs", "pods_are_let_in_by_who_they_are"),
+    ("mesh tap", "tests/e2e/mesh/trust.rs", "requests_are_seen_as_they_pass"),
     ("mesh routes", "tests/e2e/mesh/mod.rs", "pods_are_let_in_by_who_they_are"),
     ("mesh top", "tests/e2e/mesh/mod.rs", "pods_are_let_in_by_who_they_are"),
     ("mesh why", "tests/e2e/mesh/mod.rs", "pods_are_let_in_by_who_they_are"),

@@ -214,6 +214,7 @@ fn pods_are_let_in_by_who_they_are() {
     on_a_cluster_with(&["--mesh"], |cluster| {
         let shop = Shop::open(&cluster, "shop");
         trust::pods_of_the_mesh_speak_tls(&shop);
+        trust::requests_are_seen_as_they_pass(&shop);
         trust::greetings_arrive(&shop);
         trust::strict_pods_let_in_the_mesh_alone(&shop);
         trust::policies_are_enforced(&shop);

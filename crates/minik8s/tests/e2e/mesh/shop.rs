@@ -240,6 +240,13 @@ impl Shop {
         child.wait_with_output().unwrap()
     }
 
+    /// What a command that fails says.
+    pub fn fails(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        assert!(!output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(BINARY);
         command.args(["--kubeconfig", self.kubeconfig.to_str().unwrap(), "-n", &self.namespace]).args(words);

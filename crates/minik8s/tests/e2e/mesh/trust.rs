@@ -60,6 +60,34 @@ pub fn pods_of_the_mesh_speak_tls(shop: &Shop) {
     assert!(csr.contains("system:node:test-node") && csr.contains("Approved,Issued"), "{csr}");
 }
 
+/// Of pods of a namespace, by those who may, without what requests hold.
+pub fn requests_are_seen_as_they_pass(shop: &Shop) {
+    shop.route(&json!([{"name": "v2", "weight": 1}]));
+    let load = shop.load(&["path=/reviews/1?token=secret"]);
+    let tap = ["mesh", "tap", "client", "--to", "reviews", "--path", "^/reviews/1$", "--max", "3"];
+    let seen = shop.kubectl(&tap);
+    assert_eq!(seen.lines().count(), 3, "{seen}");
+    for line in seen.lines() {
+        assert!(line.contains(" client (client) -> reviews (reviews-v2-"), "{line}");
+        assert!(line.contains(") GET /reviews/1 ") && line.ends_with("B subset v2"), "{line}");
+    }
+    // Whoever may look at another namespace, or may only read, sees nothing of this one.
+    let path = "/apis/mesh.minik8s.io/v1/namespaces/shop/pods/client/tap";
+    shop.kubectl(&["create", "rolebinding", "eve", "--clusterrole=edit", "--user=eve", "-n", "default"]);
+    shop.kubectl(&["create", "rolebinding", "vera", "--clusterrole=view", "--user=vera"]);
+    for user in ["eve", "vera"] {
+        let refused = shop.fails(&["get", "--raw", path, "--as", user]);
+        assert!(refused.contains("pods/tap"), "{refused}");
+    }
+    assert!(shop.fails(&["mesh", "tap", "client", "--as", "eve"]).contains("pods"));
+    assert!(shop.fails(&["mesh", "tap", "client", "--as", "vera"]).contains("pods/tap"));
+    shop.kubectl(&["create", "rolebinding", "amy", "--clusterrole=edit", "--user=amy"]);
+    let seen = shop.kubectl(&["mesh", "tap", "--as", "amy", "-o", "json", "--max", "1"]);
+    assert!(seen.contains("\"peerWorkload\":\"reviews-v2\"") && !seen.contains("secret"), "{seen}");
+    load.end();
+    shop.kubectl(&["delete", "virtualservice", "reviews"]);
+}
+
 /// A server that greets first is heard by clients of the mesh and by others.
 pub fn greetings_arrive(shop: &Shop) {
     let labels = json!({"app": "greeter"});
