@@ -115,6 +115,35 @@ pub fn accepted(route: &Route<'_>, reference: &ParentReference, view: &View) -> 
     Some(Ok(()))
 }
 
+/// Whether every running proxy routes by it as it is now.
+pub fn programmed(route: &Route<'_>, reference: &ParentReference, view: &View) -> Result<(), Problem> {
+    let pending = |text: String| Err(Problem::new("Pending", text));
+    let Parent::Service(key) = parent(reference, route.namespace()) else {
+        return pending("its parent is no Service".to_owned());
+    };
+    if accepted(route, reference, view).is_none_or(|accepted| accepted.is_err()) {
+        return Err(Problem::new("Invalid", "it is not accepted"));
+    }
+    let wanted = view.services.get(&key).map(|service| compile(service, view));
+    let known = view.service_routes.get(&key).filter(|known| Some(&known.spec) == wanted.as_ref());
+    let status = known.and_then(|known| {
+        let status = known.status.as_ref()?;
+        (status.observed_generation == known.metadata.generation).then_some(status)
+    });
+    let Some(status) = status else { return pending("the mesh is not told yet".to_owned()) };
+    if let Some(problem) = &status.problem {
+        return Err(Problem::new("Invalid", problem.clone()));
+    }
+    let proxies = &status.proxies;
+    if proxies.applied == proxies.total {
+        return Ok(());
+    }
+    let names: Vec<String> =
+        proxies.waiting_for.iter().map(|one| format!("{} on {}", one.pod, one.node)).collect();
+    let (applied, total) = (proxies.applied, proxies.total);
+    pending(format!("{applied} of {total} proxies route by it; waiting for {}", names.join(", ")))
+}
+
 /// Those that a route is about.
 fn ports(service: &Service, reference: &ParentReference) -> Vec<i32> {
     let all = service.spec.as_ref().and_then(|spec| spec.ports.as_ref()).into_iter().flatten();
@@ -177,6 +206,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::controller::RouteController;
 
     fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).unwrap()
@@ -240,6 +270,39 @@ mod tests {
         }
         simulation.settle().unwrap();
         assert!(simulation.world.get::<ServiceRoute>(&Key::new("ns", "echo")).is_none());
+    }
+
+    #[test]
+    fn route_is_programmed_when_every_proxy_has_it() {
+        let controller = RouteController::<HttpRoute>::new("http-route-controller", true);
+        let mut simulation = Simulation::new(world()).with(ServiceRouteController).with(controller);
+        let key = Key::new("ns", "echo");
+        let told = |simulation: &mut Simulation| {
+            simulation.settle().unwrap();
+            let route: HttpRoute = simulation.world.get(&Key::new("ns", "long")).unwrap();
+            let conditions = &route.status.as_ref().unwrap().parents[0].conditions;
+            let found = conditions.iter().find(|one| one.type_ == "minik8s.io/Programmed").unwrap();
+            (found.status.clone(), found.message.clone())
+        };
+        assert_eq!(told(&mut simulation), ("False".to_owned(), "the mesh is not told yet".to_owned()));
+        let mut report = |simulation: &mut Simulation, applied: i32, waiting: Value| {
+            simulation.world.change::<ServiceRoute>(&key, |one| {
+                let proxies = json!({"total": 2, "applied": applied, "waitingFor": waiting});
+                let generation = one.metadata.generation;
+                one.status =
+                    Some(from(json!({"observedGeneration": generation, "proxies": proxies})));
+            });
+        };
+        report(&mut simulation, 1, json!([{"pod": "ns/a", "node": "n"}]));
+        let text = "1 of 2 proxies route by it; waiting for ns/a on n";
+        assert_eq!(told(&mut simulation), ("False".to_owned(), text.to_owned()));
+        report(&mut simulation, 2, json!([]));
+        assert_eq!(told(&mut simulation).0, "True");
+        // Of what it was before.
+        simulation.world.change::<HttpRoute>(&Key::new("ns", "long"), |one| {
+            one.spec.rules[0].backend_refs.clear();
+        });
+        assert_eq!(told(&mut simulation), ("False".to_owned(), "the mesh is not told yet".to_owned()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use minik8s_meta::LabelSelector;
+use minik8s_meta::gateway::ServiceRoute;
 use minik8s_runtime::{Caches, Key, key_of};
 
 use crate::attach::{Parent, parent};
@@ -33,6 +34,8 @@ pub struct View {
     pub secrets: BTreeMap<Key, Arc<Secret>>,
     /// Those that policies name.
     pub config_maps: BTreeMap<Key, Arc<ConfigMap>>,
+    /// What the mesh was told of Services, where somebody wants to know.
+    pub service_routes: BTreeMap<Key, Arc<ServiceRoute>>,
 }
 
 impl View {

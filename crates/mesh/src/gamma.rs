@@ -8,13 +8,16 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_meta::gateway::{GatewayTarget, ServiceRoute};
-use minik8s_meta::mesh::{MeshGateway, MeshRoute, MeshRouteSpec, MeshTarget};
+use minik8s_meta::gateway::{GatewayTarget, ServiceRoute, ServiceRouteStatus};
+use minik8s_meta::mesh::{MeshAck, MeshGateway, MeshRoute, MeshRouteSpec, MeshTarget, ProxyCounts};
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
 
 use crate::compile::{addresses, endpoints, mesh_endpoint, port_of};
+use crate::agent::acknowledged;
+use crate::controller::proxy;
 use crate::rolling_update::{self, RollingUpdate};
+use crate::status;
 
 pub struct GammaController;
 
@@ -24,6 +27,10 @@ pub struct Observed {
     targets: Vec<MeshTarget>,
     /// Those that were made of it.
     known: Vec<Arc<MeshRoute>>,
+    /// Of all nodes.
+    acks: Vec<Arc<MeshAck>>,
+    /// Pods whose proxies run: namespace and name, and the node.
+    proxies: Vec<(String, String)>,
 }
 
 impl Controller for GammaController {
@@ -46,7 +53,19 @@ impl Controller for GammaController {
             let namespace = update.metadata.namespace.as_deref().unwrap_or_default();
             that_name(caches, &Key::new(namespace, update.spec.service_ref.as_str()))
         });
-        watches.needs::<Pod>();
+        watches.on::<MeshAck>(|_, ack| {
+            let namespace = ack.metadata.namespace.as_deref().unwrap_or_default();
+            let owners = ack.metadata.owner_references.iter().flatten();
+            let routes = owners.filter(|owner| owner.kind == "ServiceRoute");
+            routes.map(|owner| Key::new(namespace, owner.name.as_str())).collect()
+        });
+        let caches = Arc::downgrade(watches.caches());
+        watches.on_change::<Pod>(move |old, new| {
+            // A proxy that comes or goes counts for all of them.
+            let changed = old.and_then(proxy) != new.and_then(proxy);
+            let Some(caches) = caches.upgrade().filter(|_| changed) else { return Vec::new() };
+            caches.of::<ServiceRoute>().list().iter().map(|route| key_of(&**route)).collect()
+        });
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -55,7 +74,11 @@ impl Controller for GammaController {
         let uid = route.metadata.uid.as_deref().unwrap_or_default();
         known.retain(|one| one.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid));
         let targets = named(&route).into_iter().filter_map(|place| target(caches, &place)).collect();
-        Some(Observed { service: caches.of::<Service>().get(key), targets, known, route })
+        let mut acks = caches.of::<MeshAck>().in_namespace(&key.namespace);
+        acks.retain(|ack| ack.metadata.name.as_deref().is_some_and(|name| name.starts_with(uid)));
+        let mut proxies: Vec<_> = caches.of::<Pod>().list().iter().filter_map(|pod| proxy(pod)).collect();
+        proxies.sort();
+        Some(Observed { service: caches.of::<Service>().get(key), targets, known, acks, proxies, route })
     }
 
     fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
@@ -64,6 +87,7 @@ impl Controller for GammaController {
             return plan;
         }
         let mut wanted = compile(seen);
+        let status = applied(seen, &wanted);
         for known in &seen.known {
             let name = known.metadata.name.as_deref().unwrap_or_default();
             match wanted.remove(name) {
@@ -81,8 +105,33 @@ impl Controller for GammaController {
             };
             plan.act(Action::create(&MeshRoute { metadata, spec, ..MeshRoute::default() }));
         }
+        plan.status(&*seen.route, ServiceRoute { status: Some(status), ..ServiceRoute::clone(&seen.route) });
         plan
     }
+}
+
+/// Who routes by it. A proxy that has not applied one of its ports has not applied it.
+fn applied(seen: &Observed, wanted: &BTreeMap<String, MeshRouteSpec>) -> ServiceRouteStatus {
+    let of_port = |(name, spec): (&String, &MeshRouteSpec)| {
+        let of = acknowledged(name, &spec.uid);
+        let acks = seen.acks.iter().filter_map(|ack| {
+            let (route, node) = ack.metadata.name.as_deref()?.split_once('.')?;
+            (route == of).then_some((node, &ack.spec))
+        });
+        status::proxies(&seen.proxies, acks, &spec.revision)
+    };
+    let slowest = wanted.iter().map(of_port).min_by_key(|counts| counts.applied);
+    ServiceRouteStatus {
+        observed_generation: seen.route.metadata.generation,
+        problem: slowest.is_none().then(|| "the Service has no virtual address that requests go to".to_owned()),
+        proxies: slowest.unwrap_or_else(ProxyCounts::default),
+    }
+}
+
+/// Changes with what users wrote, and with nothing that changes by itself.
+fn revision(route: &ServiceRoute) -> String {
+    let uid = route.metadata.uid.as_deref().unwrap_or_default();
+    format!("{uid}.{}", route.metadata.generation.unwrap_or_default())
 }
 
 /// By name, which has a dot: that of no VirtualService has one.
@@ -103,6 +152,7 @@ fn compile(seen: &Observed) -> BTreeMap<String, MeshRouteSpec> {
         };
         let route = MeshRouteSpec {
             uid: seen.route.metadata.uid.clone().unwrap_or_default(),
+            revision: revision(&seen.route),
             service: key.to_string(),
             addresses,
             gateway: Some(gateway),
@@ -215,7 +265,34 @@ mod tests {
             assert_eq!(gateway.rules[0].backends.len(), 2, "what is not there has its share of errors");
         });
         let mut simulation = build();
-        simulation.settle().unwrap();
+        simulation.world.insert::<Pod>(&from(json!({"metadata": {"name": "p", "namespace": "other"},
+            "spec": {"nodeName": "n.1", "containers": [],
+                "initContainers": [{"name": "minik8s-proxy", "image": minik8s_meta::mesh::SIDECAR_IMAGE}]},
+            "status": {"initContainerStatuses": [{"name": "minik8s-proxy", "image": "", "imageID": "",
+                "ready": true, "restartCount": 0, "started": true, "state": {"running": {}}}]}})));
+        let told = |simulation: &mut Simulation| {
+            simulation.settle().unwrap();
+            let route: ServiceRoute = simulation.world.get(&Key::new("ns", "echo")).unwrap();
+            assert_eq!(route.status.as_ref().unwrap().observed_generation, route.metadata.generation);
+            let proxies = route.status.unwrap().proxies;
+            (proxies.total, proxies.applied, proxies.waiting_for.len())
+        };
+        assert_eq!(told(&mut simulation), (1, 0, 1));
+        let revision = |simulation: &Simulation| {
+            simulation.world.get::<MeshRoute>(&Key::new("ns", "echo.80")).unwrap().spec.revision
+        };
+        let first = revision(&simulation);
+        simulation.world.insert::<MeshAck>(&from(
+            json!({"metadata": {"name": "r-80.n.1", "namespace": "ns", "ownerReferences": [{"apiVersion":
+                "internal.minik8s.io/v1", "kind": "ServiceRoute", "name": "echo", "uid": "r"}]},
+                "spec": {"revision": first}}),
+        ));
+        assert_eq!(told(&mut simulation), (1, 1, 0));
+        simulation
+            .world
+            .change::<ServiceRoute>(&Key::new("ns", "echo"), |one| one.spec.rules[0].backends.truncate(1));
+        assert_eq!(told(&mut simulation), (1, 0, 1), "of another revision");
+        assert_ne!(revision(&simulation), first);
         simulation.world.change::<ServiceRoute>(&Key::new("ns", "echo"), |one| one.spec.ports.clear());
         simulation.settle().unwrap();
         assert!(simulation.world.get::<MeshRoute>(&Key::new("ns", "echo.80")).is_none());

@@ -19,7 +19,7 @@ pub fn all() -> Vec<Resource> {
         Resource::of::<Subset>(Subsets).counted(),
         rolling_update::resource(),
         policy::resource(),
-        Resource::of::<ServiceRoute>(ServiceRoutes),
+        Resource::of::<ServiceRoute>(ServiceRoutes).status().counted(),
         Resource::of::<MeshRoute>(MeshRoutes),
         Resource::of::<MeshService>(MeshServices),
         Resource::of::<MeshAck>(MeshAcks).created_by_put(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::mesh::{
-    ACCEPTED, MeshAckSpec, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService, VirtualServiceStatus,
+    ACCEPTED, MeshAck, MeshAckSpec, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService, VirtualServiceStatus,
     WaitingProxy,
 };
 use minik8s_runtime::Plan;
@@ -19,7 +19,10 @@ const MOST_NAMES: usize = 10;
 pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timestamp, plan: &mut Plan) {
     let virtual_service = &*seen.inputs.virtual_service;
     let proxies = match compiled {
-        Ok(compiled) => proxies(seen, &compiled.route.revision),
+        Ok(compiled) => {
+            let acks = seen.acks.iter().filter_map(|ack| Some((node(ack)?, &ack.spec)));
+            proxies(&seen.proxies, acks, &compiled.route.revision)
+        }
         Err(_) => ProxyCounts { total: count(seen.proxies.len()), ..ProxyCounts::default() },
     };
     let told = |kind: &str, (status, reason, message): (&str, &str, &str)| {
@@ -60,23 +63,27 @@ pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timesta
 }
 
 /// A node that has acknowledged the revision speaks for all its proxies but those that it names.
-fn proxies(seen: &Observed, revision: &str) -> ProxyCounts {
-    let acks: BTreeMap<&str, &MeshAckSpec> = seen
-        .acks
-        .iter()
-        .filter(|ack| ack.spec.revision == revision)
-        .filter_map(|ack| Some((ack.metadata.name.as_deref()?.split_once('.')?.1, &ack.spec)))
-        .collect();
+pub fn proxies<'a>(
+    all: &[(String, String)],
+    acks: impl Iterator<Item = (&'a str, &'a MeshAckSpec)>,
+    revision: &str,
+) -> ProxyCounts {
+    let acks: BTreeMap<&str, &MeshAckSpec> = acks.filter(|(_, ack)| ack.revision == revision).collect();
     let has_applied = |(pod, node): &&(String, String)| {
         acks.get(node.as_str()).is_some_and(|ack| !ack.waiting.contains(pod))
     };
-    let waiting: Vec<_> = seen.proxies.iter().filter(|proxy| !has_applied(proxy)).collect();
+    let waiting: Vec<_> = all.iter().filter(|proxy| !has_applied(proxy)).collect();
     let name = |(pod, node): &&(String, String)| WaitingProxy { pod: pod.clone(), node: node.clone() };
     ProxyCounts {
-        total: count(seen.proxies.len()),
-        applied: count(seen.proxies.len() - waiting.len()),
+        total: count(all.len()),
+        applied: count(all.len() - waiting.len()),
         waiting_for: waiting.iter().take(MOST_NAMES).map(name).collect(),
     }
+}
+
+/// The node that an acknowledgement of a VirtualService is of.
+fn node(ack: &MeshAck) -> Option<&str> {
+    Some(ack.metadata.name.as_deref()?.split_once('.')?.1)
 }
 
 fn count(number: usize) -> i32 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::gateway::ServiceRoute;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
 
 use crate::attach::{Parent, attach, parent};
@@ -18,6 +19,10 @@ use crate::listeners::{judge, lets_in};
 use crate::route::{Route, RouteObject};
 use crate::service_route;
 use crate::view::{View, parent_of};
+
+/// Of a route whose parent is a Service: whether every running proxy routes by it as it is now. The Gateway API has no such
+/// condition of routes, so its name says whose it is.
+const PROGRAMMED: &str = "minik8s.io/Programmed";
 
 /// One for each kind of routes.
 pub struct RouteController<R> {
@@ -69,11 +74,23 @@ impl<R: RouteObject> Controller for RouteController<R> {
             };
             everyone::<R>(&caches)
         });
+        if self.mesh {
+            watches.on::<ServiceRoute>(|caches, known| {
+                let key = key_of(known);
+                select::<R>(caches, |route| route.services().contains(&key))
+            });
+        }
         super::gateway::needs(watches);
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Self::Observed> {
-        Some((caches.of::<R>().get(key)?, View::of(caches)))
+        let object = caches.of::<R>().get(key)?;
+        let mut view = View::of(caches);
+        if self.mesh {
+            let known = |key: Key| Some((key.clone(), caches.of::<ServiceRoute>().get(&key)?));
+            view.service_routes = object.route().services().into_iter().filter_map(known).collect();
+        }
+        Some((object, view))
     }
 
     fn plan(&self, (object, view): &Self::Observed, now: Timestamp) -> Plan {
@@ -100,6 +117,7 @@ pub fn status(route: &Route<'_>, view: &View, mesh: bool, now: Timestamp) -> Rou
     let resolved = missing.into_iter().next().map_or(Ok(()), Err);
     for reference in route.parents {
         let by_mesh = service_route::accepted(route, reference, view).filter(|_| mesh);
+        let is_by_mesh = by_mesh.is_some();
         let Some(accepted) = by_mesh.or_else(|| accepted(route, reference, view)) else { continue };
         let old = known.iter().find(|one| one.parent_ref == *reference && one.controller_name == CONTROLLER);
         let writer = Writer {
@@ -107,13 +125,18 @@ pub fn status(route: &Route<'_>, view: &View, mesh: bool, now: Timestamp) -> Rou
             generation: route.meta.generation,
             now,
         };
+        let mut conditions =
+            vec![writer.outcome("Accepted", &accepted), writer.outcome("ResolvedRefs", &resolved)];
+        if is_by_mesh {
+            conditions.push(match service_route::programmed(route, reference, view) {
+                Ok(()) => writer.condition(PROGRAMMED, true, "Programmed", ""),
+                Err(problem) => writer.condition(PROGRAMMED, false, problem.reason, &problem.message),
+            });
+        }
         parents.push(RouteParentStatus {
             parent_ref: reference.clone(),
             controller_name: CONTROLLER.to_owned(),
-            conditions: vec![
-                writer.outcome("Accepted", &accepted),
-                writer.outcome("ResolvedRefs", &resolved),
-            ],
+            conditions,
         });
     }
     RouteStatus { parents }

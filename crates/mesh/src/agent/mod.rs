@@ -244,8 +244,8 @@ impl Agent {
         let now = Instant::now();
         let routes = &sources.routes.known;
         let mut wanted = BTreeMap::new();
-        // Only those of VirtualServices are waited for; names of others have a dot.
-        for (name, route) in routes.iter().filter(|(name, _)| !name.1.contains('.')) {
+        // Those of a server that does not want to know have none.
+        for (name, route) in routes.iter().filter(|(_, route)| !route.spec.revision.is_empty()) {
             let (uid, revision) = (route.spec.uid.clone(), route.spec.revision.clone());
             let known = self.wanted.remove(name).filter(|known| known.revision == revision);
             wanted.insert(name.clone(), known.unwrap_or(Wanted { uid, revision, version, since: now }));
@@ -363,13 +363,18 @@ impl Agent {
 fn progress_of(node: &str, (namespace, update): &Name, spec: &MeshProgressSpec) -> (String, MeshProgress) {
     let name = format!("{update}.{node}");
     let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshprogresses/{name}");
-    let metadata = owned(name, namespace, "RollingUpdate", update, spec.uid.clone());
+    let metadata = owned(name, namespace, ("minik8s.io/v1", "RollingUpdate", update), spec.uid.clone());
     (path, MeshProgress { metadata, spec: spec.clone(), ..MeshProgress::default() })
 }
 
-fn owned(name: String, namespace: &str, kind: &str, owner: &str, uid: String) -> ObjectMeta {
+fn owned(
+    name: String,
+    namespace: &str,
+    (version, kind, owner): (&str, &str, &str),
+    uid: String,
+) -> ObjectMeta {
     let owner = OwnerReference {
-        api_version: "minik8s.io/v1".to_owned(),
+        api_version: version.to_owned(),
         kind: kind.to_owned(),
         name: owner.to_owned(),
         uid,
@@ -383,10 +388,24 @@ fn owned(name: String, namespace: &str, kind: &str, owner: &str, uid: String) ->
     }
 }
 
+/// What an acknowledgement of a MeshRoute is called, before the node: nothing with a dot. What was made of routes of the
+/// Gateway API is called after Service and port.
+pub fn acknowledged(route: &str, uid: &str) -> String {
+    match route.rsplit_once('.') {
+        Some((_, port)) => format!("{uid}-{port}"),
+        None => route.to_owned(),
+    }
+}
+
 fn ack_of(node: &str, (namespace, route): &Name, uid: String, ack: &MeshAckSpec) -> (String, MeshAck) {
-    let name = format!("{route}.{node}");
+    let of = acknowledged(route, &uid);
+    let name = format!("{of}.{node}");
     let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshacks/{name}");
-    let metadata = owned(name, namespace, "VirtualService", route, uid);
+    let owner = match route.rsplit_once('.') {
+        Some((service, _)) => ("internal.minik8s.io/v1", "ServiceRoute", service),
+        None => ("minik8s.io/v1", "VirtualService", route.as_str()),
+    };
+    let metadata = owned(name, namespace, owner, uid);
     (path, MeshAck { metadata, spec: ack.clone(), ..MeshAck::default() })
 }
 

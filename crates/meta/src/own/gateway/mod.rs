@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use filters::{Cors, HeaderModifier, HttpHeader, PathModifier, RequestRedirect, UrlRewrite};
-pub use service_route::{RouteClients, ServiceRoute, ServiceRoutePort, ServiceRouteSpec};
+pub use service_route::{RouteClients, ServiceRoute, ServiceRoutePort, ServiceRouteSpec, ServiceRouteStatus};
 
 use crate::own::{api_version, kind};
 use crate::served_type;

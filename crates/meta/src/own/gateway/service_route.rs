@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GatewayMatch, GatewayRule};
+use crate::own::mesh::ProxyCounts;
 use crate::own::{api_version, kind};
 use crate::served_type;
 
@@ -25,6 +26,25 @@ pub struct ServiceRoute {
     /// spec is what the mesh must know.
     #[serde(default)]
     pub spec: ServiceRouteSpec,
+    /// status is what the mesh has made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ServiceRouteStatus>,
+}
+
+/// ServiceRouteStatus says who routes by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "io.minik8s.internal.v1.ServiceRouteStatus")]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceRouteStatus {
+    /// observedGeneration is the generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// proxies that run, and those of them that route by it.
+    #[serde(default)]
+    pub proxies: ProxyCounts,
+    /// problem is why nobody can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 impl Default for ServiceRoute {
@@ -34,6 +54,7 @@ impl Default for ServiceRoute {
             kind: kind::<ServiceRoute>(),
             metadata: ObjectMeta::default(),
             spec: ServiceRouteSpec::default(),
+            status: None,
         }
     }
 }
