@@ -1,6 +1,7 @@
 //! From a Gateway and the routes that want to be part of it to what routers do: `(Gateway, View) → Compiled`. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use minik8s_meta::gateway::{
     GatewayBackend, GatewayConfigSpec, GatewayHost, GatewayListener, GatewayMatch, GatewayPort, GatewayRule,
@@ -75,12 +76,19 @@ pub fn compile<'a>(
         port.listeners.sort_by_key(|listener| host_order(&listener.hostname));
     }
     let created = gateway.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string());
-    let spec = GatewayConfigSpec {
-        created: created.unwrap_or_default(),
-        ports: ports.into_values().collect(),
-        rules,
-    };
+    let ports: Vec<GatewayPort> = ports.into_values().collect();
+    let spec =
+        GatewayConfigSpec { revision: revision(&ports), created: created.unwrap_or_default(), ports, rules };
     Compiled { attached, refused, spec, listeners }
+}
+
+/// Of listeners and their ports, whatever routes they have: a Gateway does not cease to be programmed when a route comes.
+fn revision(ports: &[GatewayPort]) -> String {
+    let mut ports = ports.to_vec();
+    ports.iter_mut().flat_map(|port| &mut port.listeners).for_each(|listener| listener.hosts.clear());
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(&ports).unwrap_or_default().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 fn mode(judged: &Judged<'_>) -> &'static str {

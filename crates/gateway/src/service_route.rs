@@ -285,12 +285,11 @@ mod tests {
             (found.status.clone(), found.message.clone())
         };
         assert_eq!(told(&mut simulation), ("False".to_owned(), "the mesh is not told yet".to_owned()));
-        let mut report = |simulation: &mut Simulation, applied: i32, waiting: Value| {
+        let report = |simulation: &mut Simulation, applied: i32, waiting: Value| {
             simulation.world.change::<ServiceRoute>(&key, |one| {
                 let proxies = json!({"total": 2, "applied": applied, "waitingFor": waiting});
                 let generation = one.metadata.generation;
-                one.status =
-                    Some(from(json!({"observedGeneration": generation, "proxies": proxies})));
+                one.status = Some(from(json!({"observedGeneration": generation, "proxies": proxies})));
             });
         };
         report(&mut simulation, 1, json!([{"pod": "ns/a", "node": "n"}]));

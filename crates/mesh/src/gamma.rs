@@ -9,12 +9,12 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::gateway::{GatewayTarget, ServiceRoute, ServiceRouteStatus};
-use minik8s_meta::mesh::{MeshAck, MeshGateway, MeshRoute, MeshRouteSpec, MeshTarget, ProxyCounts};
+use minik8s_meta::mesh::{MeshAck, MeshGateway, MeshRoute, MeshRouteSpec, MeshTarget};
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
 
-use crate::compile::{addresses, endpoints, mesh_endpoint, port_of};
 use crate::agent::acknowledged;
+use crate::compile::{addresses, endpoints, mesh_endpoint, port_of};
 use crate::controller::proxy;
 use crate::rolling_update::{self, RollingUpdate};
 use crate::status;
@@ -123,8 +123,10 @@ fn applied(seen: &Observed, wanted: &BTreeMap<String, MeshRouteSpec>) -> Service
     let slowest = wanted.iter().map(of_port).min_by_key(|counts| counts.applied);
     ServiceRouteStatus {
         observed_generation: seen.route.metadata.generation,
-        problem: slowest.is_none().then(|| "the Service has no virtual address that requests go to".to_owned()),
-        proxies: slowest.unwrap_or_else(ProxyCounts::default),
+        problem: slowest
+            .is_none()
+            .then(|| "the Service has no virtual address that requests go to".to_owned()),
+        proxies: slowest.unwrap_or_default(),
     }
 }
 

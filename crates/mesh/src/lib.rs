@@ -56,7 +56,7 @@ impl ServerFeature for Mesh {
         let mut kinds = kinds::all();
         kinds.push(traffic::resource(self.traffic.clone()));
         let taps = Route {
-            path: "/apis/mesh.minik8s.io/",
+            path: tap::PATH,
             access: Access::Authorized,
             handler: Arc::new(TapHandler(self.client.clone())),
         };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::mesh::{
-    ACCEPTED, MeshAck, MeshAckSpec, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService, VirtualServiceStatus,
-    WaitingProxy,
+    ACCEPTED, MeshAck, MeshAckSpec, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService,
+    VirtualServiceStatus, WaitingProxy,
 };
 use minik8s_runtime::Plan;
 

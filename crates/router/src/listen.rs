@@ -235,12 +235,13 @@ impl AtGateway {
     }
 }
 
-/// Accepts connections until it is dropped. `on_problem` hears once per problem why the port cannot be had.
+/// Accepts connections until it is dropped. `on_state` hears once per problem why the port cannot be had, and without one
+/// when it is.
 pub async fn listen(
     address: SocketAddr,
     entrance: Entrance,
     workers: Arc<Workers>,
-    mut on_problem: impl FnMut(&io::Error),
+    mut on_state: impl FnMut(Option<&io::Error>),
 ) {
     let mut told = None;
     let mut retries = RETRY.retries();
@@ -250,12 +251,13 @@ pub async fn listen(
             Err(error) => {
                 if told != Some(error.kind()) {
                     told = Some(error.kind());
-                    on_problem(&error);
+                    on_state(Some(&error));
                 }
                 sleep(retries.failed()).await;
             }
         }
     };
+    on_state(None);
     info!("host names and paths are answered on {address}");
     loop {
         let handed_over = match listener.accept().await {

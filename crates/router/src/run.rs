@@ -22,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, warn};
 
 use crate::gate::report;
+use crate::gateway::acks::Acks;
 use crate::gateway::{self, Protocol, udp};
 use crate::invocation;
 use crate::listen::{Entrance, Workers, listen};
@@ -126,6 +127,10 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
         let (shared, client, node) = (router.shared.clone(), client.clone(), config.node_name.clone());
         async move { report(&shared.gates, &client, &node).await }
     }));
+    let _acks = AbortOnDropHandle::new(tokio::spawn({
+        let (acks, client, node) = (of_gateways.acks.clone(), client.clone(), config.node_name.clone());
+        async move { acks.report(&client, &node).await }
+    }));
     let _calls = AbortOnDropHandle::new(tokio::spawn({
         let (shared, client, config) = (router.shared.clone(), client.clone(), config.clone());
         async move { invocation::run(&client, &caches, &config, &shared.acceptor).await }
@@ -153,6 +158,7 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
         router.shared.treating.h2c.retain(|address| endpoints.contains(address));
         router.apply(table, &hosts_file, &config);
         of_gateways.apply();
+        of_gateways.acks.want(&objects.gateways);
         if of_node.is_empty() {
             of_node = listeners(&recorder, &config, &workers);
         }
@@ -169,7 +175,8 @@ fn listeners(recorder: &Recorder, config: &Config, workers: &Arc<Workers>) -> Ve
     });
     each.map(|(flag, address, entrance)| {
         let (recorder, node) = (recorder.clone(), Regarding::node(&config.node_name));
-        let on_problem = move |problem: &io::Error| {
+        let on_state = move |problem: Option<&io::Error>| {
+            let Some(problem) = problem else { return };
             let message = format!(
                 "cannot listen on {address} ({problem}), so host names and paths are not answered there; free the \
                  port, or start this node with another --{flag}"
@@ -177,7 +184,7 @@ fn listeners(recorder: &Recorder, config: &Config, workers: &Arc<Workers>) -> Ve
             error!("{message}");
             recorder.report("router", node.clone(), EventType::Warning, "RouterPortInUse", &message);
         };
-        AbortOnDropHandle::new(tokio::spawn(listen(address, entrance, workers.clone(), on_problem)))
+        AbortOnDropHandle::new(tokio::spawn(listen(address, entrance, workers.clone(), on_state)))
     })
     .collect()
 }
@@ -189,6 +196,7 @@ struct GatewayListeners {
     ip: IpAddr,
     workers: Arc<Workers>,
     shared: Arc<Shared>,
+    acks: Arc<Acks>,
     running: BTreeMap<(u16, bool), AbortOnDropHandle<()>>,
 }
 
@@ -200,6 +208,7 @@ impl GatewayListeners {
             ip: config.node_ip,
             workers: workers.clone(),
             shared: shared.clone(),
+            acks: Arc::default(),
             running: BTreeMap::new(),
         }
     }
@@ -210,6 +219,7 @@ impl GatewayListeners {
         let wanted: BTreeSet<(u16, bool)> =
             table.gateways.ports.iter().map(|(port, of)| (*port, of.protocol == Protocol::Udp)).collect();
         self.running.retain(|place, _| wanted.contains(place));
+        self.acks.retain(&wanted);
         for place in wanted {
             if !self.running.contains_key(&place) {
                 let started = self.start(place.0, place.1);
@@ -221,7 +231,10 @@ impl GatewayListeners {
     fn start(&self, port: u16, is_udp: bool) -> AbortOnDropHandle<()> {
         let address = SocketAddr::new(self.ip, port);
         let (recorder, node) = (self.recorder.clone(), Regarding::node(&self.node));
-        let on_problem = move |problem: &io::Error| {
+        let acks = self.acks.clone();
+        let on_state = move |problem: Option<&io::Error>| {
+            acks.listens((port, is_udp), problem);
+            let Some(problem) = problem else { return };
             let message =
                 format!("cannot listen on {address} ({problem}), so a Gateway is not answered here");
             error!("{message}");
@@ -230,17 +243,17 @@ impl GatewayListeners {
         let (workers, shared) = (self.workers.clone(), self.shared.clone());
         AbortOnDropHandle::new(tokio::spawn(async move {
             if is_udp {
-                return serve_udp(address, shared, on_problem).await;
+                return serve_udp(address, shared, on_state).await;
             }
-            listen(address, Entrance::Gateway(address), workers, on_problem).await;
+            listen(address, Entrance::Gateway(address), workers, on_state).await;
         }))
     }
 }
 
-async fn serve_udp(address: SocketAddr, shared: Arc<Shared>, on_problem: impl Fn(&io::Error)) {
+async fn serve_udp(address: SocketAddr, shared: Arc<Shared>, on_state: impl Fn(Option<&io::Error>)) {
     loop {
-        if let Err(error) = udp::serve(address, shared.clone()).await {
-            on_problem(&error);
+        if let Err(error) = udp::serve(address, shared.clone(), || on_state(None)).await {
+            on_state(Some(&error));
         }
         tokio::time::sleep(UDP_RETRY).await;
     }

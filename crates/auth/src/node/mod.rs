@@ -60,9 +60,10 @@ impl NodeAuthorizer {
                 ("minik8s.io", "invocations") => invocation(node, wanted),
                 ("minik8s.io", "triggers") => event(wanted),
                 ("minik8s.io", "imagerepositories") => self.get(node, Kind::Repository, wanted),
-                ("internal.minik8s.io", "functiondemands" | "meshacks" | "meshprogresses") => {
-                    own_demand(node, wanted)
-                }
+                (
+                    "internal.minik8s.io",
+                    "functiondemands" | "gatewayacks" | "meshacks" | "meshprogresses",
+                ) => own_demand(node, wanted),
                 ("resource.k8s.io", "resourceclaims") => self.get(node, Kind::ResourceClaim, wanted),
                 ("resource.k8s.io", "resourceslices") => self.slice(node, wanted),
                 _ => self.by_rules(wanted),

@@ -369,6 +369,8 @@ fn node_tells_only_its_own_demand() {
     check("update internal.minik8s.io/functionendpoints ns/f", false);
     check("update internal.minik8s.io/meshacks ns/r.a.b", true);
     check("update internal.minik8s.io/meshacks ns/r.b", false);
+    check("update internal.minik8s.io/gatewayacks ns/g.a.b", true);
+    check("update internal.minik8s.io/gatewayacks ns/g.b", false);
     check("update internal.minik8s.io/meshprogresses ns/u.a.b", true);
     check("update internal.minik8s.io/meshprogresses ns/u.b", false);
     check("list minik8s.io/rollingupdates", false);

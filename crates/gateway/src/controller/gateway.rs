@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::jiff::Timestamp;
-use minik8s_meta::gateway::GatewayConfig;
+use minik8s_meta::gateway::{GatewayAck, GatewayConfig};
 use minik8s_meta::routing::ALLOWED_HOSTS;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
 
@@ -30,6 +30,8 @@ pub struct Observed {
     pub slice: Option<Arc<EndpointSlice>>,
     /// Routers' ports that other Gateways have.
     pub taken: BTreeSet<i32>,
+    /// What the routers of nodes say of it.
+    pub acks: Vec<Arc<GatewayAck>>,
     /// Names and addresses of ready nodes.
     pub nodes: Vec<(String, String)>,
 }
@@ -52,6 +54,10 @@ impl Controller for GatewayController {
         watches.owned::<GatewayConfig, Gateway>();
         watches.owned::<Service, Gateway>();
         watches.owned::<EndpointSlice, Gateway>();
+        watches.on::<GatewayAck>(|_, ack| {
+            let namespace = ack.metadata.namespace.as_deref().unwrap_or_default();
+            vec![Key::new(namespace, ack.spec.gateway.as_str())]
+        });
         watches.on::<GatewayClass>(|caches, _| everyone(caches));
         watches.on::<ReferenceGrant>(|caches, _| everyone(caches));
         watches.on::<BackendTlsPolicy>(|caches, _| everyone(caches));
@@ -103,7 +109,10 @@ impl Controller for GatewayController {
         let mut nodes: Vec<(String, String)> =
             caches.of::<Node>().list().iter().filter_map(|node| infrastructure::address(node)).collect();
         nodes.sort();
+        let mut acks = caches.of::<GatewayAck>().in_namespace(&key.namespace);
+        acks.retain(|ack| ack.spec.gateway == key.name);
         Some(Observed {
+            acks,
             config: caches.of::<GatewayConfig>().get(key),
             service: caches.of::<Service>().get(&name),
             slice: caches.of::<EndpointSlice>().get(&name),

@@ -3,6 +3,7 @@
 mod class;
 mod gateway;
 mod infrastructure;
+mod nodes;
 mod policy;
 mod route;
 mod status;

@@ -5,6 +5,7 @@ use minik8s_runtime::{Plan, key_of};
 
 use super::gateway::Observed;
 use super::infrastructure::{is_of, wanted_address};
+use super::nodes::Nodes;
 use crate::compile::Compiled;
 use crate::condition::{Problem, Writer};
 use crate::kinds::{
@@ -25,7 +26,12 @@ pub fn write(
     let writer = Writer { known: &known.conditions, generation: gateway.metadata.generation, now };
     let address = address(seen);
     let accepted = accepted(gateway, compiled);
-    let programmed = programmed(compiled, &accepted, address.is_some(), failure, gateway);
+    let programming = Programming {
+        own: programmed(compiled, &accepted, address.is_some(), failure, gateway),
+        nodes: Nodes::of(seen, &compiled.spec),
+        compiled,
+    };
+    let programmed = programming.whole();
     let mut conditions = vec![match &accepted {
         Ok("") => writer.condition("Accepted", true, "Accepted", ""),
         Ok(text) => writer.condition("Accepted", true, "ListenersNotValid", text),
@@ -33,7 +39,6 @@ pub fn write(
     }];
     conditions.push(writer.outcome("Programmed", &programmed));
     let own = compiled.listeners.iter().zip(&compiled.attached).filter(|(judged, _)| judged.set.is_none());
-    let is_programmed = programmed.is_ok();
     let sets = seen.view.sets_of(gateway).len() - compiled.refused.len();
     let has_sets = gateway.spec.allowed_listeners.is_some();
     let status = GatewayStatus {
@@ -41,7 +46,7 @@ pub fn write(
         conditions,
         listeners: own
             .map(|(judged, count)| {
-                listener(judged, *count, &known.listeners, writer.generation, is_programmed, now)
+                listener(judged, *count, &known.listeners, writer.generation, &programming, now)
             })
             .collect(),
         attached_listener_sets: has_sets.then(|| i32::try_from(sets).unwrap_or(i32::MAX)),
@@ -49,8 +54,36 @@ pub fn write(
     plan.status(gateway, Gateway { status: Some(status), ..gateway.clone() });
     for set in seen.view.sets_of(gateway) {
         let is_refused = compiled.refused.iter().any(|refused| key_of(*refused) == key_of(set));
-        let status = set_status(set, compiled, is_refused, is_programmed, accepted.is_ok(), now);
+        let status = set_status(set, &programming, is_refused, accepted.is_ok(), now);
         plan.status(set, ListenerSet { status: Some(status), ..set.clone() });
+    }
+}
+
+/// What stands between a Gateway and its being answered for.
+struct Programming<'a> {
+    /// But for the nodes.
+    own: Result<(), Problem>,
+    nodes: Nodes,
+    compiled: &'a Compiled<'a>,
+}
+
+impl Programming<'_> {
+    fn whole(&self) -> Result<(), Problem> {
+        self.own.clone().and_then(|()| self.nodes.whole())
+    }
+
+    /// Of one listener: what others' ports have does not matter.
+    fn listener(&self, judged: &Judged<'_>) -> Result<(), Problem> {
+        if !judged.is_served() {
+            return Err(Problem::new("Invalid", "see the other conditions"));
+        }
+        if self.own.is_err() {
+            return Err(Problem::new("Pending", "the Gateway is not programmed"));
+        }
+        let is_udp = judged.listener.protocol == "UDP";
+        let mut ports = self.compiled.spec.ports.iter();
+        let port = ports.find(|port| port.port == judged.listener.port && (port.protocol == "UDP") == is_udp);
+        self.nodes.port(port.map(|port| port.router_port).unwrap_or_default())
     }
 }
 
@@ -120,7 +153,7 @@ fn listener(
     count: i32,
     known: &[ListenerStatus],
     generation: Option<i64>,
-    is_programmed: bool,
+    programming: &Programming<'_>,
     now: Timestamp,
 ) -> ListenerStatus {
     let old = known.iter().find(|one| one.name == judged.listener.name);
@@ -132,11 +165,7 @@ fn listener(
         }
         None => (judged.accepted.clone(), writer.condition("Conflicted", false, "NoConflicts", "")),
     };
-    let programmed = match (judged.is_served(), is_programmed) {
-        (true, true) => Ok(()),
-        (true, false) => Err(Problem::new("Pending", "the Gateway is not programmed")),
-        (false, _) => Err(Problem::new("Invalid", "see the other conditions")),
-    };
+    let programmed = programming.listener(judged);
     let kind = |name: &str| RouteGroupKind { group: Some(GROUP.to_owned()), kind: name.to_owned() };
     ListenerStatus {
         name: judged.listener.name.clone(),
@@ -153,13 +182,12 @@ fn listener(
 
 fn set_status(
     set: &ListenerSet,
-    compiled: &Compiled<'_>,
+    programming: &Programming<'_>,
     is_refused: bool,
-    is_programmed: bool,
     parent_accepted: bool,
     now: Timestamp,
 ) -> ListenerSetStatus {
-    let known = set.status.clone().unwrap_or_default();
+    let (known, compiled) = (set.status.clone().unwrap_or_default(), programming.compiled);
     let writer = Writer { known: &known.conditions, generation: set.metadata.generation, now };
     if is_refused {
         let problem =
@@ -184,13 +212,12 @@ fn set_status(
         }
         (true, _) => (writer.outcome("Accepted", &Ok(())), Ok(())),
     };
-    let programmed = match (programmed, is_programmed) {
-        (Ok(()), false) => Err(Problem::new("Pending", "the Gateway is not programmed")),
-        (programmed, _) => programmed,
-    };
+    let programmed = programmed.and_then(|()| {
+        programming.whole().map_err(|_| Problem::new("Pending", "the Gateway is not programmed"))
+    });
     let conditions = vec![accepted, writer.outcome("Programmed", &programmed)];
     let each = own.iter().map(|(judged, count)| {
-        listener(judged, **count, &known.listeners, writer.generation, is_programmed, now)
+        listener(judged, **count, &known.listeners, writer.generation, programming, now)
     });
     ListenerSetStatus { conditions, listeners: each.collect() }
 }

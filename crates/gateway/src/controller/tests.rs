@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use minik8s_meta::gateway::GatewayConfig;
+use minik8s_meta::gateway::{GatewayAck, GatewayConfig};
 use minik8s_runtime::Key;
 use minik8s_runtime::testing::{Simulation, World, check_convergence};
 use serde::de::DeserializeOwned;
@@ -104,6 +104,58 @@ fn gateway_gets_service_slice_and_configuration() {
         let class: GatewayClass = simulation.world.get(&Key::new("", "minik8s")).unwrap();
         assert_eq!(condition(&class.status.unwrap().conditions, "Accepted"), ("True", "Accepted"));
     });
+}
+
+/// By the word of every ready node, about the listeners as they are.
+#[test]
+fn gateway_is_programmed_when_every_node_answers() {
+    let mut world = world();
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}, {"name": "tcp", "port": 90, "protocol": "TCP"}]);
+    world.insert(&gateway("g", EARLY, listeners));
+    let mut simulation = simulation(world);
+    let key = Key::new("infra", "g");
+    let told = |simulation: &mut Simulation| -> Vec<(String, String)> {
+        simulation.settle().unwrap();
+        let status = simulation.world.get::<Gateway>(&key).unwrap().status.unwrap();
+        let listeners = status.listeners.iter().map(|one| &one.conditions);
+        let found = [&status.conditions].into_iter().chain(listeners).map(|conditions| {
+            let found = conditions.iter().find(|one| one.type_ == "Programmed").unwrap();
+            (found.status.clone(), found.message.clone())
+        });
+        found.collect()
+    };
+    let all = |status: &str, message: &str| vec![(status.to_owned(), message.to_owned()); 3];
+    let waiting = "1 nodes do not answer for it yet: n1";
+    assert_eq!(told(&mut simulation), all("False", waiting));
+    let config: GatewayConfig = simulation.world.get(&key).unwrap();
+    let uid = config.metadata.uid.clone().unwrap();
+    let ack = |node: &str, revision: &str, problems: Value| -> GatewayAck {
+        from(json!({"metadata": {"name": format!("{uid}.{node}"), "namespace": "infra"},
+            "spec": {"gateway": "g", "revision": revision, "problems": problems}}))
+    };
+    simulation.world.insert(&ack("n1", "another", json!([])));
+    simulation.world.insert(&ack("n2", &config.spec.revision, json!([])));
+    assert_eq!(told(&mut simulation), all("False", waiting), "of what was before, and of another node");
+    let port = config.spec.ports.iter().find(|port| port.port == 90).unwrap().router_port;
+    let problems = json!([{"routerPort": port, "message": "cannot listen on port 25000 (taken)"}]);
+    simulation.world.erase::<GatewayAck>(&Key::new("infra", format!("{uid}.n1")));
+    simulation.world.insert(&ack("n1", &config.spec.revision, problems));
+    let taken = ("False".to_owned(), "node n1: cannot listen on port 25000 (taken)".to_owned());
+    let fine = ("True".to_owned(), String::new());
+    assert_eq!(told(&mut simulation), [taken.clone(), fine, taken]);
+    simulation
+        .world
+        .change::<GatewayAck>(&Key::new("infra", format!("{uid}.n1")), |ack| ack.spec.problems.clear());
+    assert_eq!(told(&mut simulation), all("True", ""));
+    // A route changes nothing about listeners, another host does.
+    let spec =
+        json!({"parentRefs": parent_of_infra(), "rules": [{"backendRefs": [{"name": "api", "port": 80}]}]});
+    simulation.world.insert(&route("infra", "r", spec));
+    assert_eq!(told(&mut simulation), all("True", ""));
+    simulation
+        .world
+        .change::<Gateway>(&key, |one| one.spec.listeners[0].hostname = Some("a.example".to_owned()));
+    assert_eq!(told(&mut simulation), all("False", waiting));
 }
 
 /// Who may attach, and who may refer to whom.

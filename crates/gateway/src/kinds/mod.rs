@@ -18,7 +18,7 @@ mod validate_filters;
 
 use jiff::Timestamp;
 use minik8s_api::{Cell, Column, FieldErrors, Plain, Resource, Strategy};
-use minik8s_meta::gateway::GatewayConfig;
+use minik8s_meta::gateway::{GatewayAck, GatewayConfig};
 use serde_json::Value;
 
 pub use filters::{Fraction, HttpFilter, RequestMirror};
@@ -126,6 +126,7 @@ pub fn all() -> Vec<Resource> {
         Resource::of::<UdpRoute>(l4).status().counted(),
         Resource::of::<BackendTlsPolicy>(policy).short(&["btlspolicy"]).status().counted(),
         Resource::of::<GatewayConfig>(Plain),
+        Resource::of::<GatewayAck>(Plain).created_by_put(),
     ]);
     kinds
         .into_iter()

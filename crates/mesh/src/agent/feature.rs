@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Node, Requests};
 use super::metrics::Metrics;
+use super::{Node, Requests};
 
 /// Requests that wait for the agent.
 const WAITING: usize = 64;

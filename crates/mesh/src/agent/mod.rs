@@ -84,12 +84,7 @@ const START: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Never returns. `requests` outlives a run, so that one that failed can be started anew.
-pub async fn run(
-    access: ApiAccess,
-    node: Node,
-    metrics: Arc<Metrics>,
-    requests: &mut Requests,
-) {
+pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests: &mut Requests) {
     let ApiAccess { client, caches, .. } = access;
     // What a former agent has left leads to nobody.
     tear_down(&node.instance).await;

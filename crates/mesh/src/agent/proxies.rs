@@ -84,7 +84,7 @@ impl Proxy {
             loop {
                 // One at a time: a proxy that was started anew has closed its former connection.
                 let Some(stream) = accept(&listener).await else { continue };
-                let ended = feed(stream, &feeds, (told.clone(), &told_to), (&state, &opened), &name).await;
+                let ended = feed(stream, &feeds, (told.clone(), &*told_to), (&state, &opened), &name).await;
                 debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
                 state.send_replace(None);
                 opened.send_replace(None);

@@ -74,9 +74,8 @@ impl Taps {
     /// What the proxy has seen, and how much it could not tell of.
     pub fn tell(&self, events: &[TapEvent], dropped: u64) {
         for tapper in self.each.lock().iter_mut() {
-            let is_wanted = |one: &&TapEvent| {
-                tapper.matcher.matches(&one.method, &one.path, one.code, &one.service)
-            };
+            let is_wanted =
+                |one: &&TapEvent| tapper.matcher.matches(&one.method, &one.path, one.code, &one.service);
             let wanted: Vec<&TapEvent> = events.iter().filter(is_wanted).collect();
             tapper.dropped += dropped;
             if wanted.is_empty() && tapper.dropped == 0 {
@@ -145,7 +144,11 @@ mod tests {
         slow.recv().await.unwrap();
         assert_eq!(told(slow.recv().await.unwrap()), [(200, 0), (503, 0)]);
         taps.tell(&[event(201)], 0);
-        assert_eq!(told(slow.recv().await.unwrap()), [(0, 5), (201, 0)], "two of its own, three of the proxy's");
+        assert_eq!(
+            told(slow.recv().await.unwrap()),
+            [(0, 5), (201, 0)],
+            "two of its own, three of the proxy's"
+        );
         drop(slow);
         filters.wait_for(|all| *all == [errors.clone()]).await.unwrap();
         drop(taps);

@@ -147,7 +147,14 @@ pub async fn run(flags: TapFlags, client: Client, namespace: &str) -> anyhow::Re
     while left != Some(0) {
         tokio::select! {
             event = events.try_next() => {
-                match event.context("cannot follow pods")? {
+                let event = match event {
+                    Err(error) if is_listed && !is_refused(&error) => {
+                        tokio::time::sleep(RETRY).await;
+                        continue;
+                    }
+                    event => event.context("cannot follow pods")?,
+                };
+                match event {
                     Some(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => {
                         view.name(&pod);
                         let (name, uid) = name_of(&pod);
@@ -175,7 +182,7 @@ pub async fn run(flags: TapFlags, client: Client, namespace: &str) -> anyhow::Re
             }
             Some(one) = said.recv() => match one {
                 Said::Line(pod, TapLine { request, dropped }) => {
-                    view.drop(&pod, dropped)?;
+                    view.left_out(&pod, dropped)?;
                     if let Some(request) = request {
                         view.show(&pod, namespace, &request)?;
                         left = left.map(|left| left - 1);
@@ -188,21 +195,29 @@ pub async fn run(flags: TapFlags, client: Client, namespace: &str) -> anyhow::Re
     Ok(())
 }
 
+/// Who may not need not ask again; all else passes.
+fn is_refused(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(kube::Error::Api(status)) | WatchStartFailed(kube::Error::Api(status)) => {
+            matches!(status.code, 401 | 403)
+        }
+        _ => false,
+    }
+}
+
 fn name_of(pod: &Pod) -> (String, String) {
     (pod.metadata.name.clone().unwrap_or_default(), pod.metadata.uid.clone().unwrap_or_default())
 }
 
 /// Reads what is told of one pod, and again when that ends, until whoever has started it ends it.
-async fn follow(
-    (client, namespace, pod, query): (Client, String, String, String),
-    said: mpsc::Sender<Said>,
-) {
+async fn follow((client, namespace, pod, query): (Client, String, String, String), said: mpsc::Sender<Said>) {
     loop {
         let request = http::Request::get(format!("{}?{query}", tap::path(&namespace, &pod)));
         let Ok(request) = request.body(Vec::new()) else { return };
         match client.request_stream(request).await {
             Ok(lines) => {
-                let mut lines = lines.lines();
+                let mut lines = std::pin::pin!(lines.lines());
                 while let Some(Ok(line)) = lines.next().await {
                     let Ok(line) = serde_json::from_str(&line) else { continue };
                     if said.send(Said::Line(pod.clone(), line)).await.is_err() {
@@ -262,7 +277,7 @@ impl View {
         Ok(())
     }
 
-    fn drop(&self, pod: &str, count: u64) -> anyhow::Result<()> {
+    fn left_out(&self, pod: &str, count: u64) -> anyhow::Result<()> {
         if count > 0 {
             writeln!(std::io::stderr(), "{count} requests of {pod} are not shown: there were too many")?;
         }
@@ -326,7 +341,8 @@ impl View {
             format!("{}B", event.bytes),
             event.rule.clone(),
         ];
-        let shown: Vec<String> = words.iter().filter(|word| !word.is_empty()).map(|word| tame(word)).collect();
+        let shown: Vec<String> =
+            words.iter().filter(|word| !word.is_empty()).map(|word| tame(word)).collect();
         shown.join(" ") + "\n"
     }
 
@@ -419,11 +435,8 @@ mod tests {
             line,
             "22:13:20.123 web (web-6d4f-abc) -> reviews (reviews-6d4f-x) GET /reviews/?[2J 200 1.2ms 56B subset v1\n"
         );
-        let other = TapEvent {
-            service: "bank/till".to_owned(),
-            endpoint: "10.0.0.9:1".to_owned(),
-            ..event.clone()
-        };
+        let other =
+            TapEvent { service: "bank/till".to_owned(), endpoint: "10.0.0.9:1".to_owned(), ..event.clone() };
         assert!(view.line("web-6d4f-abc", "shop", &other).contains("-> bank/till (10.0.0.9:1) GET"));
         let inbound = TapEvent {
             inbound: true,

@@ -54,8 +54,9 @@ pub async fn follow(parts: &Parts) {
             Ok(stream) => {
                 told = false;
                 parts.give_listeners().await;
-                let ended =
-                    Feed { parts, known: None, told: None, seen: Report::default(), draining: false }.read(stream).await;
+                let ended = Feed { parts, known: None, told: None, seen: Report::default(), draining: false }
+                    .read(stream)
+                    .await;
                 parts.tap(&[]);
                 info!(cause = ended.err().map(|error| error.to_string()), "the agent is gone; routes stay");
             }
@@ -106,7 +107,8 @@ impl Parts {
         let (sent, left_out) = self.outbound.tap.take(MOST_TAPPED);
         let (came, also) = self.guard.tap.take(MOST_TAPPED);
         let sent = sent.into_iter().map(|one| TapEvent::new(one, false));
-        let mut all: Vec<TapEvent> = sent.chain(came.into_iter().map(|one| TapEvent::new(one, true))).collect();
+        let mut all: Vec<TapEvent> =
+            sent.chain(came.into_iter().map(|one| TapEvent::new(one, true))).collect();
         all.sort_by_key(|one| one.at);
         (all, left_out + also)
     }

@@ -19,11 +19,12 @@ use serde_json::json;
 
 use super::TapFilter;
 
-pub const GROUP: &str = "mesh.minik8s.io";
+/// Below it are all paths of the API.
+pub const PATH: &str = "/apis/mesh.minik8s.io/";
 
 /// Where requests of a pod are told.
 pub fn path(namespace: &str, pod: &str) -> String {
-    format!("/apis/{GROUP}/v1/namespaces/{namespace}/pods/{pod}/tap")
+    format!("{PATH}v1/namespaces/{namespace}/pods/{pod}/tap")
 }
 
 /// Known once the API server runs.
@@ -51,11 +52,7 @@ impl Handler for TapHandler {
 }
 
 impl TapHandler {
-    async fn open(
-        &self,
-        request: &HandlerRequest,
-        cluster: &dyn Objects,
-    ) -> Result<Response<Body>, Refusal> {
+    async fn open(&self, request: &HandlerRequest, cluster: &dyn Objects) -> Result<Response<Body>, Refusal> {
         let (namespace, name) = (&request.namespace, &request.name);
         // The path says what was authorized, and nothing else.
         if namespace.is_empty() || name.is_empty() || request.path != path(namespace, name) {

@@ -13,7 +13,7 @@ use minik8s_proxy::TappedRequest;
 use serde::{Deserialize, Serialize};
 
 pub use filter::{TapFilter, TapMatcher};
-pub use handler::{GROUP, TapHandler, path};
+pub use handler::{PATH, TapHandler, path};
 
 /// A line of what a tap says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

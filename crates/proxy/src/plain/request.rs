@@ -193,7 +193,13 @@ mod tests {
     fn what_is_plain() {
         let check = |head: &str, expected: &str| {
             let text = format!("{}\r\n\r\n", head.replace('\n', "\r\n"));
-            let found = match read::<Nowhere>(text.as_bytes(), &(), &client(), (None, &Tap::default()), &mut Vec::new()) {
+            let found = match read::<Nowhere>(
+                text.as_bytes(),
+                &(),
+                &client(),
+                (None, &Tap::default()),
+                &mut Vec::new(),
+            ) {
                 Came::Part => "part",
                 Came::NotPlain => "not plain",
                 Came::Request(asked) if asked.length == text.len() => "plain",
@@ -231,8 +237,7 @@ mod tests {
         ] {
             check(odd, "not plain");
         }
-        let part =
-            read::<Nowhere>(b"GET / HT", &(), &client(), (None, &Tap::default()), &mut Vec::new());
+        let part = read::<Nowhere>(b"GET / HT", &(), &client(), (None, &Tap::default()), &mut Vec::new());
         assert!(matches!(part, Came::Part));
     }
 }

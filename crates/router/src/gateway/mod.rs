@@ -4,6 +4,7 @@
 //! with the endpoints of Services. Each Gateway has ports of its own on every node, to which its address leads; hosts that
 //! are public are answered at the node's own ports, too, after those of DNS objects and Ingresses.
 
+pub mod acks;
 mod build;
 pub mod stream;
 #[cfg(test)]

@@ -22,9 +22,10 @@ const LARGEST: usize = 65_535;
 
 type Sessions = Arc<Mutex<HashMap<SocketAddr, Arc<UdpSocket>>>>;
 
-/// Passes packets on until it is dropped.
-pub async fn serve(address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+/// Passes packets on until it is dropped. `on_bound` hears that the port is had.
+pub async fn serve(address: SocketAddr, shared: Arc<Shared>, on_bound: impl FnOnce()) -> io::Result<()> {
     let socket = Arc::new(UdpSocket::bind(address).await?);
+    on_bound();
     let sessions = Sessions::default();
     let mut buffer = vec![0; LARGEST];
     let turn = std::sync::atomic::AtomicUsize::new(0);

@@ -2,6 +2,7 @@
 //!
 //! Routers find endpoints themselves, so that this changes with what users write, not with pods.
 
+mod ack;
 mod filters;
 mod service_route;
 
@@ -9,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use ack::{GatewayAck, GatewayAckSpec, GatewayPortProblem};
 pub use filters::{Cors, HeaderModifier, HttpHeader, PathModifier, RequestRedirect, UrlRewrite};
 pub use service_route::{RouteClients, ServiceRoute, ServiceRoutePort, ServiceRouteSpec, ServiceRouteStatus};
 
@@ -52,6 +54,9 @@ served_type!(GatewayConfig: "internal.minik8s.io" "v1" "GatewayConfig" "gatewayc
 #[schemars(rename = "io.minik8s.internal.v1.GatewayConfigSpec")]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayConfigSpec {
+    /// revision changes with listeners and their ports, not with routes: nodes acknowledge it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
     /// created is when the Gateway was, in RFC 3339: the older one has a host of the nodes' own ports.
     #[serde(default)]
     pub created: String,

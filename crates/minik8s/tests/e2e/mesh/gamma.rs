@@ -32,7 +32,8 @@ pub fn routes_with_a_service_as_parent(shop: &Shop) {
             "backendRefs": [to("reviews-v1", 3), to("reviews-v2", 1)]},
     ])));
     let versions = |pod: &str, words: &[&str]| shop.versions(&shop.ask_as(pod, 20, words));
-    let programmed = r#"--for=jsonpath={.status.parents[0].conditions[?(@.type=="minik8s.io/Programmed")].status}=True"#;
+    let programmed =
+        r#"--for=jsonpath={.status.parents[0].conditions[?(@.type=="minik8s.io/Programmed")].status}=True"#;
     shop.kubectl(&["wait", "httproute/producer", programmed, "--timeout=120s"]);
     assert_eq!(versions("client", &["end-user=jason"]), "v2=20", "every proxy routes by it");
     for pod in ["client", "outside"] {

@@ -3,6 +3,8 @@
 mod client;
 mod cluster;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use client::{Connection, tls};
 use cluster::Cluster;
 
@@ -109,6 +111,7 @@ fn host_names_and_paths() {
 
     ingress(&cluster);
     taken_port(&cluster);
+    gateway(&cluster);
 }
 
 fn ingress(cluster: &Cluster) {
@@ -169,6 +172,40 @@ spec:
         ]);
         !address.is_empty() && shown == address
     });
+}
+
+/// A Gateway is programmed when the node's router listens; a port that somebody else has is named until it is free.
+fn gateway(cluster: &Cluster) {
+    let listeners = |ports: &[u16]| {
+        let each = ports.iter().map(|port| format!("{{name: p{port}, port: {port}, protocol: HTTP}}"));
+        let gateway = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: gate}\n";
+        let listeners = each.collect::<Vec<_>>().join(", ");
+        format!("{gateway}spec: {{gatewayClassName: minik8s, listeners: [{listeners}]}}\n")
+    };
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: gate}\nspec: {parentRefs: \
+                 [{name: gate}], rules: [{backendRefs: [{name: one, port: 80}]}]}\n";
+    cluster.apply(&format!("{}---\n{route}", listeners(&[80])));
+    let wait = ["wait", "gateway/gate", "--for=condition=Programmed", "--timeout=90s"];
+    cluster.kubectl(&wait);
+    let shown = |path: &str| cluster.kubectl(&["get", "gateway", "gate", "-o", &format!("jsonpath={path}")]);
+    let url = format!("http://{}/", shown("{.status.addresses[0].value}"));
+    cluster.eventually("the Gateway's route", || {
+        cluster.exec("client", &wget(&url)) == Some("one\n".to_owned())
+    });
+    // Where the search for a router's port of another listener begins.
+    let mut hasher = DefaultHasher::new();
+    (Some(shown("{.metadata.uid}").as_str()), 81_i32, false).hash(&mut hasher);
+    let port = 25_000 + u16::try_from(hasher.finish() % 5000).unwrap();
+    let taken = std::net::TcpListener::bind(("0.0.0.0", port)).unwrap();
+    cluster.apply(&listeners(&[80, 81]));
+    let of = |place: &str| shown(&format!("{{{place}.conditions[?(@.type==\"Programmed\")].message}}"));
+    let problem = format!("node router-test: cannot listen on port {port}");
+    cluster.eventually("the condition names the port", || of(".status").contains(&problem));
+    assert!(of(".status.listeners[1]").contains(&problem));
+    assert_eq!(of(".status.listeners[0]"), "", "the other is answered");
+    drop(taken);
+    cluster.kubectl(&wait);
+    cluster.kubectl(&["delete", "gateway/gate", "httproute/gate"]);
 }
 
 /// The port is taken by this test before the server starts, and given back now.
