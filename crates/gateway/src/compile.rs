@@ -69,6 +69,7 @@ pub fn compile<'a>(
             hostname: listener.hostname.clone().unwrap_or_default(),
             mode: mode(judged).to_owned(),
             certificates: judged.certificates.clone(),
+            clients: judged.clients.clone(),
             hosts: of_listener,
         });
     }

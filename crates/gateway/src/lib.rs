@@ -7,6 +7,7 @@
 
 mod attach;
 mod backends;
+mod clients;
 mod compile;
 mod condition;
 mod controller;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
-use minik8s_meta::gateway::CertificateRef;
+use minik8s_meta::gateway::{CertificateRef, GatewayClients};
 use minik8s_runtime::key_of;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
+use crate::clients;
 use crate::condition::Problem;
 use crate::grants::{self, Wanted};
 use crate::kinds::{GROUP, Gateway, Listener, ListenerSet};
@@ -31,6 +32,8 @@ pub struct Judged<'a> {
     /// Another listener has its place.
     pub conflict: Option<Problem>,
     pub certificates: Vec<CertificateRef>,
+    /// What clients have to show.
+    pub clients: Option<GatewayClients>,
 }
 
 impl Judged<'_> {
@@ -47,7 +50,12 @@ impl Judged<'_> {
     fn refused_kinds_only(&self) -> bool {
         match &self.resolved {
             Ok(()) => true,
-            Err(problem) => problem.reason == "InvalidRouteKinds" && !self.kinds.is_empty(),
+            Err(problem) if problem.reason == "InvalidRouteKinds" => !self.kinds.is_empty(),
+            // Clients are checked by the authorities that were found, if the listener shows a certificate of its own.
+            Err(problem) => {
+                let shows = self.clients.as_ref().is_some_and(|clients| !clients.certificates.is_empty());
+                clients::REASONS.contains(&problem.reason) && shows
+            }
         }
     }
 }
@@ -67,15 +75,17 @@ pub fn judge<'a>(gateway: &'a Gateway, sets: &[&'a ListenerSet], view: &View) ->
         let kind = if set.is_some() { "ListenerSet" } else { "Gateway" };
         let (kinds, refused) = route_kinds(listener);
         let (certificates, unresolved) = certificates(listener, kind, namespace, view);
+        let checked = clients::of_listener(gateway, listener, &certificates, view);
         let mut one = Judged {
             set,
             namespace,
             listener,
             kinds,
-            accepted: accepted(listener).and_then(|()| clients_are_not_checked(gateway, listener)),
-            resolved: unresolved.or(refused).map_or(Ok(()), Err),
+            accepted: accepted(listener).and_then(|()| checked.accepted),
+            resolved: unresolved.or(checked.unresolved).or(refused).map_or(Ok(()), Err),
             conflict: None,
-            certificates,
+            certificates: if checked.clients.is_some() { Vec::new() } else { certificates },
+            clients: checked.clients,
         };
         if one.accepted.is_ok() {
             let place = taken.entry((listener.port, listener.protocol == "UDP")).or_default();
@@ -105,20 +115,6 @@ fn accepted(listener: &Listener) -> Result<(), Problem> {
             format!("protocol {other} is not known; there are HTTP, HTTPS, TLS, TCP and UDP"),
         )),
     }
-}
-
-/// A Gateway that is to let in only clients with a certificate is not served without the check.
-fn clients_are_not_checked(gateway: &Gateway, listener: &Listener) -> Result<(), Problem> {
-    let frontend = gateway.spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
-    let is_checked = frontend.is_some_and(|frontend| {
-        let own = frontend.per_port.iter().find(|one| one.port == listener.port).map(|one| &one.tls);
-        own.unwrap_or(&frontend.default).validation.is_some()
-    });
-    if is_checked && listener.protocol == "HTTPS" {
-        let text = "certificates of clients (tls.frontend) cannot be checked here, so nobody is let in";
-        return Err(Problem::new("UnsupportedValue", text));
-    }
-    Ok(())
 }
 
 /// What can share a port: plain HTTP with itself, and whatever begins with TLS.

@@ -31,6 +31,10 @@ impl<'a> PublicHosts<'a> {
     pub fn has(&self, judged: &Judged<'_>, host: &str) -> bool {
         let listener = judged.listener;
         let is_own = matches!((listener.port, listener.protocol.as_str()), (80, "HTTP") | (443, "HTTPS"));
-        is_own && (host.is_empty() || check_host(host, HostUse::Routed, self.namespace, &self.grants).is_ok())
+        // Nobody asks for certificates of clients there.
+        let is_open = judged.clients.is_none();
+        is_own
+            && is_open
+            && (host.is_empty() || check_host(host, HostUse::Routed, self.namespace, &self.grants).is_ok())
     }
 }

@@ -9,6 +9,7 @@ use minik8s_meta::gateway::ServiceRoute;
 use minik8s_runtime::{Caches, Key, key_of};
 
 use crate::attach::{Parent, parent};
+use crate::clients;
 use crate::kinds::{
     BackendTlsPolicy, CONTROLLER, Gateway, GatewayClass, GrpcRoute, HttpRoute, Listener, ListenerSet,
     NamespaceSelection, ObjectReference, ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
@@ -32,7 +33,7 @@ pub struct View {
     pub services: BTreeMap<Key, Arc<Service>>,
     /// Those that listeners name.
     pub secrets: BTreeMap<Key, Arc<Secret>>,
-    /// Those that policies name.
+    /// Those that policies and Gateways name.
     pub config_maps: BTreeMap<Key, Arc<ConfigMap>>,
     /// What the mesh was told of Services, where somebody wants to know.
     pub service_routes: BTreeMap<Key, Arc<ServiceRoute>>,
@@ -150,11 +151,16 @@ impl View {
 
     /// Namespace and name of every ConfigMap with authorities.
     pub fn authority_names(&self) -> impl Iterator<Item = Key> + '_ {
-        self.policies.iter().flat_map(|policy| {
+        let of_policies = self.policies.iter().flat_map(|policy| {
             let namespace = policy.metadata.namespace.as_deref().unwrap_or_default();
             let references = policy.spec.validation.ca_certificate_refs.iter();
             references.map(move |reference| Key::new(namespace, reference.name.as_str()))
-        })
+        });
+        let of_gateways = self.gateways.iter().flat_map(|gateway| {
+            let namespace = gateway.metadata.namespace.as_deref().unwrap_or_default();
+            clients::references(gateway).map(move |reference| referred(reference, namespace))
+        });
+        of_policies.chain(of_gateways)
     }
 }
 

@@ -26,7 +26,7 @@ use tracing::{debug, error, info};
 use crate::gateway::{Mode, Port, Protocol, stream};
 use crate::proxy::{Client, Shared, Worker};
 use crate::table::Route;
-use crate::tls;
+use crate::tls::{self, CheckedAcceptors};
 
 /// Until the next try after a port was taken.
 const RETRY: Backoff = Backoff::millis(500, 4_000);
@@ -133,6 +133,7 @@ fn start_thread(
 async fn work(shared: Arc<Shared>, stop: CancellationToken, mut accepted: Receiver<Accepted>) {
     let acceptor = TlsAcceptor::from(tls::server_config(&shared, None));
     let mut of_gateways: HashMap<u16, TlsAcceptor> = HashMap::new();
+    let checked = Arc::<CheckedAcceptors>::default();
     let worker = Worker::start(shared.clone(), stop);
     let connections = TaskTracker::new();
     while let Some(Accepted { stream, peer, entrance, place }) = accepted.recv().await {
@@ -158,7 +159,8 @@ async fn work(shared: Arc<Shared>, stop: CancellationToken, mut accepted: Receiv
         let acceptor = of_gateways
             .entry(address.port())
             .or_insert_with(|| TlsAcceptor::from(tls::server_config(&shared, Some(address.port()))));
-        let gateway = AtGateway { worker, acceptor: acceptor.clone(), address, peer, place };
+        let (acceptor, checked) = (acceptor.clone(), checked.clone());
+        let gateway = AtGateway { worker, acceptor, checked, address, peer, place };
         connections.spawn(async move {
             if let Err(error) = gateway.serve(stream).await {
                 debug!(client = %peer, %error, "a connection to {address} ended early");
@@ -186,6 +188,8 @@ async fn accept_tls(
 struct AtGateway {
     worker: Arc<Worker>,
     acceptor: TlsAcceptor,
+    /// For listeners that ask for certificates of clients.
+    checked: Arc<CheckedAcceptors>,
     address: SocketAddr,
     peer: SocketAddr,
     place: Place,
@@ -206,13 +210,17 @@ impl AtGateway {
             return stream::pass(&self.worker, &route, stream, &client).await;
         }
         let name = stream::server_name(&stream, HANDSHAKE).await?;
-        let mode = self.port()?.listener(&name).map(|listener| listener.mode);
-        let mode = mode.ok_or_else(|| io::Error::other("no listener has this host"))?;
+        let listener = self.port()?.listener(&name).map(|listener| (listener.mode, listener.clients.clone()));
+        let (mode, clients) = listener.ok_or_else(|| io::Error::other("no listener has this host"))?;
         if mode == Mode::Passthrough {
             let (route, client) = (self.stream_route(&name)?, client("https"));
             return stream::pass(&self.worker, &route, stream, &client).await;
         }
-        let Some(stream) = accept_tls(&self.acceptor, stream, self.peer).await else { return Ok(()) };
+        let acceptor = match &clients {
+            Some(clients) => self.checked.get(&self.worker.shared, self.address.port(), clients)?,
+            None => self.acceptor.clone(),
+        };
+        let Some(stream) = accept_tls(&acceptor, stream, self.peer).await else { return Ok(()) };
         if mode == Mode::Stream {
             let (route, client) = (self.stream_route(&name)?, client("https"));
             return stream::pass(&self.worker, &route, stream, &client).await;

@@ -1,5 +1,7 @@
 //! Certificates by host name, out of Secrets.
 
+mod checked;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use rustls::sign::CertifiedKey;
 
 use minik8s_meta::gateway::host_matches;
 
+pub use self::checked::CheckedAcceptors;
 use crate::proxy::Shared;
 use crate::table::SecretName;
 
@@ -114,7 +117,10 @@ pub fn server_config(shared: &Arc<Shared>, port: Option<u16>) -> Arc<ServerConfi
     let resolver = Arc::new(Resolver { shared: shared.clone(), port });
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("ring knows TLS 1.2 and 1.3");
-    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    finished(builder.with_no_client_auth().with_cert_resolver(resolver))
+}
+
+fn finished(mut config: ServerConfig) -> Arc<ServerConfig> {
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Arc::new(config)
 }

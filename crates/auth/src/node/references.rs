@@ -130,7 +130,9 @@ pub fn secrets_of_ingress(ingress: &Value) -> BTreeSet<String> {
 /// that it may show.
 pub fn secrets_of_gateway(config: &Value) -> BTreeSet<(String, String)> {
     let listeners = list(&config["spec"]["ports"]).flat_map(|port| list(&port["listeners"]));
-    let shown = listeners.flat_map(|listener| list(&listener["certificates"]));
+    let shown = listeners.flat_map(|listener| {
+        list(&listener["certificates"]).chain(list(&listener["clients"]["certificates"]))
+    });
     let backends = list(&config["spec"]["rules"]).flat_map(|rule| list(&rule["backends"]));
     let to_backends = backends.map(|backend| &backend["target"]["tls"]["certificate"]);
     let named = |one: &Value| Some((one["namespace"].as_str()?.to_owned(), one["name"].as_str()?.to_owned()));

@@ -235,6 +235,7 @@ fn node_reads_secret_of_a_gateway_only_as_certificate() {
     let mut authorizer = authorizer();
     let config = json!({"metadata": {"namespace": "ns", "name": "g"}, "spec": {"ports": [
         {"listeners": [{"certificates": [{"namespace": "certs", "name": "web"}]}, {}]},
+        {"listeners": [{"clients": {"certificates": [{"namespace": "certs", "name": "checked"}]}}]},
     ]}});
     authorizer.graph.upsert(WatchedKind::GatewayConfig, &config);
     let check = |authorizer: &NodeAuthorizer, text: &str, name: &str, kind: &str, expected: bool| {
@@ -243,6 +244,7 @@ fn node_reads_secret_of_a_gateway_only_as_certificate() {
         assert_eq!(decision.is_allowed(), expected, "{text} {kind}: {}", decision.reason());
     };
     check(&authorizer, "watch /secrets certs/web", "web", "kubernetes.io/tls", true);
+    check(&authorizer, "watch /secrets certs/checked", "checked", "kubernetes.io/tls", true);
     check(&authorizer, "watch /secrets certs/web", "web", "Opaque", false);
     check(&authorizer, "watch /secrets ns/web", "web", "kubernetes.io/tls", false);
     check(&authorizer, "watch /secrets certs/other", "other", "kubernetes.io/tls", false);

@@ -17,9 +17,11 @@ use crate::kinds::{CLASS, CONTROLLER, GatewayClass, GatewayClassSpec, GatewayCla
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// As the conformance tests of the Gateway API name them, in order. What is not in it is not served, or not well enough.
-pub const FEATURES: [&str; 34] = [
+pub const FEATURES: [&str; 36] = [
     "GRPCRoute",
     "Gateway",
+    "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayInfrastructurePropagation",
     "GatewayPort8080",

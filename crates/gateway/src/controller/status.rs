@@ -6,6 +6,7 @@ use minik8s_runtime::{Plan, key_of};
 use super::gateway::Observed;
 use super::infrastructure::{is_of, wanted_address};
 use super::nodes::Nodes;
+use crate::clients;
 use crate::compile::Compiled;
 use crate::condition::{Problem, Writer};
 use crate::kinds::{
@@ -13,6 +14,9 @@ use crate::kinds::{
     RouteGroupKind,
 };
 use crate::listeners::Judged;
+
+/// As the Gateway API calls it.
+const INSECURE: &str = "InsecureFrontendValidationMode";
 
 pub fn write(
     seen: &Observed,
@@ -38,6 +42,10 @@ pub fn write(
         Err(problem) => writer.condition("Accepted", false, problem.reason, &problem.message),
     }];
     conditions.push(writer.outcome("Programmed", &programmed));
+    if clients::is_insecure(gateway) {
+        let text = "clients without a good certificate are let in: tls.frontend says AllowInsecureFallback";
+        conditions.push(writer.condition(INSECURE, true, "ConfigurationChanged", text));
+    }
     let own = compiled.listeners.iter().zip(&compiled.attached).filter(|(judged, _)| judged.set.is_none());
     let sets = seen.view.sets_of(gateway).len() - compiled.refused.len();
     let has_sets = gateway.spec.allowed_listeners.is_some();

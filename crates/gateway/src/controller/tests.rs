@@ -261,7 +261,7 @@ fn listeners_are_judged_one_by_one() {
 
 /// Nobody may think that clients are checked where they are not.
 #[test]
-fn listener_that_would_have_to_check_clients_is_not_served() {
+fn listener_without_an_authority_for_clients_is_not_served() {
     let mut world = world();
     let listeners = json!([{"name": "https", "port": 443, "protocol": "HTTPS",
         "tls": {"certificateRefs": [{"name": "c"}]}}]);
@@ -273,7 +273,7 @@ fn listener_that_would_have_to_check_clients_is_not_served() {
     simulation.settle().unwrap();
     let gateway: Gateway = simulation.world.get(&Key::new("infra", "g")).unwrap();
     let status = gateway.status.unwrap();
-    assert_eq!(condition(&status.listeners[0].conditions, "Accepted"), ("False", "UnsupportedValue"));
+    assert_eq!(condition(&status.listeners[0].conditions, "Accepted"), ("False", "NoValidCACertificate"));
     let config: GatewayConfig = simulation.world.get(&Key::new("infra", "g")).unwrap();
     assert!(config.spec.ports.is_empty());
 }

@@ -23,8 +23,9 @@ use serde_json::Value;
 
 pub use filters::{Fraction, HttpFilter, RequestMirror};
 pub use gateway::{
-    AllowedListeners, AllowedRoutes, Gateway, GatewayAddress, GatewayInfrastructure, GatewaySpec,
-    GatewayStatus, Listener, ListenerSet, ListenerSetStatus, ListenerStatus, ListenerTls,
+    AllowedListeners, AllowedRoutes, FrontendTls, FrontendTlsValidation, Gateway, GatewayAddress,
+    GatewayInfrastructure, GatewaySpec, GatewayStatus, Listener, ListenerSet, ListenerSetStatus,
+    ListenerStatus, ListenerTls,
 };
 pub use gateway_class::{GatewayClass, GatewayClassSpec, GatewayClassStatus, SupportedFeature};
 pub use grpc_route::{GrpcMethodMatch, GrpcRoute, GrpcRouteMatch};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_meta::gateway::{
-    GatewayBackend, GatewayConfig, GatewayFilters, GatewayHost, GatewayListener, GatewayRule, GatewayTarget,
-    host_order,
+    GatewayBackend, GatewayClients, GatewayConfig, GatewayFilters, GatewayHost, GatewayListener, GatewayRule,
+    GatewayTarget, host_order,
 };
 use minik8s_meta::routing::{Port as ServicePort, Problem};
 use minik8s_proxy::gateway::{Build, Match};
 
-use super::{Gateways, Host, Listener, Mode, Port, Protocol, PublicHost, Rule, Treatment};
+use super::{Clients, Gateways, Host, Listener, Mode, Port, Protocol, PublicHost, Rule, Treatment};
 use crate::sources::Name;
 use crate::table::{Backend, Backends, Route};
 
@@ -93,8 +93,13 @@ fn build_listener(listener: &GatewayListener, rules: &[Arc<Rule>]) -> Listener {
         certificates: listener
             .certificates
             .iter()
+            .chain(listener.clients.iter().flat_map(|clients| &clients.certificates))
             .map(|one| (one.namespace.clone(), one.name.clone()))
             .collect(),
+        clients: listener.clients.as_ref().map(|wanted| {
+            let GatewayClients { authorities, insecure_fallback, .. } = wanted.clone();
+            Arc::new(Clients { authorities, insecure_fallback })
+        }),
         hosts: listener.hosts.iter().map(host).collect(),
     }
 }

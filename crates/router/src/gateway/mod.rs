@@ -70,8 +70,19 @@ pub struct Listener {
     pub hostname: String,
     pub mode: Mode,
     pub certificates: Vec<SecretName>,
+    /// What clients have to show.
+    pub clients: Option<Arc<Clients>>,
     /// The most specific first.
     pub hosts: Vec<Arc<Host>>,
+}
+
+/// Which certificates of clients are good.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Clients {
+    /// In PEM.
+    pub authorities: String,
+    /// Whoever has another certificate, or none, is let in as well.
+    pub insecure_fallback: bool,
 }
 
 #[derive(Debug, PartialEq)]

@@ -101,10 +101,30 @@ pub struct GatewayListener {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub certificates: Vec<CertificateRef>,
+    /// clients are let in by their certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<GatewayClients>,
     /// hosts of routes, the most specific first.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub hosts: Vec<GatewayHost>,
+}
+
+/// GatewayClients says which certificates of clients are good.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "io.minik8s.internal.v1.GatewayClients")]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayClients {
+    /// authorities in PEM, one of which has signed them.
+    pub authorities: String,
+    /// insecureFallback lets in whoever has another one, or none.
+    #[serde(default)]
+    pub insecure_fallback: bool,
+    /// certificates to show. They are here and not with the listener's own, so that a router that knows nothing of clients
+    /// has none to show and lets nobody in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub certificates: Vec<CertificateRef>,
 }
 
 /// CertificateRef is a Secret of the type kubernetes.io/tls.
