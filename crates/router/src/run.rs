@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use minik8s_informer::{ApiAccess, Caches, EventType, Kind, ListOptions, Recorder, Regarding};
 use minik8s_meta::dns::Dns;
 use minik8s_meta::function::FunctionEndpoints;
+use minik8s_meta::function_call::FunctionCall;
 use minik8s_meta::gateway::GatewayConfig;
 use minik8s_meta::routing::{claims_of_dns, claims_of_ingress, default_backend, service_of};
 use minik8s_telemetry::Tracer;
@@ -71,6 +72,12 @@ impl Router {
     /// Tells of requests from now on. Only the first call counts.
     pub fn trace(&self, tracer: Tracer) {
         let _ = self.shared.tracer.set(tracer);
+    }
+
+    /// The last calls of a function at this router, newest first; of one that it does not know, none.
+    pub fn calls(&self, namespace: &str, function: &str) -> Vec<FunctionCall> {
+        let gate = self.shared.gates.get(&(namespace.to_owned(), function.to_owned()));
+        gate.map(|gate| gate.calls()).unwrap_or_default()
     }
 
     /// Figures in Prometheus' text format.

@@ -3,6 +3,7 @@
 
 pub mod dns;
 pub mod function;
+pub mod function_call;
 pub mod gateway;
 pub mod image_repository;
 pub mod invocation;

@@ -5,6 +5,7 @@
 //! that nothing was executed, and the request goes elsewhere or waits on. Nothing here speaks HTTP or reads a clock of its
 //! own accord.
 
+mod calls;
 mod demand;
 mod report;
 mod split;
@@ -21,6 +22,8 @@ use minik8s_meta::function::{FunctionEndpoints, FunctionEndpointsSpec, FunctionP
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
+pub use calls::CallRecord;
+use calls::CallRing;
 use demand::Demand;
 pub use report::report;
 use split::Split;
@@ -40,6 +43,7 @@ pub struct Gates {
 pub struct Gate {
     pub name: Name,
     state: Mutex<State>,
+    calls: CallRing,
     needs: Arc<Notify>,
 }
 
@@ -119,8 +123,8 @@ impl Gates {
             let name = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
             let known = gone.remove(&name);
             let gate = known.unwrap_or_else(|| {
-                let (state, needs) = (Mutex::default(), self.needs.clone());
-                Arc::new(Gate { name: name.clone(), state, needs })
+                let (state, calls, needs) = (Mutex::default(), CallRing::default(), self.needs.clone());
+                Arc::new(Gate { name: name.clone(), state, calls, needs })
             });
             gate.apply(&endpoints.spec, node);
             all.insert(name, gate);
@@ -134,6 +138,10 @@ impl Gate {
         let mut state = self.state.lock();
         if state.settings == *spec {
             return;
+        }
+        // Another function of this name may be other people's.
+        if state.settings.uid != spec.uid {
+            self.calls.clear();
         }
         let mut before = std::mem::take(&mut state.instances);
         for instance in &spec.instances {
@@ -212,7 +220,13 @@ impl Gate {
     }
 
     pub fn pod_at(&self, address: SocketAddr) -> Option<String> {
-        self.state.lock().instances.get(&address).map(|one| one.pod.clone())
+        self.instance_at(address).map(|(pod, _)| pod)
+    }
+
+    /// The pod, and the hash of its revision.
+    pub fn instance_at(&self, address: SocketAddr) -> Option<(String, String)> {
+        let state = self.state.lock();
+        state.instances.get(&address).map(|one| (one.pod.clone(), one.revision.clone()))
     }
 
     /// Of all instances, also of those that take no more requests.

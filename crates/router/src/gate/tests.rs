@@ -4,7 +4,7 @@ use minik8s_meta::function::{FunctionInstance, FunctionShare};
 
 use super::*;
 
-fn endpoints(instances: &[&str], problem: Option<&str>) -> FunctionEndpoints {
+pub(super) fn endpoints(instances: &[&str], problem: Option<&str>) -> FunctionEndpoints {
     let instance = |ip: &&str| FunctionInstance {
         pod: (*ip).to_owned(),
         ip: (*ip).to_owned(),
@@ -26,7 +26,7 @@ fn endpoints(instances: &[&str], problem: Option<&str>) -> FunctionEndpoints {
     endpoints
 }
 
-fn gate(gates: &Gates, endpoints: &FunctionEndpoints) -> Arc<Gate> {
+pub(super) fn gate(gates: &Gates, endpoints: &FunctionEndpoints) -> Arc<Gate> {
     gates.apply([endpoints].into_iter(), "n");
     gates.get(&("ns".to_owned(), "f".to_owned())).unwrap()
 }

@@ -24,7 +24,7 @@ use minik8s_proxy::{
 };
 
 use super::{Body, Client, Timeouts, Worker, instance, kept};
-use crate::gate::{Gate, Permit, Refused};
+use crate::gate::{CallRecord, Gate, Permit, Refused};
 use crate::invocation::{Delivery, EVENTS};
 use crate::table::Route;
 
@@ -171,32 +171,52 @@ struct Call<'a> {
 
 impl Call<'_> {
     async fn run(&self) -> Response<Body> {
-        let deadline = Instant::now() + self.gate.limits().0;
-        let mut cold = !self.gate.is_ready();
-        loop {
-            let permit = match self.gate.acquire(deadline).await {
-                Ok(permit) => permit,
-                Err(refused) => return self.refuse(&refused),
-            };
-            let address = permit.address;
-            cold |= !permit.ready;
-            match self.try_at(permit, deadline).await {
-                Ok(mut answer) => {
-                    if self.tells {
-                        instance::tell(answer.headers_mut(), &self.gate, address, Some(cold));
-                    }
-                    return answer;
+        let mut record = self.gate.begin_call(&self.parts.method);
+        match self.send(&mut record).await {
+            Ok((mut answer, permit)) => {
+                record.answered(answer.status());
+                if self.tells {
+                    instance::tell(answer.headers_mut(), &self.gate, permit.address, Some(record.is_cold()));
                 }
-                Err(Miss::Failed(answer)) => return answer,
-                Err(Miss::NotExecuted) if Instant::now() < deadline => sleep(KNOCK).await,
-                Err(Miss::NotExecuted) => return self.refuse(&Refused::Late(self.gate.limits().0)),
+                // The call is over when its answer is.
+                answer.map(|body| body.permitted((permit, record)))
+            }
+            Err(answer) => {
+                record.answered(answer.status());
+                *answer
             }
         }
     }
 
-    async fn try_at(&self, permit: Permit, deadline: Instant) -> Result<Response<Body>, Miss> {
+    /// An instance's answer with the place that it holds, or the router's own.
+    async fn send(&self, record: &mut CallRecord) -> Result<(Response<Body>, Permit), Box<Response<Body>>> {
+        let deadline = Instant::now() + self.gate.limits().0;
+        loop {
+            let permit = match self.gate.acquire(deadline).await {
+                Ok(permit) => permit,
+                Err(refused) => return Err(Box::new(self.refuse(&refused))),
+            };
+            match self.try_at(permit, deadline, record).await {
+                Ok(answered) => return Ok(answered),
+                Err(Miss::Failed(answer)) => return Err(Box::new(answer)),
+                Err(Miss::NotExecuted) => record.turned_away(),
+            }
+            if Instant::now() >= deadline {
+                return Err(Box::new(self.refuse(&Refused::Late(self.gate.limits().0))));
+            }
+            sleep(KNOCK).await;
+        }
+    }
+
+    async fn try_at(
+        &self,
+        permit: Permit,
+        deadline: Instant,
+        record: &mut CallRecord,
+    ) -> Result<(Response<Body>, Permit), Miss> {
         let address = permit.address;
         let mut lease = self.connect(&permit, deadline).await?;
+        record.connected(address, permit.ready);
         let timeouts = self.gate.limits().1 + SLACK;
         let response = match lease.send(self.request(), timeouts).await {
             Ok(response) => response,
@@ -214,7 +234,7 @@ impl Call<'_> {
         let refusal = response.headers().get(NOT_EXECUTED).cloned();
         let response = finish(response, lease, self.worker.shared.timeouts.silence).await;
         match refusal {
-            None => Ok(response.map(|body| body.permitted(permit))),
+            None => Ok((response, permit)),
             Some(why) => {
                 debug!(instance = %address, ?why, "an instance took no request");
                 if why.as_bytes() == b"draining" {
@@ -252,6 +272,18 @@ impl Call<'_> {
 
     /// A connection that becomes a WebSocket holds its place until it ends.
     async fn upgrade(&self, upgraded: hyper::upgrade::OnUpgrade, client: &Client) -> Response<Body> {
+        let mut record = self.gate.begin_call(&self.parts.method);
+        let answer = self.send_upgrade(upgraded, client, &mut record).await;
+        record.answered(answer.status());
+        answer
+    }
+
+    async fn send_upgrade(
+        &self,
+        upgraded: hyper::upgrade::OnUpgrade,
+        client: &Client,
+        record: &mut CallRecord,
+    ) -> Response<Body> {
         let deadline = Instant::now() + self.gate.limits().0;
         let permit = match self.gate.acquire(deadline).await {
             Ok(permit) => permit,
@@ -260,6 +292,7 @@ impl Call<'_> {
         if let Err(Miss::Failed(answer)) = self.connect(&permit, deadline).await.map(drop) {
             return answer;
         }
+        record.connected(permit.address, permit.ready);
         let endpoints: [SocketAddr; 1] = [permit.address];
         let held = (upgraded, (client.place.clone(), permit));
         let sent = upgrade::send(&endpoints, 0, self.worker.shared.timeouts, self.request(), held).await;
