@@ -34,6 +34,11 @@ pub trait AgentFeature: Send + Sync {
         String::new()
     }
 
+    /// What it tells the API server at a path of the node's port, as JSON. `None`: the path is not one of its own.
+    fn read(&self, _path: &[&str]) -> Option<String> {
+        None
+    }
+
     /// Takes away what a stopped node has left on its machine outside its data dir; does nothing where there is nothing.
     fn teardown<'a>(&'a self, _place: &'a NodePlace) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::devices::TopologyPolicy;
 use crate::housekeeping::HousekeepingSettings;
 use crate::metrics::MetricsPages;
+use crate::pages::FeaturePages;
 use crate::server::Serving;
 use crate::slots::AdoptedSlots;
 
@@ -82,6 +83,8 @@ pub struct Config {
     pub somebody_listens: Option<fn(&str, u16) -> bool>,
     /// Of the agent's other parts, to be shown at `/metrics`.
     pub metrics: MetricsPages,
+    /// What the agent's other parts tell the API server at paths of their own.
+    pub pages: FeaturePages,
     /// How often the node says that it lives.
     pub heartbeat: Duration,
     /// Processes that a pod may have.
@@ -137,6 +140,7 @@ impl Config {
             own_ports: BTreeSet::new(),
             somebody_listens: None,
             metrics: MetricsPages::default(),
+            pages: FeaturePages::default(),
             heartbeat: Duration::from_secs(10),
             pod_pids: None,
             housekeeping: HousekeepingSettings::default(),

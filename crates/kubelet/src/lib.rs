@@ -34,6 +34,7 @@ mod machine;
 mod metrics;
 mod node;
 mod objects;
+mod pages;
 mod pod;
 mod prepare;
 mod pressure;

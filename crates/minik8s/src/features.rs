@@ -131,6 +131,11 @@ impl AgentFeatures {
         self.0.iter().map(|feature| feature.metrics()).collect()
     }
 
+    /// What one of them tells at a path of the node's port.
+    pub fn read(&self, path: &[&str]) -> Option<String> {
+        self.0.iter().find_map(|feature| feature.read(path))
+    }
+
     pub async fn teardown(&self, place: &NodePlace) {
         for feature in &self.0 {
             feature.teardown(place).await;
@@ -214,6 +219,11 @@ mod tests {
         let hooks = &parts.hooks;
         assert!(hooks.drains.is_none() && hooks.port_guards.is_none() && hooks.mesh.is_none());
         assert_eq!((none.metrics(), none.checkpointed().len()), (String::new(), 0));
+        let calls = ["functionCalls", "shop", "hello"];
+        assert_eq!(none.read(&calls), None);
+        let router = agent_features(dir.path(), &["network".to_owned()]);
+        assert_eq!(router.read(&calls).as_deref(), Some(r#"{"items":[]}"#));
+        assert_eq!((router.read(&calls[..2]), router.read(&["exec", "shop", "hello"])), (None, None));
         // The network would change this machine's.
         agent_features(dir.path(), &["network".to_owned()]).run(&mut parts).await;
         assert!(!parts.tasks.is_empty() && parts.hosts.is_some() && parts.hooks.mesh.is_some());

@@ -105,6 +105,11 @@ impl Node {
         parts.tracer = self.exports.tracer.clone();
         config.log_export = self.exports.logs.clone();
         features.run(&mut parts).await;
+        let features = Arc::new(features);
+        config.pages.add({
+            let features = features.clone();
+            move |path| features.read(path)
+        });
         config.metrics.add(move || features.metrics());
         let exports = self.exports.clone();
         config.metrics.add(move || exports.metrics());

@@ -8,6 +8,7 @@ use clap::Args;
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use minik8s_informer::Kind;
+use minik8s_meta::function_call::NODE_PATH;
 use minik8s_router::{Config, Router};
 
 const HOSTS_FILE: &str = "/etc/hosts";
@@ -64,6 +65,13 @@ impl AgentFeature for RouterAgent {
 
     fn metrics(&self) -> String {
         self.router.metrics()
+    }
+
+    /// The last calls of a function.
+    fn read(&self, path: &[&str]) -> Option<String> {
+        let [NODE_PATH, namespace, function] = path else { return None };
+        let items = self.router.calls(namespace, function);
+        Some(serde_json::json!({"items": items}).to_string())
     }
 
     /// Takes the names of a stopped node out of the machine's hosts file.

@@ -124,7 +124,12 @@ async fn route(context: &ServerContext, request: Request<Incoming>) -> Result<Re
             let pod = find(&context.node.pods, namespace, pod).await?;
             mesh_tap::answer(&context.node.config, &pod, request.uri().query().unwrap_or_default()).await
         }
-        _ => Err(Refusal::not_found(format!("nothing at {path}"))),
+        other => {
+            let page =
+                context.node.config.pages.read(other).filter(|_| request.method() == http::Method::GET);
+            let page = page.ok_or_else(|| Refusal::not_found(format!("nothing at {path}")))?;
+            Ok(answer::with_type(page, "application/json"))
+        }
     }
 }
 
