@@ -1,10 +1,12 @@
 //! Functions: code that is called by HTTP, with as many instances as there are requests, and none while there are none.
 //!
 //! This crate has the kinds, with what they must look like, the controller that keeps instances, and the builds that fetch
-//! what code depends on. An instance is an ordinary pod of the function's namespace. Requests go through the routers of the nodes (`minik8s-router`), which hold
-//! those that have to wait and tell how many there are; nothing here sees a request.
+//! what code depends on. An instance is an ordinary pod of the function's namespace. Requests go through the routers of the
+//! nodes (`minik8s-router`), which hold those that have to wait, tell how many there are, and how the last ones ended when
+//! somebody asks (`calls`); nothing here sees a request.
 
 mod build;
+mod calls;
 mod code;
 mod collect;
 mod controller;
@@ -36,6 +38,8 @@ pub struct Functions {
     /// Whether there is a registry for code to be in.
     in_registry: bool,
     triggers: trigger::Means,
+    /// By which nodes are asked for the last calls.
+    client: calls::LateClient,
     openwhisk: openwhisk::OpenWhisk,
 }
 
@@ -54,7 +58,12 @@ impl ServerFeature for Functions {
     fn extension(&self) -> Extension {
         Extension {
             kinds: vec![
-                kind::resource(),
+                kind::resource().handled(
+                    "calls",
+                    "Function",
+                    &["get"],
+                    calls::CallsHandler(self.client.clone()),
+                ),
                 invocation::resource(),
                 trigger::resource(&self.triggers),
                 internal::endpoints(),
@@ -66,6 +75,7 @@ impl ServerFeature for Functions {
     }
 
     fn start(&self, parts: &mut Parts) {
+        let _ = self.client.set(parts.client.clone());
         parts.controller(controller::FunctionController { in_registry: self.in_registry });
         if self.in_registry {
             code::start(parts);

@@ -233,6 +233,7 @@ mod tests {
         check("view", "get", "", "secrets", false);
         check("view", "create", "", "pods", false);
         check("view", "list", "minik8s.io", "functions", true);
+        check("view", "get", "minik8s.io", "functions/calls", true);
         check("view", "list", "snapshot.storage.k8s.io", "volumesnapshots", true);
         check("view", "create", "snapshot.storage.k8s.io", "volumesnapshots", false);
         check("edit", "create", "snapshot.storage.k8s.io", "volumesnapshots", true);
