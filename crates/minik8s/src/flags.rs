@@ -360,6 +360,7 @@ mod tests {
             "storage recover shared --master b",
             "storage disable shared",
             "function list",
+            "function calls f",
             "trigger list",
             "workflow runs",
             "gpu list",

@@ -3,6 +3,7 @@
 //! All but calls go through the API, as `kubectl apply` of a Function would. A call goes to the router of a node, as
 //! everybody else's does.
 
+mod calls;
 mod code;
 mod dev;
 mod invoke;
@@ -57,6 +58,12 @@ pub enum FunctionCommand {
     /// Show a function: its state, instances, revisions and what went wrong
     #[command(after_help = "Example: minik8s function describe hello")]
     Describe {
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// List the last calls of a function: how they were answered, how fast, and whether an instance had to be started (cold)
+    #[command(after_help = "Example: minik8s function calls hello")]
+    Calls {
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -203,6 +210,7 @@ pub async fn run(command: FunctionCommand, global: &GlobalFlags) -> anyhow::Resu
         }
         FunctionCommand::List => show::list(&functions, &namespace).await,
         FunctionCommand::Describe { name } => show::describe(&client, &namespace, &name).await,
+        FunctionCommand::Calls { name } => calls::run(&client, &namespace, &name).await,
         FunctionCommand::Logs { name, follow, tail } => {
             logs::run(&client, &namespace, &name, follow, tail).await
         }

@@ -9,7 +9,7 @@ mod site;
 mod slots;
 mod triggers;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use site::{Site, eventually};
 use std::time::{Duration, Instant};
 
@@ -106,6 +106,18 @@ fn from_zero(site: &Site) {
         assert_eq!(site.call("hello", &json!({})).status, 200);
     }
     println!("warm call: {:?}", begun.elapsed() / 20);
+    calls_are_told(site);
+}
+
+/// The newest first; the one that began at zero waited for its instance.
+fn calls_are_told(site: &Site) {
+    let told = site.run(&["calls", "hello"]);
+    let mut lines = told.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let warm = lines.next().unwrap_or_default();
+    assert_eq!(warm[1..4], ["POST", "200", "warm"], "{told}");
+    let cold = lines.find(|line| line[3] == "cold").unwrap_or_else(|| panic!("{told}"));
+    let (took, waited): (f64, f64) = (cold[4].parse().unwrap(), cold[5].parse().unwrap());
+    assert!(took >= waited && waited > 0.0 && cold[6] == "1", "{told}");
 }
 
 /// More requests than one instance takes: all are answered, by several instances and no more than allowed.
@@ -179,6 +191,14 @@ fn functions_are_bounded_and_apart() {
         // What runs as a function has no credentials, and its namespace's owner reads no other's code.
         let (mine, others) = (one.can_read("one"), one.can_read("two"));
         assert_eq!((mine.as_str(), others.as_str()), ("yes", "no"));
+        let calls =
+            |namespace: &str| format!("/apis/minik8s.io/v1/namespaces/{namespace}/functions/sum/calls");
+        let editor = "system:serviceaccount:one:default";
+        let told: Value =
+            serde_json::from_str(&one.kubectl(&["get", "--raw", &calls("one"), "--as", editor])).unwrap();
+        assert_eq!((&told["items"][0]["method"], &told["items"][0]["status"]), (&json!("POST"), &json!(200)));
+        let refused = one.kubectl_fails(&["get", "--raw", &calls("two"), "--as", editor]);
+        assert!(refused.contains("functions/calls") && refused.contains("\"two\""), "{refused}");
         let slow = one.file("slow.yaml", SLOW);
         one.kubectl(&["apply", "-f", &slow]);
         one.kubectl(&["wait", "function/slow", "--for=condition=RevisionReady", "--timeout=90s"]);

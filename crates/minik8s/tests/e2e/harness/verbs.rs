@@ -305,6 +305,7 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("function update", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
     ("function delete", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
     ("function list", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
+    ("function calls", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
     ("function describe", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
     ("function logs", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
     ("function invoke", "tests/e2e/functions/mod.rs", "function_lives_from_its_file_to_its_end"),
