@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{Stream, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use jiff::Timestamp;
 
 use crate::Objects;
@@ -21,6 +23,12 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub trait Handler: Send + Sync {
     /// Whether an answer may take longer than other requests: it then holds no seat and has no deadline.
     fn is_long_running(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer to such a query goes on until its client has gone: likewise, and nobody waits for its end. A
+    /// WebSocket gets its lines one by one.
+    fn streams(&self, _query: &str) -> bool {
         false
     }
 
@@ -59,6 +67,17 @@ pub fn respond(status: StatusCode, content_type: &str, body: impl Into<Bytes>) -
     if let Ok(content_type) = HeaderValue::from_str(content_type) {
         response.headers_mut().insert(CONTENT_TYPE, content_type);
     }
+    response
+}
+
+/// Answers a JSON document per line, as they come. They are made when the client has taken those before.
+pub fn respond_lines(lines: impl Stream<Item = String> + Send + 'static) -> Response<Body> {
+    let frames = lines.map(|mut line| {
+        line.push('\n');
+        Ok(Frame::data(Bytes::from(line)))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 

@@ -29,7 +29,7 @@ use crate::node_proxy::NodeProxy;
 use crate::protocol;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
-use crate::{session_limits, span};
+use crate::{session_limits, span, websocket};
 
 /// A request that is neither a watch nor a stream may take this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -76,7 +76,12 @@ impl Api {
         let is_foreign_page = self.is_foreign_page(&request, &info);
         let span = self.tracer.as_ref().map(|tracer| span::begin(tracer, &mut request));
         let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
-        let is_stream = is_long_running(request.method(), &info) || self.protocol(&info.path).is_some();
+        let is_line_stream = info.verb == "watch" || self.streams(&request, &info);
+        let is_stream =
+            is_line_stream || is_long_running(request.method(), &info) || self.protocol(&info.path).is_some();
+        // Other servers switch protocols themselves.
+        let is_own = is_line_stream && self.aggregator.find(&snapshot, &info.path).is_none();
+        let socket = if is_own { websocket::asked_for(&mut request) } else { None };
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
@@ -101,10 +106,19 @@ impl Api {
             span::end(tracer, span, &labels, code, took);
         }
         self.metrics.observe(labels, code, took, span.map(|span| span.context));
-        match (&self.auditor, trail) {
+        let response = match (&self.auditor, trail) {
             (Some(auditor), Some(trail)) => auditor.finish(trail, response, is_stream).await,
             _ => response,
+        };
+        match socket {
+            Some(socket) => socket.serve(response),
+            None => response,
         }
+    }
+
+    /// Whether a feature answers with a stream of lines.
+    fn streams<B>(&self, request: &Request<B>, info: &RequestInfo) -> bool {
+        self.handler(info).is_some_and(|handler| handler.streams(request.uri().query().unwrap_or_default()))
     }
 
     /// Whether a browser asks for a page of a pod: it comes from our own address, and must not be taken for ours.
@@ -129,6 +143,7 @@ impl Api {
         }
         if is_long_running(request.method(), &info)
             || self.handler(&info).is_some_and(|h| h.is_long_running())
+            || self.streams(&request, &info)
         {
             let incoming = self.checked(request, info, query).await?;
             return self.dispatch(incoming).await;

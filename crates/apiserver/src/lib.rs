@@ -60,6 +60,7 @@ mod state_metrics;
 mod storage_migration;
 mod subresource;
 mod webhook_client;
+mod websocket;
 mod websocket_token;
 
 pub use local::LocalService;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::{StreamExt, stream};
 use http::{Response, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use minik8s_api::{
-    Access, Body, Extension, Handler, HandlerRequest, Objects, Plain, Resource, Route, respond,
+    Access, Body, Extension, Handler, HandlerRequest, Objects, Plain, Resource, Route, respond, respond_lines,
 };
 use serde_json::json;
 
@@ -27,6 +28,25 @@ impl Handler for Echo {
     }
 }
 
+/// A line, and never its end where somebody wants to follow.
+struct Tail;
+
+#[async_trait]
+impl Handler for Tail {
+    fn streams(&self, query: &str) -> bool {
+        query == "watch=true"
+    }
+
+    async fn handle(&self, request: HandlerRequest, _cluster: &dyn Objects) -> Response<Body> {
+        let line = json!({"type": "TOLD", "object": {"name": request.name}});
+        let first = stream::iter([line.to_string()]);
+        match self.streams(&request.query) {
+            true => respond_lines(first.chain(stream::pending())),
+            false => respond_lines(first),
+        }
+    }
+}
+
 async fn cluster() -> Cluster {
     let named = |kind: &str, plural: &str| Resource {
         group: "example.com".to_owned(),
@@ -37,6 +57,7 @@ async fn cluster() -> Cluster {
         ..Resource::of::<ConfigMap>(Plain)
     };
     let gadgets = named("Gadget", "gadgets").handled("echo", "Gadget", &["create"], Echo);
+    let gadgets = gadgets.handled("tail", "Gadget", &["get"], Tail);
     let route = |path, access| Route { path, access, handler: Arc::new(Echo) };
     let routes = vec![route("/open/", Access::Public), route("/closed", Access::Authorized)];
     let extension = Extension { kinds: vec![gadgets], routes, ..Extension::default() };
@@ -73,7 +94,20 @@ async fn subresource_of_a_feature_is_answered_to_those_who_may() {
     let listed = admin.get("/apis/example.com/v1").await.ok();
     let names: Vec<_> =
         listed["resources"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
-    assert_eq!(names, ["gadgets", "gadgets/echo"]);
+    assert_eq!(names, ["gadgets", "gadgets/echo", "gadgets/tail"]);
+}
+
+#[tokio::test]
+async fn stream_of_a_feature_is_told_to_those_who_may_as_it_comes() {
+    let cluster = cluster().await;
+    let (admin, ann) = (cluster.admin(), cluster.user("ann", &[]));
+    let path = "/apis/example.com/v1/namespaces/default/gadgets/one/tail";
+    assert_eq!(admin.get(path).await.ok()["object"]["name"], "one");
+    let following = format!("{path}?watch=true");
+    ann.get(&following).await.refused(403, "Forbidden");
+    let mut stream = admin.watch(&following).await;
+    assert_eq!(stream.expect("TOLD").await["name"], "one");
+    stream.expect_nothing().await;
 }
 
 /// An API that is not of objects: what is below it is authorized as the resource that it reads as.
@@ -126,5 +160,5 @@ async fn definition_of_a_built_in_kind_is_accepted_and_changes_nothing() {
     let gadget = json!({"metadata": {"name": "g"}, "data": {"a": "b"}});
     admin.post("/apis/example.com/v1/namespaces/default/gadgets", gadget).await.ok();
     let listed = admin.get("/apis/example.com/v1").await.ok();
-    assert_eq!(listed["resources"].as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(listed["resources"].as_array().unwrap().len(), 3, "{listed}");
 }
