@@ -20,6 +20,14 @@ function answerSeries(route) {
   return route.fulfill({ json: { items: [{ name: 'db', points }] } });
 }
 
+/** Two calls of a function, as a server with a node answers. */
+function answerCalls(route) {
+  const call = (age, status, cold, milliseconds, waitedMilliseconds) => ({
+    at: new Date(Date.now() - age).toISOString(), method: 'POST', status, cold, milliseconds, waitedMilliseconds, revision: 2, pod: 'greet-1', node: 'node1',
+  });
+  return route.fulfill({ json: { items: [call(3000, 200, false, 2.31, 0.04), call(9000, 500, true, 341.2, 330.4)], unreachable: ['node2'] } });
+}
+
 const steps = {
   async 'menu leads to the pages'() {
     const page = await openPage(browser, link);
@@ -67,6 +75,12 @@ const steps = {
     await page.getByRole('region', { name: 'Answer' }).getByText('{"name": "you"}').waitFor();
     await page.getByRole('heading', { name: 'Last calls' }).waitFor();
     await page.locator('li button').filter({ hasText: /Pending|Running|Failed/ }).first().waitFor();
+    await page.getByText('No call is remembered.').waitFor();
+    // As a cluster with nodes tells it.
+    await page.route('**/functions/greet/calls', answerCalls);
+    await page.getByRole('row', { name: /POST 200 warm 2\.3 ms 0\.0 ms 2 node1/ }).waitFor();
+    await page.getByRole('row', { name: /POST 500 cold 341 ms 330 ms 2 node1/ }).waitFor();
+    await page.getByText('Node node2 does not answer').waitFor();
     await page.getByRole('tab', { name: 'Logs' }).click();
     await page.getByText(/No instance runs|This container has not written|pods/).first().waitFor();
     await page.close();
@@ -222,7 +236,13 @@ const steps = {
 };
 
 const LOOKS = [
-  { name: 'function', path: '/ui/functions?open=lab/greet', ready: '.editor textarea' },
+  {
+    name: 'function', path: '/ui/functions?open=lab/greet', ready: '.editor textarea',
+    prepare: async (page) => {
+      await page.route('**/functions/greet/calls', answerCalls);
+      await page.locator('.side td').first().waitFor();
+    },
+  },
   { name: 'function-new', path: '/ui/functions?tab=new', ready: '.editor textarea' },
   { name: 'workflow', path: '/ui/workflows?open=lab/order', ready: 'svg .state' },
   {

@@ -8,6 +8,7 @@ import { applyEvent, compareCells, type Column, type Row, type WatchEvent } from
 import { diffLines, withContext } from '../../src/lib/diff';
 import { filterRows } from '../../src/lib/filter';
 import { quote } from '../../src/lib/kubectl';
+import { milliseconds } from '../../src/lib/milliseconds';
 import { countPods, podsByNode, troubled } from '../../src/lib/overview';
 import { bytes, quantity } from '../../src/lib/quantity';
 import { Ring } from '../../src/lib/ring';
@@ -167,4 +168,10 @@ test('undo takes the newest template before the current one', () => {
   const found = previousTemplate([set(1, 'd'), set(3, 'd'), set(4, 'd'), set(2, 'other'), set(2, 'd')], 'd', 4);
   assert.deepEqual(found, { revision: 3, template: { metadata: { labels: { app: 'd' } }, spec: { revision: 3 } } });
   assert.equal(previousTemplate([set(1, 'd')], 'd', 1), undefined);
+});
+
+test('milliseconds have as many digits as say something', () => {
+  for (const [value, expected] of [[0.04, '0.0 ms'], [2.31, '2.3 ms'], [9.96, '10 ms'], [341.2, '341 ms'], [999.6, '1.00 s'], [12_340, '12.3 s']] as const) {
+    assert.equal(milliseconds(value), expected);
+  }
 });
