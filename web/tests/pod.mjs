@@ -120,12 +120,20 @@ try {
   await shot(page, 'compared-real');
   console.log('ok: node');
 
-  // By the second: the newest point of the real node moves on.
+  // By the second: the newest point of the real node moves on, by a stream and not by asking again.
+  let asked = 0;
+  const count = (request) => (asked += request.url().includes('/series') ? 1 : 0);
+  page.on('request', count);
+  const stream = page.waitForEvent('websocket', (socket) => socket.url().includes('/series?watch=true'));
   await page.goto(at('talker', 'usage'));
   await page.locator('path.line').first().waitFor({ timeout: 60_000 });
   const drawn = () => page.locator('path.line').first().getAttribute('d');
   const before = await drawn();
+  const socket = await stream;
   await page.waitForFunction((known) => document.querySelector('path.line')?.getAttribute('d') !== known, before);
+  for (let i = 0; i < 3; i++) await socket.waitForEvent('framereceived');
+  assert.ok(asked <= 2 && !socket.isClosed(), `${asked} questions`);
+  page.off('request', count);
   await checkAccess(page, 'usage');
   await shot(page, 'usage');
   console.log('ok: usage');
