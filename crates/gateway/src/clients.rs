@@ -136,7 +136,7 @@ mod tests {
 
     fn check(view: &View, frontend: Value, protocol: &str) -> (Option<bool>, &'static str, &'static str) {
         let gateway: Gateway = from(json!({"metadata": {"name": "g", "namespace": "infra"},
-            "spec": {"tls": {"frontend": frontend}}}));
+            "spec": {"gatewayClassName": "minik8s", "tls": {"frontend": frontend}}}));
         let listener: Listener = from(json!({"name": "l", "port": 443, "protocol": protocol}));
         let found = of_listener(&gateway, &listener, &[], view);
         (

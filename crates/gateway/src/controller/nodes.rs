@@ -17,6 +17,8 @@ pub struct Nodes {
     waiting: Vec<String>,
     /// Ports of the routers that cannot be had, and why.
     ports: Vec<(i32, String)>,
+    /// The address leads to them.
+    is_led: bool,
 }
 
 impl Nodes {
@@ -30,7 +32,7 @@ impl Nodes {
             return Nodes::hindered("no node is ready to answer for it");
         }
         let uid = config.metadata.uid.as_deref().unwrap_or_default();
-        let mut nodes = Nodes::default();
+        let mut nodes = Nodes { is_led: seen.slice.is_some(), ..Nodes::default() };
         for (node, _) in &seen.nodes {
             match said(seen, uid, node).filter(|ack| ack.revision == wanted.revision) {
                 None => nodes.waiting.push(node.clone()),
@@ -69,11 +71,11 @@ impl Nodes {
             return pending(taken.join("; "));
         }
         if self.waiting.is_empty() {
-            return Ok(());
+            let unled = || pending("its address leads to no node yet".to_owned());
+            return if self.is_led { Ok(()) } else { unled() };
         }
         let names: Vec<&str> = self.waiting.iter().take(MOST_NAMES).map(String::as_str).collect();
-        let count = self.waiting.len();
-        pending(format!("{count} nodes do not answer for it yet: {}", names.join(", ")))
+        pending(format!("nodes that do not answer for it yet: {}", names.join(", ")))
     }
 }
 

@@ -125,7 +125,11 @@ fn gateway_is_programmed_when_every_node_answers() {
         found.collect()
     };
     let all = |status: &str, message: &str| vec![(status.to_owned(), message.to_owned()); 3];
-    let waiting = "1 nodes do not answer for it yet: n1";
+    let waiting = "nodes that do not answer for it yet: n1";
+    simulation.settle().unwrap();
+    simulation.world.change::<Service>(&Key::new("infra", "g-minik8s"), |service| {
+        service.spec.get_or_insert_default().cluster_ip = Some("10.96.0.7".to_owned());
+    });
     assert_eq!(told(&mut simulation), all("False", waiting));
     let config: GatewayConfig = simulation.world.get(&key).unwrap();
     let uid = config.metadata.uid.clone().unwrap();

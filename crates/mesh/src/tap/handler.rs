@@ -106,7 +106,7 @@ async fn node_of(cluster: &dyn Objects, namespace: &str, name: &str) -> Result<S
 
 #[cfg(test)]
 mod tests {
-    use minik8s_api::ReadError;
+    use minik8s_api::{ReadError, Stored};
     use serde_json::Value;
 
     use super::*;
@@ -116,6 +116,10 @@ mod tests {
 
     #[async_trait]
     impl Objects for Cluster {
+        async fn stored(&self, _: &ResourceRef<'_>) -> Result<Stored, ReadError> {
+            Err(ReadError("nothing is stored".to_owned()))
+        }
+
         async fn read(&self, _: &ResourceRef<'_>, scope: Scope<'_>) -> Result<Vec<Value>, ReadError> {
             let proxy = json!([{"name": "minik8s-proxy", "image": minik8s_meta::mesh::SIDECAR_IMAGE,
                 "env": [{"name": minik8s_meta::mesh::INBOUND_ENV, "value": "1"}]}]);
