@@ -147,7 +147,7 @@ fn merge(answers: Vec<(String, Option<Vec<FunctionCall>>)>) -> FunctionCallList 
         let told = calls.into_iter().take(KEPT_CALLS);
         list.items.extend(told.map(|call| FunctionCall { node: node.clone(), revision: 0, ..call }));
     }
-    list.items.sort_by(|a, b| b.at.0.cmp(&a.at.0));
+    list.items.sort_by_key(|call| std::cmp::Reverse(call.at.0));
     list.items.truncate(MOST);
     list
 }

@@ -81,7 +81,7 @@ pub fn judge<'a>(gateway: &'a Gateway, sets: &[&'a ListenerSet], view: &View) ->
             namespace,
             listener,
             kinds,
-            accepted: accepted(listener).and_then(|()| checked.accepted),
+            accepted: accepted(listener).and(checked.accepted),
             resolved: unresolved.or(checked.unresolved).or(refused).map_or(Ok(()), Err),
             conflict: None,
             certificates: if checked.clients.is_some() { Vec::new() } else { certificates },

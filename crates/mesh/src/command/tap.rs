@@ -122,7 +122,7 @@ fn belongs(pod: &Pod, kind: &str, name: &str) -> bool {
 
 /// What a pod's stream says, and its end for good.
 enum Said {
-    Line(String, TapLine),
+    Line(String, Box<TapLine>),
     Refused(anyhow::Error),
 }
 
@@ -181,7 +181,8 @@ pub async fn run(flags: TapFlags, client: Client, namespace: &str) -> anyhow::Re
                 }
             }
             Some(one) = said.recv() => match one {
-                Said::Line(pod, TapLine { request, dropped }) => {
+                Said::Line(pod, line) => {
+                    let TapLine { request, dropped } = *line;
                     view.left_out(&pod, dropped)?;
                     if let Some(request) = request {
                         view.show(&pod, namespace, &request)?;
