@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use minik8s_meta::gateway::{
-    GatewayBackend, GatewayConfigSpec, GatewayHost, GatewayListener, GatewayMatch, GatewayPort, GatewayRule,
+    CertificateRef, GatewayBackend, GatewayConfigSpec, GatewayHost, GatewayListener, GatewayMatch, GatewayPort, GatewayRule,
     host_order,
 };
 use minik8s_runtime::{Key, key_of};
@@ -13,7 +13,7 @@ use crate::attach::{Parent, attach, parent};
 use crate::backends::{filters, target};
 use crate::condition::Problem;
 use crate::kinds::{Gateway, ListenerSet};
-use crate::listeners::{Judged, family, judge, lets_in};
+use crate::listeners::{Judged, backend_certificate, family, judge, lets_in};
 use crate::public::PublicHosts;
 use crate::route::{Ranked, Route, Rule};
 use crate::view::View;
@@ -27,6 +27,8 @@ pub struct Compiled<'a> {
     /// Sets that the Gateway does not let in.
     pub refused: Vec<&'a ListenerSet>,
     pub spec: GatewayConfigSpec,
+    /// Whether it has what it is to show to backends; None: nothing.
+    pub backend_certificate: Option<Result<(), Problem>>,
 }
 
 /// Which requests a listener's routes want, by host.
@@ -49,7 +51,11 @@ pub fn compile<'a>(
     let listeners = judge(gateway, &sets, view);
     let routes = view.routes();
     let (attached, wants) = attach_all(gateway, &routes, &listeners, view);
-    let (hosts, rules) = order(&routes, wants, view);
+    let (hosts, mut rules) = order(&routes, wants, view);
+    let backend_certificate = backend_certificate(gateway, view);
+    if let Some(certificate) = &backend_certificate {
+        show(certificate, &mut rules);
+    }
     let public = PublicHosts::new(gateway, view);
     let mut ports: BTreeMap<(i32, bool), GatewayPort> = BTreeMap::new();
     for (number, judged) in listeners.iter().enumerate().filter(|(_, judged)| judged.is_served()) {
@@ -80,7 +86,24 @@ pub fn compile<'a>(
     let ports: Vec<GatewayPort> = ports.into_values().collect();
     let spec =
         GatewayConfigSpec { revision: revision(&ports), created: created.unwrap_or_default(), ports, rules };
-    Compiled { attached, refused, spec, listeners }
+    let backend_certificate = backend_certificate.map(|found| found.map(drop));
+    Compiled { attached, refused, spec, listeners, backend_certificate }
+}
+
+/// Backends with TLS are shown the certificate. Without one that can be used nothing is sent to them: nobody may think that
+/// the Gateway says who it is where it does not.
+fn show(certificate: &Result<CertificateRef, Problem>, rules: &mut [GatewayRule]) {
+    for backend in rules.iter_mut().flat_map(|rule| &mut rule.backends) {
+        let target = &mut backend.target;
+        let Some(tls) = &mut target.tls else { continue };
+        match certificate {
+            Ok(certificate) => tls.certificate = Some(certificate.clone()),
+            Err(problem) => {
+                let text = format!("the Gateway's certificate for backends: {}", problem.message);
+                target.problem.get_or_insert(text);
+            }
+        }
+    }
 }
 
 /// Of listeners and their ports, whatever routes they have: a Gateway does not cease to be programmed when a route comes.

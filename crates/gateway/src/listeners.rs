@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use crate::clients;
 use crate::condition::Problem;
 use crate::grants::{self, Wanted};
-use crate::kinds::{GROUP, Gateway, Listener, ListenerSet};
+use crate::kinds::{GROUP, Gateway, Listener, ListenerSet, ObjectReference};
 use crate::route::RouteKind;
 use crate::view::{View, referred};
 
@@ -184,31 +184,50 @@ fn certificates(
     }
     let references = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
     for reference in references {
-        let key = referred(reference, namespace);
-        let group = reference.group.as_deref().unwrap_or_default();
-        let named = reference.kind.as_deref().unwrap_or("Secret");
-        if !group.is_empty() || named != "Secret" {
-            let text = format!("certificates are taken from Secrets, not from {named} {key}");
-            return (Vec::new(), Some(Problem::new("InvalidCertificateRef", text)));
+        match certificate(reference, (kind, namespace), "InvalidCertificateRef", view) {
+            Ok(certificate) => found.push(certificate),
+            Err(problem) => return (Vec::new(), Some(problem)),
         }
-        let wanted = Wanted { group, kind: named, namespace: &key.namespace, name: &key.name };
-        let grants = view.grants.iter().map(AsRef::as_ref);
-        if !grants::allowed(grants, (kind, namespace), wanted) {
-            let text = format!("no ReferenceGrant of namespace {} allows Secret {key}", key.namespace);
-            return (Vec::new(), Some(Problem::new("RefNotPermitted", text)));
-        }
-        let secret = view.secrets.get(&key).ok_or_else(|| "it does not exist".to_owned());
-        if let Err(problem) = secret.and_then(|secret| check_certificate(secret)) {
-            let text = format!("Secret {key}: {problem}");
-            return (Vec::new(), Some(Problem::new("InvalidCertificateRef", text)));
-        }
-        found.push(CertificateRef { namespace: key.namespace, name: key.name });
     }
     if found.is_empty() {
         let text = "tls.certificateRefs names no Secret, and no other way to a certificate is known";
         return (found, Some(Problem::new("InvalidCertificateRef", text)));
     }
     (found, None)
+}
+
+/// What the Gateway shows to backends (`spec.tls.backend`), if it is to show anything.
+pub fn backend_certificate(gateway: &Gateway, view: &View) -> Option<Result<CertificateRef, Problem>> {
+    let reference = gateway.spec.tls.as_ref()?.backend.as_ref()?.client_certificate_ref.as_ref()?;
+    let namespace = gateway.metadata.namespace.as_deref().unwrap_or_default();
+    Some(certificate(reference, ("Gateway", namespace), "InvalidClientCertificateRef", view))
+}
+
+/// A Secret that an object of that kind and namespace may name, and that a router could show.
+fn certificate(
+    reference: &ObjectReference,
+    (kind, namespace): (&str, &str),
+    invalid: &'static str,
+    view: &View,
+) -> Result<CertificateRef, Problem> {
+    let key = referred(reference, namespace);
+    let group = reference.group.as_deref().unwrap_or_default();
+    let named = reference.kind.as_deref().unwrap_or("Secret");
+    if !group.is_empty() || named != "Secret" {
+        let text = format!("certificates are taken from Secrets, not from {named} {key}");
+        return Err(Problem::new(invalid, text));
+    }
+    let wanted = Wanted { group, kind: named, namespace: &key.namespace, name: &key.name };
+    let grants = view.grants.iter().map(AsRef::as_ref);
+    if !grants::allowed(grants, (kind, namespace), wanted) {
+        let text = format!("no ReferenceGrant of namespace {} allows Secret {key}", key.namespace);
+        return Err(Problem::new("RefNotPermitted", text));
+    }
+    let secret = view.secrets.get(&key).ok_or_else(|| "it does not exist".to_owned());
+    secret
+        .and_then(|secret| check_certificate(secret))
+        .map_err(|problem| Problem::new(invalid, format!("Secret {key}: {problem}")))?;
+    Ok(CertificateRef { namespace: key.namespace, name: key.name })
 }
 
 /// Whether a router could show it.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_meta::mesh::{MeshAck, MeshRoute, SIDECAR, SIDECAR_IMAGE, Subset, VirtualService};
+use minik8s_meta::mesh::{MeshAck, MeshRoute, SIDECAR, Subset, VirtualService, is_sidecar_image};
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches};
 
@@ -206,7 +206,7 @@ fn older(caches: &Caches, virtual_service: &VirtualService) -> Option<String> {
 /// Namespace and name, and node, of a pod whose proxy has started. One that starts later has everything from the start.
 pub fn proxy(pod: &Pod) -> Option<(String, String)> {
     let spec = pod.spec.as_ref()?;
-    let is_proxy = |name: &str, image: Option<&str>| name == SIDECAR && image == Some(SIDECAR_IMAGE);
+    let is_proxy = |name: &str, image: Option<&str>| name == SIDECAR && is_sidecar_image(image);
     let mut init = spec.init_containers.iter().flatten();
     init.find(|container| is_proxy(&container.name, container.image.as_deref()))?;
     let mut statuses = pod.status.as_ref()?.init_container_statuses.iter().flatten();

@@ -2,12 +2,14 @@
 //! be replaced, leaves no moment in which a connection is refused. Those that come meanwhile wait in the socket.
 //!
 //! A proxy asks for them when it starts, and makes its own if the agent has none; it hands them to every agent that it
-//! meets. Both sides are blocking, for a few bytes on a socket of the same machine.
+//! meets. Over the same socket it gets the agent's own program, to be replaced by it. Both sides are blocking, for a few
+//! bytes on a socket of the same machine.
 
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -20,6 +22,9 @@ use rustix::net::{
 const WANT: u8 = b'W';
 const HAVE: u8 = b'H';
 const NONE: u8 = b'N';
+const PROGRAM: u8 = b'P';
+/// What the agent itself was started from, also if that file is no more.
+const OURSELVES: &str = "/proc/self/exe";
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// For what a pod sends, and for what comes to it.
@@ -43,11 +48,14 @@ impl Keeper {
     /// Answers one proxy.
     pub fn serve(&self, stream: &UnixStream) -> io::Result<()> {
         limit(stream)?;
-        match receive(stream)? {
+        let (word, files) = receive(stream)?;
+        match (word, listeners(files)) {
             (WANT, _) => match &*self.0.lock() {
-                Some(kept) => send(stream, HAVE, Some(kept)),
-                None => send(stream, NONE, None),
+                Some(kept) => send(stream, HAVE, &[kept.outbound.as_fd(), kept.inbound.as_fd()]),
+                None => send(stream, NONE, &[]),
             },
+            // Readable by all users of this machine that may run it; a proxy is one of them.
+            (PROGRAM, _) => send(stream, HAVE, &[File::open(OURSELVES)?.as_fd()]),
             (HAVE, Some(listeners)) => {
                 *self.0.lock() = Some(listeners);
                 Ok(())
@@ -60,14 +68,22 @@ impl Keeper {
 /// What the agent has kept.
 pub fn want(stream: &UnixStream) -> io::Result<Option<Listeners>> {
     limit(stream)?;
-    send(stream, WANT, None)?;
-    Ok(receive(stream)?.1)
+    send(stream, WANT, &[])?;
+    Ok(listeners(receive(stream)?.1))
+}
+
+/// The agent's own program. Agents of older versions close the connection.
+pub fn program(stream: &UnixStream) -> io::Result<File> {
+    limit(stream)?;
+    send(stream, PROGRAM, &[])?;
+    let file = receive(stream)?.1.into_iter().next();
+    file.map(File::from).ok_or_else(|| io::Error::other("the agent hands out no program"))
 }
 
 /// Returns when the agent has them.
 pub fn give(stream: &UnixStream, listeners: &Listeners) -> io::Result<()> {
     limit(stream)?;
-    send(stream, HAVE, Some(listeners))?;
+    send(stream, HAVE, &[listeners.outbound.as_fd(), listeners.inbound.as_fd()])?;
     // It closes the connection then.
     let mut stream = stream;
     stream.read(&mut [0]).map(drop)
@@ -78,19 +94,24 @@ fn limit(stream: &UnixStream) -> io::Result<()> {
     stream.set_write_timeout(Some(LIMIT))
 }
 
-fn send(stream: &UnixStream, word: u8, listeners: Option<&Listeners>) -> io::Result<()> {
+fn listeners(files: Vec<OwnedFd>) -> Option<Listeners> {
+    let mut sockets = files.into_iter().map(TcpListener::from);
+    let (outbound, inbound) = sockets.next().zip(sockets.next())?;
+    Some(Listeners { outbound, inbound })
+}
+
+fn send(stream: &UnixStream, word: u8, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let sockets = listeners.map(|both| [both.outbound.as_fd(), both.inbound.as_fd()]);
-    if let Some(sockets) = &sockets {
-        control.push(SendAncillaryMessage::ScmRights(sockets));
+    if !files.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(files));
     }
     sendmsg(stream, &[IoSlice::new(&[word])], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
 /// What does not fit is closed by the kernel.
-fn receive(stream: &UnixStream) -> io::Result<(u8, Option<Listeners>)> {
+fn receive(stream: &UnixStream) -> io::Result<(u8, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut word = [0];
@@ -98,15 +119,13 @@ fn receive(stream: &UnixStream) -> io::Result<(u8, Option<Listeners>)> {
     if read.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let mut sockets: Vec<OwnedFd> = Vec::new();
+    let mut files: Vec<OwnedFd> = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
-            sockets.extend(received);
+            files.extend(received);
         }
     }
-    let mut sockets = sockets.into_iter().map(TcpListener::from);
-    let both = sockets.next().zip(sockets.next());
-    Ok((word[0], both.map(|(outbound, inbound)| Listeners { outbound, inbound })))
+    Ok((word[0], files))
 }
 
 #[cfg(test)]
@@ -143,10 +162,17 @@ mod tests {
     }
 
     #[test]
+    fn program_of_the_agent_is_handed_out() {
+        use std::os::unix::fs::MetadataExt;
+        let file = meet(&Arc::default(), |stream| program(&stream)).unwrap();
+        assert_eq!(file.metadata().unwrap().ino(), std::fs::metadata(OURSELVES).unwrap().ino());
+    }
+
+    #[test]
     fn nonsense_keeps_nothing() {
         let keeper = Keeper::default();
         let (proxy, agent) = UnixStream::pair().unwrap();
-        send(&proxy, HAVE, None).unwrap();
+        send(&proxy, HAVE, &[]).unwrap();
         assert!(keeper.serve(&agent).is_err());
         assert!(keeper.0.lock().is_none());
         drop(proxy);

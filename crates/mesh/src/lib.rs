@@ -17,6 +17,7 @@ mod handover;
 mod kinds;
 mod pattern;
 mod policy;
+mod program;
 mod protocol;
 mod rolling_update;
 mod service;

@@ -42,6 +42,9 @@ pub struct Own {
     /// Somebody collects spans: of so many of the requests that come without a trace, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_ratio: Option<f64>,
+    /// The agent's own program, as [`crate::program`] tells them apart: a proxy of another is replaced by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Requests that somebody wants to see: those that any of these matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taps: Vec<TapFilter>,

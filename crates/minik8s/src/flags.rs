@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use ipnet::Ipv4Net;
 use minik8s_cli::GlobalFlags;
 use minik8s_mesh::command::MeshCommand;
+use minik8s_mesh::sidecar::Role;
 use minik8s_slurm::command::GpuCommand;
 use minik8s_slurm::program::SubmitFlags;
 
@@ -108,7 +109,11 @@ pub enum Command {
     Mesh(MeshCommand),
     /// Lead the connections of one pod; its proxy runs this
     #[command(hide = true, after_help = "Example: minik8s sidecar")]
-    Sidecar,
+    Sidecar {
+        /// What this process does for its pod
+        #[arg(long, value_enum, value_name = "ROLE", default_value = "first")]
+        role: Role,
+    },
     /// Explain why a pod is pending, crashing or not ready
     Why(WhyFlags),
     /// End all pods of a stopped node and remove what they left on this machine; its data stays
@@ -368,6 +373,7 @@ mod tests {
             "mesh status",
             "mesh tap deploy/web --status 5xx",
             "sidecar",
+            "sidecar --role successor",
             "teardown",
             "uninstall",
         ];

@@ -160,8 +160,8 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
         }
         Command::Mesh(command) => runtime()?.block_on(mesh::run(command, &global)),
         // One thread, since every pod has one.
-        Command::Sidecar => {
-            Ok(Builder::new_current_thread().enable_all().build()?.block_on(minik8s_mesh::sidecar::run())?)
+        Command::Sidecar { role } => {
+            Ok(Builder::new_current_thread().enable_all().build()?.block_on(minik8s_mesh::sidecar::run(role))?)
         }
         Command::Why(flags) => runtime()?.block_on(why::run(flags, &global)),
         Command::Teardown(flags) => runtime()?.block_on(teardown::run(&flags)),

@@ -35,6 +35,7 @@ use std::time::Duration;
 use minik8s_limits::{ClientLimit, Place};
 use minik8s_telemetry::Tracer;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 pub use answer::Refusal;
 pub use body::{Body, RequestBody};
@@ -89,6 +90,9 @@ pub struct Shared<F: Front> {
     pub tracer: OnceLock<Tracer>,
     /// Who sees requests as they pass, if somebody wants to.
     pub tap: Arc<Tap>,
+    /// Another proxy takes the connections from now on: clients are asked to come back to it, and none is cut off. An idle
+    /// connection stays until its next request, since a client may be sending one just now.
+    pub retiring: CancellationToken,
     /// What the front has beside its table.
     pub front: F,
 }
@@ -103,6 +107,7 @@ impl<F: Front> Default for Shared<F> {
             requests: RequestLimit::default(),
             tracer: OnceLock::new(),
             tap: Arc::default(),
+            retiring: CancellationToken::new(),
             front: F::default(),
         }
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicUsize;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::header::HeaderValue;
-use http::{Request, Response};
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,6 +20,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use minik8s_limits::Place;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -148,13 +149,26 @@ impl<F: Front> Worker<F> {
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let client = Arc::new(client);
-        let service = service_fn(|request| {
+        let is_http2 = Arc::<Notify>::default();
+        let service = service_fn(|request: Request<Incoming>| {
             let (worker, client) = (self.clone(), client.clone());
+            if request.version() == Version::HTTP_2 {
+                is_http2.notify_one();
+            }
             async move { Ok::<_, Infallible>(worker.answer(&client, request).await) }
         });
         let mut connection = pin!(self.server.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        // HTTP/2 has a word for it, and loses nothing; before, a connection ends with an answer that says so.
+        let retires = async {
+            self.shared.retiring.cancelled().await;
+            is_http2.notified().await;
+        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
+            () = retires => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
             () = self.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 match timeout(self.shared.timeouts.stop, connection).await {
@@ -187,8 +201,13 @@ impl<F: Front> Worker<F> {
         });
         let tapped = self.shared.tap.begin(client, request.method().as_str(), request.uri().path());
         let table = self.shared.table.borrow().clone();
+        let is_http2 = request.version() == Version::HTTP_2;
         let (label, rule, answer) = self.forward(&table, client, request).await;
-        let response = answer.unwrap_or_else(Refusal::into_response);
+        let mut response = answer.unwrap_or_else(Refusal::into_response);
+        let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if self.shared.retiring.is_cancelled() && !is_http2 && !is_upgrade {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         let (code, took) = (response.status().as_u16(), started.elapsed());
         self.shared.metrics.count(&label, code, took);
         if let Some((tracer, traced)) = traced {
@@ -267,5 +286,42 @@ impl<F: Front> Worker<F> {
             })
             .await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+    use crate::testing::Nowhere;
+
+    /// An idle connection outlives the word, and its next answer is the last. `body` decides which way requests go.
+    async fn check(body: &str) {
+        let shared = Arc::<Shared<Nowhere>>::default();
+        let worker = Worker::start(shared.clone(), CancellationToken::new());
+        let (mut client, server) = duplex(4096);
+        let peer = Client::new(SocketAddr::from(([127, 0, 0, 1], 1)), "http");
+        let serving = tokio::spawn(async move { worker.serve(server, peer).await });
+        let request = format!("POST / HTTP/1.1\r\nhost: a\r\n{body}");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut first = [0; 512];
+        let length = client.read(&mut first).await.unwrap();
+        let first = String::from_utf8_lossy(&first[..length]).to_lowercase();
+        assert!(first.starts_with("http/1.1 404") && !first.contains("connection: close"), "{first}");
+        shared.retiring.cancel();
+        tokio::task::yield_now().await;
+        assert!(!serving.is_finished(), "idle, and not cut off");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut last = String::new();
+        client.read_to_string(&mut last).await.unwrap();
+        assert!(last.to_lowercase().contains("connection: close"), "{last}");
+        serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn retiring_proxy_ends_connections_with_an_answer() {
+        check("content-length: 0\r\n\r\n").await;
+        check("transfer-encoding: chunked\r\n\r\n0\r\n\r\n").await;
     }
 }

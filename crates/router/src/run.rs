@@ -154,12 +154,15 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
         let table = build(&objects, &config.cluster_domain);
         let of_ports = gateway::certificates(&table.gateways);
         let at_ports = of_ports.values().flatten().flat_map(|(_, names)| names);
-        let secrets = watched.secrets(table.certificates().values().chain(at_ports));
-        let (certificates, found) = Certificates::build(table.certificates(), &of_ports, &secrets);
+        let to_backends = gateway::backend_certificates(&objects.gateways);
+        let secrets = watched.secrets(table.certificates().values().chain(at_ports).chain(&to_backends));
+        let (certificates, found) =
+            Certificates::build(table.certificates(), &of_ports, &to_backends, &secrets);
         if found != problems {
             found.iter().for_each(|problem| warn!("{problem}"));
             problems = found;
         }
+        *router.shared.treating.certificates.lock() = certificates.to_backends.clone();
         router.shared.certificates.send_replace(Arc::new(certificates));
         let endpoints = table.gateways.endpoints();
         router.shared.treating.h2c.retain(|address| endpoints.contains(address));

@@ -2,7 +2,7 @@
 
 mod checked;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use minik8s_meta::gateway::host_matches;
+use minik8s_proxy::gateway::BackendCertificates;
 
 pub use self::checked::CheckedAcceptors;
 use crate::proxy::Shared;
@@ -27,6 +28,8 @@ pub struct Certificates {
     by_host: HashMap<String, Arc<CertifiedKey>>,
     /// Of Gateways' ports: the most specific host first, and for each the certificates that it may show.
     by_port: BTreeMap<u16, Vec<ListenerKeys>>,
+    /// What Gateways show to backends.
+    pub to_backends: BackendCertificates,
 }
 
 /// A listener's host, and what it may show.
@@ -40,6 +43,7 @@ impl Certificates {
     pub fn build(
         wanted: &BTreeMap<String, SecretName>,
         of_ports: &PortCertificates,
+        to_backends: &BTreeSet<SecretName>,
         secrets: &BTreeMap<SecretName, Arc<Secret>>,
     ) -> (Self, Vec<String>) {
         let mut read: HashMap<SecretName, Result<Arc<CertifiedKey>, String>> = HashMap::new();
@@ -68,7 +72,8 @@ impl Certificates {
                 hosts.iter().map(|(host, names)| (host.clone(), names.iter().filter_map(&mut key).collect()));
             by_port.insert(*port, of_port.collect());
         }
-        (Certificates { by_host, by_port }, problems)
+        let to_backends = to_backends.iter().filter_map(|name| Some((name.clone(), key(name)?))).collect();
+        (Certificates { by_host, by_port, to_backends: Arc::new(to_backends) }, problems)
     }
 
     /// The host's own, that of its wildcard, or the one for everybody.

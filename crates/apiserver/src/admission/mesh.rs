@@ -4,7 +4,7 @@
 //! pod or as a namespace, is left alone. A pod that runs as the proxy's user would go past it unseen, so it is refused.
 
 use async_trait::async_trait;
-use minik8s_meta::mesh::{INBOUND_ENV, MESH_LABEL, SIDECAR, SIDECAR_IMAGE, SIDECAR_UID};
+use minik8s_meta::mesh::{INBOUND_ENV, MESH_LABEL, SIDECAR, SIDECAR_IMAGE, SIDECAR_UID, is_sidecar_image};
 use serde_json::{Value, json};
 
 use super::{Admission, Operation, Request};
@@ -53,7 +53,7 @@ fn inject(spec: &mut Value) -> std::result::Result<(), String> {
     let init = spec["initContainers"].as_array().into_iter().flatten();
     let main = spec["containers"].as_array().into_iter().flatten();
     for container in init.clone().chain(main) {
-        let is_ours = container["name"] == SIDECAR && container["image"] == SIDECAR_IMAGE;
+        let is_ours = container["name"] == SIDECAR && is_sidecar_image(container["image"].as_str());
         if container["name"] == SIDECAR && !is_ours {
             return Err(format!("the name {SIDECAR} is that of the mesh's own container: choose another"));
         }

@@ -42,6 +42,9 @@ pub fn write(
         Err(problem) => writer.condition("Accepted", false, problem.reason, &problem.message),
     }];
     conditions.push(writer.outcome("Programmed", &programmed));
+    if let Some(resolved) = &compiled.backend_certificate {
+        conditions.push(writer.outcome("ResolvedRefs", resolved));
+    }
     if clients::is_insecure(gateway) {
         let text = "clients without a good certificate are let in: tls.frontend says AllowInsecureFallback";
         conditions.push(writer.condition(INSECURE, true, "ConfigurationChanged", text));

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use minik8s_meta::mesh::{SIDECAR_IMAGE, SOCKET_DIR};
+use minik8s_meta::mesh::SOCKET_DIR;
 
 use super::slurm_submit::{OURSELVES, libraries, read};
 use super::{ImageStore, Recipe};
@@ -13,16 +13,17 @@ use super::{ImageStore, Recipe};
 /// Where the program is in a proxy's container.
 pub const PROGRAM: &str = "/minik8s";
 
-/// Makes the image and puts it into the node's store.
-pub async fn make(store: &ImageStore) -> Result<(), String> {
-    let image = tokio::task::spawn_blocking(|| recipe()?.image());
+/// Makes the image and puts it into the node's store, under the name that a pod has for it: of this version or another.
+pub async fn make(store: &ImageStore, name: &str) -> Result<(), String> {
+    let name = name.to_owned();
+    let image = tokio::task::spawn_blocking(move || recipe(&name)?.image());
     let image = image.await.map_err(|error| error.to_string())?;
     let image = image.map_err(|error| format!("cannot make the image of proxies: {error}"))?;
     store.put(&image).await.map_err(|error| error.to_string())
 }
 
-fn recipe() -> io::Result<Recipe> {
-    let mut recipe = Recipe::new(SIDECAR_IMAGE)
+fn recipe(name: &str) -> io::Result<Recipe> {
+    let mut recipe = Recipe::new(name)
         .directory("tmp", 0o1777)
         .directory("run", 0o755)
         .directory(SOCKET_DIR.trim_start_matches('/'), 0o755)
@@ -52,6 +53,8 @@ pub fn program(data_dir: &Path) -> io::Result<PathBuf> {
     if linked.is_err() || std::fs::metadata(&file)?.size() != own.size() {
         let new = file.with_extension("new");
         std::fs::copy(OURSELVES, &new)?;
+        // By its times a proxy knows whether its node runs the same program.
+        std::fs::File::options().write(true).open(&new)?.set_modified(own.modified()?)?;
         std::fs::rename(&new, &file)?;
     }
     Ok(file)

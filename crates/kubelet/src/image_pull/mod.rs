@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1 as core;
 use kube::Api;
 use minik8s_informer::Lenient;
 use minik8s_meta::function::Runtime;
-use minik8s_meta::mesh::SIDECAR_IMAGE;
+use minik8s_meta::mesh::is_sidecar_image;
 use minik8s_meta::packaged_image::{PackagedImage, packaged_image};
 
 use crate::context::{NodeContext, PodContext};
@@ -116,7 +116,7 @@ impl Own {
     fn of(name: &str) -> Option<Self> {
         match name {
             SLURM_SUBMIT => Some(Own::SlurmSubmit),
-            SIDECAR_IMAGE => Some(Own::Sidecar),
+            name if is_sidecar_image(Some(name)) => Some(Own::Sidecar),
             name => {
                 let packaged = || packaged_image(name).map(Own::Packaged);
                 let builder = || builder_of(name).map(Own::Builder);
@@ -139,7 +139,7 @@ async fn make(context: &NodeContext, name: &str, own: Own) -> Result<(), String>
         Own::Builder(runtime) => {
             make_builder(&ImageStore::new(&context.config.containerd_socket()), runtime).await?;
         }
-        Own::Sidecar => make_sidecar(&ImageStore::new(&context.config.containerd_socket())).await?,
+        Own::Sidecar => make_sidecar(&ImageStore::new(&context.config.containerd_socket()), name).await?,
         Own::Packaged(packaged) => make_packaged(&context.config.data_dir, packaged).await?,
         Own::SlurmSubmit => make_slurm_submit(&context.config.data_dir).await?,
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_cri::v1 as cri;
-use minik8s_meta::mesh::{MeshStep, NETNS_FILE, SIDECAR, SIDECAR_IMAGE, SOCKET_DIR};
+use minik8s_meta::mesh::{MeshStep, NETNS_FILE, SIDECAR, SOCKET_DIR, is_sidecar_image};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -27,7 +27,7 @@ const BOUND: Duration = Duration::from_secs(30);
 fn is_proxy(container: &ContainerSpec) -> bool {
     container.kind == Kind::Sidecar
         && container.spec.name == SIDECAR
-        && container.spec.image.as_deref() == Some(SIDECAR_IMAGE)
+        && is_sidecar_image(container.spec.image.as_deref())
 }
 
 /// Whether a pod has a proxy. In the host's network nothing can be led to one.

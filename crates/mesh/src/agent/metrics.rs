@@ -28,16 +28,60 @@ pub struct Metrics {
 struct Counts {
     /// The Deployment or whatever else the pod is of.
     workload: String,
+    /// Of processes that have ended: a new one begins at nothing, and sums never fall.
+    past: Sums,
+    /// Of each process of its proxy.
+    processes: BTreeMap<u64, Sums>,
+}
+
+impl Counts {
+    fn all(&self) -> Sums {
+        let mut all = self.past.clone();
+        self.processes.values().for_each(|one| all.add(one));
+        all
+    }
+}
+
+#[derive(Debug, Default, Clone)]
+struct Sums {
     requests: Vec<RequestCount>,
     durations: Vec<Durations>,
     inbound: Vec<InboundCount>,
 }
 
+impl Sums {
+    fn add(&mut self, other: &Sums) {
+        for one in &other.requests {
+            let same = |known: &&mut RequestCount| known.service == one.service && known.code == one.code;
+            match self.requests.iter_mut().find(same) {
+                Some(known) => known.count += one.count,
+                None => self.requests.push(one.clone()),
+            }
+        }
+        for one in &other.durations {
+            match self.durations.iter_mut().find(|known| known.service == one.service) {
+                Some(known) => {
+                    known.buckets.iter_mut().zip(&one.buckets).for_each(|(sum, count)| *sum += count);
+                    known.nanoseconds += one.nanoseconds;
+                }
+                None => self.durations.push(one.clone()),
+            }
+        }
+        for one in &other.inbound {
+            let same = |known: &&mut InboundCount| known.what == one.what && known.policy == one.policy;
+            match self.inbound.iter_mut().find(same) {
+                Some(known) => known.count += one.count,
+                None => self.inbound.push(one.clone()),
+            }
+        }
+    }
+}
+
 impl Metrics {
-    /// Proxies tell sums since they were started, of what has changed.
-    pub(super) fn set(&self, pod: &str, report: Report) {
+    /// Processes of proxies tell sums since they were started, of what has changed.
+    pub(super) fn set(&self, pod: &str, process: u64, report: Report) {
         let mut pods = self.pods.lock();
-        let counts = pods.entry(pod.to_owned()).or_default();
+        let counts = pods.entry(pod.to_owned()).or_default().processes.entry(process).or_default();
         if !report.requests.is_empty() {
             counts.requests = report.requests;
         }
@@ -46,6 +90,15 @@ impl Metrics {
         }
         if !report.inbound.is_empty() {
             counts.inbound = report.inbound;
+        }
+    }
+
+    /// A process has ended, and what it has counted stays.
+    pub(super) fn end(&self, pod: &str, process: u64) {
+        if let Some(counts) = self.pods.lock().get_mut(pod)
+            && let Some(last) = counts.processes.remove(&process)
+        {
+            counts.past.add(&last);
         }
     }
 
@@ -59,7 +112,7 @@ impl Metrics {
             let report = Report::of(&shared.metrics);
             if !report.requests.is_empty() {
                 self.name(name, "node");
-                self.set(name, report);
+                self.set(name, 0, report);
             }
         }
     }
@@ -70,7 +123,7 @@ impl Metrics {
         let pods = self.pods.lock();
         let each = pods.iter().map(|(pod, counts)| {
             let mut totals = RequestTotals::default();
-            for one in counts.requests.iter().filter(|one| one.service == service) {
+            for one in counts.all().requests.iter().filter(|one| one.service == service) {
                 totals.total += one.count;
                 totals.failed += if one.code >= 500 { one.count } else { 0 };
             }
@@ -98,10 +151,12 @@ impl Metrics {
         if pods.is_empty() {
             return String::new();
         }
+        let pods: Vec<(&String, &Counts, Sums)> =
+            pods.iter().map(|(pod, counts)| (pod, counts, counts.all())).collect();
         let mut text = Text::default();
         text.metric(REQUESTS, "counter", "Requests of pods to Services, by code.");
-        for (source, counts) in pods.iter() {
-            for one in &counts.requests {
+        for (source, counts, sums) in &pods {
+            for one in &sums.requests {
                 let labels = [
                     &source_labels(source, counts)[..],
                     &[("destination_service", one.service.as_str()), ("code", &one.code.to_string())],
@@ -114,8 +169,8 @@ impl Metrics {
             "histogram",
             "Time until the head of the answer, as the asking pod's proxy saw it.",
         );
-        for (source, counts) in pods.iter() {
-            for one in &counts.durations {
+        for (source, counts, sums) in &pods {
+            for one in &sums.durations {
                 let labels =
                     [&source_labels(source, counts)[..], &[("destination_service", one.service.as_str())]];
                 write_durations(&mut text, &labels.concat(), one);
@@ -126,9 +181,9 @@ impl Metrics {
             "counter",
             "Connections and requests to pods, by how they were secured or refused.",
         );
-        for (pod, counts) in pods.iter() {
+        for (pod, _, sums) in &pods {
             let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
-            for one in &counts.inbound {
+            for one in &sums.inbound {
                 let labels = [
                     ("destination_namespace", namespace),
                     ("destination_pod", name),
@@ -171,6 +226,7 @@ mod tests {
         let service = "ns/reviews".to_owned();
         metrics.set(
             "ns/web-1",
+            0,
             Report {
                 requests: vec![RequestCount { service: service.clone(), code: 200, count: 3 }],
                 durations: vec![Durations { service, buckets, nanoseconds: 2_500_000 }],
@@ -182,7 +238,7 @@ mod tests {
                 ..Report::default()
             },
         );
-        metrics.set("ns/web-1", Report { applied: Some(1), ..Report::default() });
+        metrics.set("ns/web-1", 0, Report { applied: Some(1), ..Report::default() });
         let source = "source_namespace=\"ns\",source_workload=\"web\",source_pod=\"web-1\",destination_service=\"ns/reviews\"";
         let page = metrics.page();
         for line in [
@@ -197,6 +253,8 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
         }
+        metrics.end("ns/web-1", 0);
+        assert_eq!(metrics.page(), page, "what was counted stays");
         metrics.forget("ns/web-1");
         assert_eq!(metrics.page(), "");
     }

@@ -47,6 +47,7 @@ pub use self::sources::workload;
 use self::sources::{Changes, Sources};
 use self::updates::{ProxyState, Updates};
 use crate::policy;
+use crate::program;
 use crate::protocol::Own;
 use crate::tap::TapFilter;
 
@@ -101,6 +102,7 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
         updates: Updates::default(),
         progress_told: BTreeMap::new(),
         engine: None,
+        program: program::identity().ok(),
         node,
     };
     for (uid, dir, pod) in proxies::known(&agent.node.pods_dir, FOLDER) {
@@ -164,6 +166,8 @@ struct Agent {
     progress_told: BTreeMap<Name, MeshProgressSpec>,
     /// From the first route on.
     engine: Option<Engine>,
+    /// What proxies are to run, too.
+    program: Option<String>,
 }
 
 /// What all proxies are told, without its end.
@@ -300,6 +304,7 @@ impl Agent {
                 draining: self.updates.asks(&proxy.pod),
                 namespace: pod.view.namespace.clone(),
                 trace_ratio: self.node.tracer.as_ref().map(Tracer::ratio),
+                program: self.program.clone(),
                 taps: Vec::new(),
             };
             proxy.own.send_if_modified(|known| {

@@ -1,5 +1,6 @@
 //! The proxies of this node's pods: a socket for each, over which it is told what to do and says what it has done.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,9 +10,11 @@ use std::time::Duration;
 
 use minik8s_meta::mesh::{LISTENERS_SOCKET, NETNS_FILE, SIDECAR_UID, SOCKET};
 use minik8s_telemetry::Tracer;
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
@@ -25,6 +28,8 @@ use crate::protocol::{Own, Report};
 const LONGEST_LINE: u64 = 256 << 10;
 /// Beside the sockets, for an agent that is started anew: namespace and name of the pod.
 const POD: &str = "pod";
+/// Of one pod at a time; a further one waits until one ends.
+const MOST_PROCESSES: usize = 4;
 /// For a pod's certificate to be issued before it is told the rest: without one it speaks to others in the clear.
 const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -54,6 +59,44 @@ pub struct Feeds {
     pub tracer: Option<Tracer>,
 }
 
+/// The processes of one proxy that are connected: one, or two while another program takes the place of the first; and those
+/// before it, as long as they have connections.
+#[derive(Debug, Default)]
+struct Processes {
+    known: Mutex<BTreeMap<u64, (Option<u64>, Option<u64>)>>,
+    /// What all of them have applied that have applied anything.
+    applied: watch::Sender<Option<u64>>,
+    /// What all of them have open.
+    open: watch::Sender<Option<u64>>,
+}
+
+impl Processes {
+    fn hear(&self, number: u64, applied: Option<u64>, open: Option<u64>) {
+        let mut known = self.known.lock();
+        let one = known.entry(number).or_default();
+        *one = (applied.or(one.0), open.or(one.1));
+        self.tell(&known);
+    }
+
+    fn forget(&self, number: u64) {
+        let mut known = self.known.lock();
+        known.remove(&number);
+        self.tell(&known);
+    }
+
+    fn tell(&self, known: &BTreeMap<u64, (Option<u64>, Option<u64>)>) {
+        self.applied.send_replace(known.values().filter_map(|(applied, _)| *applied).min());
+        self.open.send_replace(known.values().filter_map(|(_, open)| *open).reduce(|sum, one| sum + one));
+    }
+}
+
+/// One of them.
+struct Process {
+    number: u64,
+    pod: Arc<str>,
+    of: Arc<Processes>,
+}
+
 /// The sockets close when this is dropped.
 pub struct Proxy {
     /// Namespace and name of the pod.
@@ -75,20 +118,34 @@ impl Proxy {
         std::fs::create_dir_all(dir)?;
         std::fs::write(dir.join(POD), pod)?;
         let (listener, keeping) = (bind(dir, SOCKET)?, bind(dir, LISTENERS_SOCKET)?);
-        let ((state, applied), (opened, open)) = (watch::channel(None), watch::channel(None));
+        let processes = Arc::<Processes>::default();
+        let (applied, open) = (processes.applied.subscribe(), processes.open.subscribe());
         let (own, told) = watch::channel(Own::default());
-        let name = pod.to_owned();
+        let name: Arc<str> = pod.into();
         let taps = Arc::<Taps>::default();
         let told_to = taps.clone();
         let feeding = tokio::spawn(async move {
-            loop {
-                // One at a time: a proxy that was started anew has closed its former connection.
-                let Some(stream) = accept(&listener).await else { continue };
-                let ended = feed(stream, &feeds, (told.clone(), &*told_to), (&state, &opened), &name).await;
-                debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
-                state.send_replace(None);
-                opened.send_replace(None);
-                feeds.progress.notify_one();
+            let mut fed = JoinSet::new();
+            for number in 0.. {
+                if fed.len() >= MOST_PROCESSES {
+                    fed.join_next().await;
+                }
+                let stream = loop {
+                    tokio::select! {
+                        Some(stream) = accept(&listener) => break stream,
+                        Some(_) = fed.join_next() => {}
+                        else => {}
+                    }
+                };
+                let (feeds, told, taps) = (feeds.clone(), told.clone(), told_to.clone());
+                let process = Process { number, pod: name.clone(), of: processes.clone() };
+                fed.spawn(async move {
+                    let ended = feed(stream, &feeds, (told, &*taps), &process).await;
+                    debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
+                    process.of.forget(number);
+                    feeds.metrics.end(&process.pod, number);
+                    feeds.progress.notify_one();
+                });
             }
         });
         let keeping = tokio::spawn(async move {
@@ -159,8 +216,7 @@ async fn feed(
     stream: UnixStream,
     feeds: &Feeds,
     (mut own, taps): (watch::Receiver<Own>, &Taps),
-    (state, opened): (&watch::Sender<Option<u64>>, &watch::Sender<Option<u64>>),
-    pod: &str,
+    process: &Process,
 ) -> io::Result<()> {
     let (mut config, mut filters) = (feeds.config.clone(), taps.filters());
     let (reader, mut writer) = stream.into_split();
@@ -176,18 +232,13 @@ async fn feed(
                 let Some(line) = line? else { return Ok(()) };
                 lines.get_mut().get_mut().set_limit(LONGEST_LINE);
                 let mut report: Report = serde_json::from_str(&line)?;
-                if let Some(version) = report.applied {
-                    state.send_replace(Some(version));
-                }
-                if report.open.is_some() {
-                    opened.send_replace(report.open);
-                }
+                process.of.hear(process.number, report.applied, report.open);
                 if let Some(tracer) = &feeds.tracer {
                     let spans = std::mem::take(&mut report.spans).into_iter();
-                    spans.filter_map(|span| span.of_pod(pod)).for_each(|span| tracer.tell(span));
+                    spans.filter_map(|span| span.of_pod(&process.pod)).for_each(|span| tracer.tell(span));
                 }
                 taps.tell(&report.tapped, report.tap_dropped);
-                feeds.metrics.set(pod, report);
+                feeds.metrics.set(&process.pod, process.number, report);
                 feeds.progress.notify_one();
                 // What has changed meanwhile stays unseen: it is told in the next turn.
                 continue;
@@ -258,7 +309,20 @@ mod tests {
             .unwrap();
         proxy.applied.wait_for(|applied| *applied == Some(2)).await.unwrap();
         assert!(feeds.metrics.page().contains("} 7\n"), "{}", feeds.metrics.page());
+        // Another takes its place: what both have applied counts, and of both what they have counted.
+        let mut successor = connect().await;
+        assert_eq!(told(&mut successor).await, (2, "b".to_owned()));
+        let said = "{\"applied\":2,\"open\":3,\"requests\":[{\"service\":\"ns/s\",\"code\":200,\"count\":1}]}\n";
+        successor.get_mut().write_all(said.as_bytes()).await.unwrap();
+        proxy.open.wait_for(|open| *open == Some(3)).await.unwrap();
+        stream.get_mut().write_all(b"{\"applied\":1,\"open\":2}\n").await.unwrap();
+        proxy.open.wait_for(|open| *open == Some(5)).await.unwrap();
+        assert_eq!(*proxy.applied.borrow(), Some(1));
         drop(stream);
+        proxy.open.wait_for(|open| *open == Some(3)).await.unwrap();
+        assert_eq!(*proxy.applied.borrow(), Some(2));
+        assert!(feeds.metrics.page().contains("} 8\n"), "{}", feeds.metrics.page());
+        drop(successor);
         proxy.applied.wait_for(Option::is_none).await.unwrap();
         // The next agent takes the place of this one.
         drop(proxy);

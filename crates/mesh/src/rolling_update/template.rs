@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use minik8s_meta::mesh::{SIDECAR, SIDECAR_IMAGE};
+use minik8s_meta::mesh::{SIDECAR, is_sidecar_image};
 use sha2::{Digest, Sha256};
 
 use super::plan::REVISION;
@@ -45,7 +45,7 @@ pub fn revision(template: &PodTemplateSpec) -> String {
 
 fn plain(spec: &PodSpec) -> PodSpec {
     let mut spec = PodSpec { node_name: None, priority: None, preemption_policy: None, ..spec.clone() };
-    let is_proxy = |one: &Container| one.name == SIDECAR && one.image.as_deref() == Some(SIDECAR_IMAGE);
+    let is_proxy = |one: &Container| one.name == SIDECAR && is_sidecar_image(one.image.as_deref());
     if let Some(init) = &mut spec.init_containers {
         init.retain(|container| !is_proxy(container));
     }
@@ -66,6 +66,7 @@ fn plain(spec: &PodSpec) -> PodSpec {
 
 #[cfg(test)]
 mod tests {
+    use minik8s_meta::mesh::SIDECAR_IMAGE;
     use serde_json::json;
 
     use super::*;

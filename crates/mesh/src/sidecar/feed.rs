@@ -10,6 +10,7 @@ use minik8s_proxy::{Front, Shared, Wanted};
 use minik8s_telemetry::{Queue, Span, Tracer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -41,6 +42,8 @@ pub struct Parts {
     pub counters: Arc<Counters>,
     /// For agents to keep.
     pub listeners: Listeners,
+    /// The agent's program.
+    pub program: watch::Sender<Option<String>>,
     /// Requests that the agent is to be told of, from when it first wants to know.
     pub spans: OnceLock<Queue<Span>>,
 }
@@ -159,6 +162,11 @@ impl Feed<'_> {
                     self.parts.tap(&config.own.taps);
                     self.apply_new(&config);
                     self.draining = config.own.draining;
+                    self.parts.program.send_if_modified(|known| {
+                        let is_new = *known != config.own.program;
+                        known.clone_from(&config.own.program);
+                        is_new
+                    });
                     if let Some(ratio) = config.own.trace_ratio {
                         self.parts.trace(ratio);
                     }

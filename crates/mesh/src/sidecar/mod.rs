@@ -4,7 +4,8 @@
 //! What leaves: a connection to an address that a VirtualService is about is looked into, request by request. All others
 //! are passed on to where they wanted to go, without a look, so that no protocol is in its way; with TLS, if there is a
 //! proxy at the other end. What comes: see [`inbound`]. It runs as a user of its own without any capability, on one thread,
-//! and knows the API server only through the agent's socket.
+//! and knows the API server only through the agent's socket. When the node's program is another, a [`successor`] takes its
+//! place, and no connection notices.
 
 mod counters;
 mod feed;
@@ -15,12 +16,14 @@ mod inbound;
 pub mod opaque;
 mod outlier;
 mod rule;
+mod successor;
 mod table;
 mod tls;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +32,7 @@ use minik8s_proxy::{Client, Shared, Timeouts, Worker};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -49,8 +53,37 @@ const BACKLOG: i32 = 4096;
 /// Pods keep connections open, and silent, for as long as they like: nothing of that is the proxy's to end.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
+/// For the agent to say what it wants. Before, connections wait.
+const FIRST_WORD: Duration = Duration::from_secs(5);
+
+/// What a process does for its pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    /// The first of its container.
+    #[default]
+    First,
+    /// Takes the place of another.
+    Successor,
+    /// The first, whose place was taken.
+    Waiting,
+}
+
+impl Role {
+    /// As flags have it: programs of other versions are started by it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Role::First => "first",
+            Role::Successor => "successor",
+            Role::Waiting => "waiting",
+        }
+    }
+}
+
 /// Runs until it is told to end.
-pub async fn run() -> io::Result<()> {
+pub async fn run(role: Role) -> io::Result<()> {
+    if role == Role::Waiting {
+        return successor::wait().await;
+    }
     let listeners = tokio::task::spawn_blocking(listeners).await.map_err(io::Error::other)??;
     let stop = CancellationToken::new();
     let outbound = Worker::start(shared::<Outbound>(), stop.clone());
@@ -63,11 +96,23 @@ pub async fn run() -> io::Result<()> {
         guard: guard.shared.clone(),
         counters: Arc::<Counters>::default(),
         listeners: both,
+        program: watch::Sender::default(),
         spans: OnceLock::new(),
     };
     let counters = parts.counters.clone();
     let connections = TaskTracker::new();
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut feeding = pin!(feed::follow(&parts));
+    let mut table = parts.outbound.table.subscribe();
+    let mut program = parts.program.subscribe();
+    tokio::select! {
+        () = feeding.as_mut() => {}
+        _ = timeout(FIRST_WORD, table.changed()) => {}
+        _ = terminate.recv() => return Ok(()),
+    }
+    if role == Role::Successor {
+        successor::say_ready();
+    }
     info!("connections of this pod are taken on {}", outgoing.local_addr()?);
     let leaving = accept(&outgoing, |stream, peer| {
         connections.spawn(serve(stream, peer, outbound.clone()));
@@ -80,14 +125,34 @@ pub async fn run() -> io::Result<()> {
             drop(open);
         });
     });
-    tokio::select! {
-        () = feed::follow(&parts) => {}
-        () = leaving => {}
-        () = coming => {}
-        _ = terminate.recv() => {}
+    let successor = tokio::select! {
+        () = feeding.as_mut() => None,
+        () = leaving => None,
+        () = coming => None,
+        _ = terminate.recv() => None,
+        successor = successor::succeed(&mut program) => Some(successor),
+    };
+    drop((outgoing, incoming));
+    connections.close();
+    if let Some(successor) = successor {
+        parts.outbound.retiring.cancel();
+        parts.guard.retiring.cancel();
+        // Policies and routes hold for what is open, so the agent is heard to the end.
+        tokio::select! {
+            () = feeding.as_mut() => {}
+            () = connections.wait() => {
+                info!("the last connection of the former program is over");
+                return if role == Role::First { Err(successor.replace()) } else { Ok(()) };
+            }
+            ended = successor::children() => return ended,
+            _ = terminate.recv() => {}
+        }
+        successor.terminate();
+        stop.cancel();
+        let _ = timeout(LAST, connections.wait()).await;
+        return successor::children().await;
     }
     stop.cancel();
-    connections.close();
     let _ = timeout(LAST, connections.wait()).await;
     Ok(())
 }

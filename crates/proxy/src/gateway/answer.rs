@@ -191,7 +191,10 @@ async fn send<F: Treats>(
             let at = (address, worker.secured(address));
             backend::send_h2c(&worker.shared.treating().h2c, at, timeouts, request).await?
         }
-        Protocol::Tls(tls) => backend::send_tls(tls, address, timeouts, request).await?,
+        Protocol::Tls(tls) => {
+            let shown = worker.shared.treating().certificate(tls);
+            backend::send_tls((tls, shown), address, timeouts, request).await?
+        }
     };
     Ok(worker.noted(address, response))
 }
@@ -225,7 +228,7 @@ fn copies<F: Treats>(worker: &Worker<F>, treatment: &Treatment<F::Route>, parts:
         let (target, h2c) = (mirror.target.clone(), worker.shared.treating().h2c.clone());
         tokio::spawn(async move {
             let sent = match (&target.tls, target.h2c) {
-                (Some(tls), _) => backend::send_tls(tls, address, timeouts, request).await,
+                (Some(tls), _) => backend::send_tls((tls, Ok(None)), address, timeouts, request).await,
                 (None, true) => backend::send_h2c(&h2c, at, timeouts, request).await,
                 (None, false) => backend::send_plain(at, timeouts, request).await,
             };

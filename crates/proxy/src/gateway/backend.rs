@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use minik8s_meta::gateway::GatewayBackendTls;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -123,14 +124,14 @@ pub async fn send_plain(
 
 /// With TLS, on a connection of its own.
 pub async fn send_tls(
-    tls: &GatewayBackendTls,
+    (tls, shown): (&GatewayBackendTls, Result<Option<Arc<CertifiedKey>>, String>),
     address: SocketAddr,
     timeouts: Timeouts,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, Failure> {
     let refused =
         |text: String| Failure::Connect(address, ConnectError::Refused(std::io::Error::other(text)));
-    let config = tls_client::config(tls).map_err(refused)?;
+    let config = shown.and_then(|shown| tls_client::config(tls, shown)).map_err(refused)?;
     let name = ServerName::try_from(tls.hostname.clone()).map_err(|error| refused(error.to_string()))?;
     let stream = connect(address, timeouts).await.map_err(|error| Failure::Connect(address, error))?;
     let connector = TlsConnector::from(config);

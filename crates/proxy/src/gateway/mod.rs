@@ -11,15 +11,18 @@ mod matching;
 mod split;
 mod tls_client;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use minik8s_meta::gateway::{
-    GatewayBackend, GatewayBackendTls, GatewayFilters, GatewayMirror, GatewayRetry, GatewayRule,
+    CertificateRef, GatewayBackend, GatewayBackendTls, GatewayFilters, GatewayMirror, GatewayRetry, GatewayRule,
     GatewayTarget,
 };
+use parking_lot::Mutex;
+use rustls::sign::CertifiedKey;
 
 use crate::Front;
 
@@ -35,6 +38,20 @@ pub struct Treating {
     pub h2c: H2cConnections,
     /// Counts requests of which copies may be made.
     pub mirrored: AtomicU64,
+    /// What is shown to backends, by the namespace and name of its Secret.
+    pub certificates: Mutex<BackendCertificates>,
+}
+
+pub type BackendCertificates = Arc<HashMap<(String, String), Arc<CertifiedKey>>>;
+
+impl Treating {
+    /// `None` where nothing is to be shown; an error where that is not there yet.
+    fn certificate(&self, tls: &GatewayBackendTls) -> Result<Option<Arc<CertifiedKey>>, String> {
+        let Some(CertificateRef { namespace, name }) = &tls.certificate else { return Ok(None) };
+        let known = self.certificates.lock().get(&(namespace.clone(), name.clone())).cloned();
+        let missing = || format!("Secret {namespace}/{name}, which is to be shown to it, is not known yet");
+        known.map(Some).ok_or_else(missing)
+    }
 }
 
 /// A front that serves routes of the Gateway API.

@@ -107,7 +107,7 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
                 },
             };
             self.take_input(asked.length);
-            let closes = asked.closes || worker.stop.is_cancelled();
+            let closes = asked.closes || worker.stop.is_cancelled() || worker.shared.retiring.is_cancelled();
             self.answer(asked, closes).await?;
             if closes {
                 let _ = self.stream.shutdown().await;

@@ -1,6 +1,6 @@
 //! From GatewayConfigs to what requests are looked up in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,13 @@ pub fn services(config: &GatewayConfig) -> impl Iterator<Item = Name> + '_ {
         of_backends.chain(mirrors(&rule.filters)).collect::<Vec<_>>()
     });
     targets.map(|target| (target.namespace, target.service))
+}
+
+/// Secrets that Gateways show to backends.
+pub fn backend_certificates(configs: &[Arc<GatewayConfig>]) -> BTreeSet<Name> {
+    let backends = configs.iter().flat_map(|config| &config.spec.rules).flat_map(|rule| &rule.backends);
+    let shown = backends.filter_map(|backend| backend.target.tls.as_ref()?.certificate.as_ref());
+    shown.map(|one| (one.namespace.clone(), one.name.clone())).collect()
 }
 
 pub fn build(configs: &[Arc<GatewayConfig>], backends: &Backends<'_>) -> Gateways {

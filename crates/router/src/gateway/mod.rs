@@ -22,7 +22,7 @@ use minik8s_proxy::{Refusal, RequestHead};
 
 use crate::table::{Route, SecretName};
 
-pub use build::{build, certificates, services};
+pub use build::{backend_certificates, build, certificates, services};
 
 pub type Rule = minik8s_proxy::gateway::Rule<Route>;
 pub type Treatment = minik8s_proxy::gateway::Treatment<Route>;

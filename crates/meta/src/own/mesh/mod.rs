@@ -26,6 +26,7 @@ use crate::served_type;
 
 /// The container that every pod of the mesh has.
 pub const SIDECAR: &str = "minik8s-proxy";
+const SIDECAR_REPOSITORY: &str = "minik8s.io/sidecar";
 /// Its image, which a node makes of its own program.
 pub const SIDECAR_IMAGE: &str = concat!("minik8s.io/sidecar:", env!("CARGO_PKG_VERSION"));
 /// Whom it runs as. Its own connections are told from the pod's by this.
@@ -256,9 +257,14 @@ impl Default for Subset {
     }
 }
 
+/// Whether an image is the proxy's: pods that are older than their node's program have that of another version.
+pub fn is_sidecar_image(image: Option<&str>) -> bool {
+    image.and_then(|image| image.strip_prefix(SIDECAR_REPOSITORY)).is_some_and(|tag| tag.starts_with(':'))
+}
+
 /// Whether a pod has a proxy that takes what comes to it.
 pub fn takes_inbound(pod: &k8s_openapi::api::core::v1::PodSpec) -> bool {
     let mut init = pod.init_containers.iter().flatten();
-    let proxy = init.find(|one| one.name == SIDECAR && one.image.as_deref() == Some(SIDECAR_IMAGE));
+    let proxy = init.find(|one| one.name == SIDECAR && is_sidecar_image(one.image.as_deref()));
     proxy.is_some_and(|one| one.env.iter().flatten().any(|variable| variable.name == INBOUND_ENV))
 }

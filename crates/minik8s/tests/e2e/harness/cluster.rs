@@ -175,6 +175,12 @@ impl Cluster {
         self.ready().await;
     }
 
+    /// The same with another program, as after an upgrade.
+    pub async fn restart_server_as(&self, binary: &Path) {
+        *self.server.binary.lock().unwrap() = binary.to_owned();
+        self.restart_server().await;
+    }
+
     /// kill -9 of an agent that is a program of its own.
     pub fn crash_agent(&self) {
         let agent = self.agent.as_ref().unwrap();
@@ -289,16 +295,19 @@ struct Program {
     dir: PathBuf,
     arguments: Vec<String>,
     child: Arc<Mutex<Option<Child>>>,
+    /// What it is started from the next time.
+    binary: Arc<Mutex<PathBuf>>,
 }
 
 impl Program {
     fn new(role: &'static str, dir: &Path, arguments: Vec<String>) -> Program {
-        Program { role, dir: dir.to_owned(), arguments, child: Arc::default() }
+        let binary = Arc::new(Mutex::new(BINARY.into()));
+        Program { role, dir: dir.to_owned(), arguments, child: Arc::default(), binary }
     }
 
     fn start(&self, more: &[&str]) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.join("log")).unwrap();
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(&*self.binary.lock().unwrap());
         command.arg(self.role).arg("--data-dir").arg(&self.dir).args(&self.arguments).args(more);
         command.env_remove("NO_COLOR").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         *self.child.lock().unwrap() = Some(command.spawn().unwrap());

@@ -3,6 +3,7 @@
 mod gamma;
 mod shop;
 mod trust;
+mod upgrade;
 
 use serde_json::json;
 use shop::{Shop, pod_spec};
@@ -219,6 +220,15 @@ fn pods_are_let_in_by_who_they_are() {
         trust::strict_pods_let_in_the_mesh_alone(&shop);
         trust::policies_are_enforced(&shop);
         trust::killed_proxy_refuses_nobody(&shop);
+    });
+}
+
+/// The node's program is another: proxies follow, and neither a pod nor a request notices.
+#[test]
+fn proxies_are_replaced_under_load() {
+    on_a_cluster_with(&["--mesh"], |cluster| {
+        let shop = Shop::open(&cluster, "shop");
+        upgrade::proxies_follow_the_program_of_their_node(&shop, &cluster);
     });
 }
 

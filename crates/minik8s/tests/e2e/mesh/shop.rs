@@ -48,7 +48,10 @@ pub struct Shop {
 }
 
 /// Requests that go on until somebody wants to know how they went.
-pub struct Load(Child);
+pub struct Load(Running);
+
+/// A program that runs in the client.
+pub struct Running(Child);
 
 impl Shop {
     /// Returns when all pods are ready.
@@ -133,16 +136,21 @@ impl Shop {
 
     /// Words as for `ask`, and `host=SERVICE`.
     pub fn load(&self, words: &[&str]) -> Load {
+        Load(self.begin(CLIENT, &[&["0"], words].concat()))
+    }
+
+    /// A program of Python in the client, until it is told to end.
+    pub fn begin(&self, program: &str, words: &[&str]) -> Running {
         // Not through the API server, which is to be killed: by the node's own container runtime.
         let child = Command::new("nsenter")
             .arg(format!("--target={}", self.client_pid()))
-            .args(["--mount", "--net", "--uts", "--", PYTHON, "-c", CLIENT, "0"])
+            .args(["--mount", "--net", "--uts", "--", PYTHON, "-c", program])
             .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        Load(child.unwrap())
+        Running(child.unwrap())
     }
 
     pub fn scale(&self, deployment: &str, replicas: u32) {
@@ -160,23 +168,37 @@ impl Shop {
         self.pid("main")
     }
 
-    /// The process of one of the client's containers, found by its cgroup.
+    /// The first process of one of the client's containers.
     pub fn pid(&self, container: &str) -> u32 {
-        let pod = self.get("pod", "client");
+        *self.pids("client", container).first().unwrap()
+    }
+
+    /// The processes of one of a pod's containers, found by its cgroup.
+    pub fn pids(&self, pod: &str, container: &str) -> Vec<u32> {
+        let pod = self.get("pod", pod);
         let statuses = ["containerStatuses", "initContainerStatuses"];
         let all = statuses.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
         let status = all.into_iter().find(|status| status["name"] == container).unwrap().clone();
         let id = status["containerID"].as_str().unwrap().split("//").nth(1).unwrap().to_owned();
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.find(|pid| {
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_of = |pid: &u32| {
             std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&id))
-        })
-        .unwrap()
+        };
+        let mut found: Vec<u32> = pids.filter(is_of).collect();
+        found.sort_unstable();
+        found
     }
 
     pub fn get(&self, kind: &str, name: &str) -> Value {
         serde_json::from_str(&self.kubectl(&["get", kind, name, "-o", "json"])).unwrap()
+    }
+
+    /// A pod of a Deployment.
+    pub fn pod_of(&self, deployment: &str) -> String {
+        let names = self.kubectl(&["get", "pods", "-o", "name"]);
+        let mut names = names.lines().filter_map(|name| name.strip_prefix("pod/"));
+        names.find(|name| name.starts_with(deployment)).unwrap().to_owned()
     }
 
     /// Waits until a RollingUpdate is over, and gives its status.
@@ -256,12 +278,20 @@ impl Shop {
 
 impl Load {
     /// What came of the requests, and what the client said.
-    pub fn end(mut self) -> (Counts, String) {
+    pub fn end(self) -> (Counts, String) {
+        let (found, said) = self.0.end();
+        println!("the client under load: {said}");
+        (serde_json::from_str(&found).unwrap(), said)
+    }
+}
+
+impl Running {
+    /// What it has found, and what it said besides.
+    pub fn end(mut self) -> (String, String) {
         self.0.stdin.take().unwrap().write_all(b"enough\n").unwrap();
         let output = self.0.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        println!("the client under load: {said}");
-        (serde_json::from_slice(&output.stdout).unwrap(), said)
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
     }
 }
 
