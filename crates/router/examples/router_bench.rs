@@ -4,6 +4,7 @@
 //! proxies are processes of their own, so that their CPU time can be read from /proc. Without nginx (Debian's
 //! `nginx-light`) only the router is measured.
 
+#[allow(dead_code, reason = "another measurement uses the rest")]
 #[path = "../../network/examples/dns_bench/process.rs"]
 mod process;
 

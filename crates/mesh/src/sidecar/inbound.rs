@@ -41,6 +41,16 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Guard
         Ok(destination) => return debug!(%destination, "a connection to the proxy itself"),
         Err(error) => return debug!(%error, "nobody knows where a connection wanted to go"),
     };
+    serve_towards(stream, (peer, destination), worker, is_of_mesh).await;
+}
+
+/// The same for a connection of which this is known.
+pub async fn serve_towards(
+    stream: TcpStream,
+    (peer, destination): (SocketAddr, SocketAddr),
+    worker: Arc<Worker<Guard>>,
+    is_of_mesh: bool,
+) {
     let _ = stream.set_nodelay(true);
     let connection = Connection { stream, peer, destination, read: Vec::new(), process: None };
     if let Err(error) = connection.serve(&worker, is_of_mesh).await {

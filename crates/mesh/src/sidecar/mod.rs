@@ -40,9 +40,12 @@ use tracing::{debug, info, warn};
 
 use self::counters::Counters;
 use self::feed::Parts;
-use self::guard::Guard;
+pub use self::guard::{Guard, Guarded};
+pub use self::inbound::serve_towards as serve_inbound;
 pub use self::table::{Outbound, Table, Way};
+pub use self::tls::Tls;
 use crate::handover::{self, Listeners};
+pub use crate::protocol::Credentials;
 
 /// For open requests to end after the signal. The pod's own containers have ended before.
 const LAST: Duration = Duration::from_secs(5);

@@ -2,6 +2,7 @@
 //! client asks both, for a few seconds each, in turns. Without Unbound (Debian's `unbound`) only the resolver is
 //! measured.
 
+#[allow(dead_code, reason = "another measurement uses the rest")]
 mod process;
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

@@ -24,6 +24,16 @@ impl Process {
         }
         Ok(Duration::from_nanos(total))
     }
+
+    /// Megabytes that are resident, and those of them that it shares with nobody.
+    pub fn memory(&self) -> Result<(f64, f64)> {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.0.id()))?;
+        let sum = |names: &[&str]| -> f64 {
+            let lines = text.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+            lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).sum::<f64>() / 1024.0
+        };
+        Ok((sum(&["Rss:"]), sum(&["Private_Clean:", "Private_Dirty:"])))
+    }
 }
 
 impl Drop for Process {

