@@ -60,7 +60,8 @@ fn resolve<'v>(
     }
     let wanted = Wanted { group, kind, namespace: &key.namespace, name: &key.name };
     let from = (route.kind.name(), route.namespace());
-    if !grants::allowed(view.grants.iter().map(AsRef::as_ref), from, wanted) {
+    let is_own_parent = || route.leads_services_alone() && route.services().contains(key);
+    if !grants::allowed(view.grants.iter().map(AsRef::as_ref), from, wanted) && !is_own_parent() {
         let text = format!(
             "no ReferenceGrant of namespace {} lets a {} of namespace {} refer to Service {}",
             key.namespace, from.0, from.1, key.name

@@ -104,6 +104,12 @@ impl<'a> Route<'a> {
 }
 
 impl Route<'_> {
+    /// Whether it has no parent but Services: it leads clients that were going there anyway, and lets nobody in.
+    pub fn leads_services_alone(&self) -> bool {
+        let is_service = |one: &ParentReference| matches!(parent(one, self.namespace()), Parent::Service(_));
+        !self.parents.is_empty() && self.parents.iter().all(is_service)
+    }
+
     /// Every Service that is a parent.
     pub fn services(&self) -> Vec<Key> {
         let service = |reference: &ParentReference| match parent(reference, self.namespace()) {

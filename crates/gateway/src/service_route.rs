@@ -272,6 +272,28 @@ mod tests {
         assert!(simulation.world.get::<ServiceRoute>(&Key::new("ns", "echo")).is_none());
     }
 
+    /// A consumer leads its own clients to where they were going; whoever lets others in needs a grant.
+    #[test]
+    fn consumer_route_needs_no_grant_for_its_own_parent() {
+        let mut view = View::default();
+        let service: k8s_openapi::api::core::v1::Service =
+            from(json!({"metadata": {"name": "echo", "namespace": "ns"}, "spec": {"ports": [{"port": 80}]}}));
+        view.services.insert(Key::new("ns", "echo"), Arc::new(service));
+        let parent = json!({"group": "", "kind": "Service", "namespace": "ns", "name": "echo"});
+        let check = |parents: Value, expected: Option<&str>| {
+            let route: HttpRoute = from(json!({"metadata": {"name": "r", "namespace": "other"},
+                "spec": {"parentRefs": parents,
+                    "rules": [{"backendRefs": [{"name": "echo", "namespace": "ns", "port": 80}]}]}}));
+            let route = route.route();
+            let found = crate::backends::target(&route.rules[0].backends[0].0.object, &route, &view).1;
+            assert_eq!(found.map(|problem| problem.reason), expected, "{parents}");
+        };
+        check(json!([parent]), None);
+        check(json!([parent, {"name": "gateway"}]), Some("RefNotPermitted"));
+        check(json!([{"name": "gateway"}]), Some("RefNotPermitted"));
+        check(json!([{"group": "", "kind": "Service", "name": "echo"}]), Some("RefNotPermitted"));
+    }
+
     #[test]
     fn route_is_programmed_when_every_proxy_has_it() {
         let controller = RouteController::<HttpRoute>::new("http-route-controller", true);

@@ -1,5 +1,7 @@
 //! What Gateways and their sets are told.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Plan, key_of};
 
@@ -50,7 +52,9 @@ pub fn write(
         conditions.push(writer.condition(INSECURE, true, "ConfigurationChanged", text));
     }
     let own = compiled.listeners.iter().zip(&compiled.attached).filter(|(judged, _)| judged.set.is_none());
-    let sets = seen.view.sets_of(gateway).len() - compiled.refused.len();
+    // One without a listener that is served is not attached.
+    let sets: BTreeSet<_> =
+        compiled.listeners.iter().filter(|judged| judged.is_served()).filter_map(|judged| judged.set.map(key_of)).collect();
     let has_sets = gateway.spec.allowed_listeners.is_some();
     let status = GatewayStatus {
         addresses: address.into_iter().collect(),
@@ -60,7 +64,7 @@ pub fn write(
                 listener(judged, *count, &known.listeners, writer.generation, &programming, now)
             })
             .collect(),
-        attached_listener_sets: has_sets.then(|| i32::try_from(sets).unwrap_or(i32::MAX)),
+        attached_listener_sets: has_sets.then(|| i32::try_from(sets.len()).unwrap_or(i32::MAX)),
     };
     plan.status(gateway, Gateway { status: Some(status), ..gateway.clone() });
     for set in seen.view.sets_of(gateway) {
@@ -85,6 +89,9 @@ impl Programming<'_> {
 
     /// Of one listener: what others' ports have does not matter.
     fn listener(&self, judged: &Judged<'_>) -> Result<(), Problem> {
+        if let Some(conflict) = &judged.conflict {
+            return Err(conflict.clone());
+        }
         if !judged.is_served() {
             return Err(Problem::new("Invalid", "see the other conditions"));
         }
@@ -209,7 +216,8 @@ fn set_status(
     let is_own = |judged: &Judged<'_>| judged.set.is_some_and(|own| key_of(own) == key_of(set));
     let own: Vec<_> =
         compiled.listeners.iter().zip(&compiled.attached).filter(|(judged, _)| is_own(judged)).collect();
-    let valid = own.iter().filter(|(judged, _)| judged.accepted.is_ok() && judged.conflict.is_none()).count();
+    // One whose certificate may not be named is worth as little as one that is in another's place.
+    let valid = own.iter().filter(|(judged, _)| judged.is_served()).count();
     let none = || Problem::new("ListenersNotValid", "none of the listeners is valid: see their conditions");
     let (accepted, programmed) = match (parent_accepted, valid) {
         (false, _) => {

@@ -5,7 +5,6 @@
 #[path = "../../tests/kernel/lab.rs"]
 mod lab;
 #[allow(dead_code, reason = "another measurement uses the rest")]
-#[allow(dead_code, reason = "another measurement uses the rest")]
 #[path = "../dns_bench/process.rs"]
 mod process;
 

@@ -121,7 +121,8 @@ pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
 /// What a browser is told before it asks; nothing for a foreign origin.
 pub fn preflight(cors: &Cors, asked: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    if !allow_origin(cors, asked, &mut headers) {
+    allow(cors, asked, &mut headers);
+    if headers.is_empty() {
         return headers;
     }
     let credentials = cors.allow_credentials == Some(true);

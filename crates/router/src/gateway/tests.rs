@@ -200,7 +200,7 @@ fn headers_are_changed_but_not_those_that_messages_rely_on() {
 fn browsers_are_told_of_allowed_origins_alone() {
     let cors: Cors =
         from(json!({"allowOrigins": ["https://a.example", "https://*.b.example"], "allowCredentials": true,
-        "allowMethods": ["*"], "allowHeaders": ["x-one"], "maxAge": 60}));
+        "allowMethods": ["*"], "allowHeaders": ["x-one"], "exposeHeaders": ["x-two", "x-three"], "maxAge": 60}));
     let check = |origin: &str, expected: Option<&str>| {
         let asked = HeaderMap::from_iter([
             (HeaderName::from_static("origin"), HeaderValue::from_str(origin).unwrap()),
@@ -210,6 +210,8 @@ fn browsers_are_told_of_allowed_origins_alone() {
         let text = |name: &str| told.get(name).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(text("access-control-allow-origin").as_deref(), expected, "{origin}");
         assert_eq!(text("access-control-allow-methods").as_deref(), expected.map(|_| "PUT"), "{origin}");
+        let exposed = text("access-control-expose-headers");
+        assert_eq!(exposed.as_deref(), expected.map(|_| "x-two, x-three"), "{origin}");
     };
     check("https://a.example", Some("https://a.example"));
     check("https://x.b.example", Some("https://x.b.example"));
