@@ -54,7 +54,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::FromArgMatches;
+use clap::{FromArgMatches, ValueEnum};
+use minik8s_mesh::sidecar::Role;
 use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
@@ -63,6 +64,10 @@ use crate::flags::{Cli, Command};
 /// What the program does when it is started.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(role) = sidecar_role(&arguments) {
+        log();
+        return ended(sidecar(role));
+    }
     if minik8s_cli::is_kubectl(arguments.first()) {
         return minik8s_cli::main(arguments, minik8s_cli::command());
     }
@@ -80,6 +85,21 @@ pub fn main() -> ExitCode {
             None => error.exit(),
         },
     };
+    log();
+    ended(run(cli))
+}
+
+fn ended(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("minik8s: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn log() {
     let filter = EnvFilter::try_from_env("MINIK8S_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // Colours are for people: in a file they are noise.
     let colours =
@@ -91,13 +111,21 @@ pub fn main() -> ExitCode {
         .with_target(false);
     // On a full disk a log cannot be written, nor can a complaint about that: trying would end the program.
     log.log_internal_errors(false).init();
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("minik8s: {error:#}");
-            ExitCode::FAILURE
-        }
+}
+
+/// The proxy of a pod, as nodes start it. Every pod has one, and the commands for people are megabytes of memory.
+fn sidecar_role(arguments: &[OsString]) -> Option<Role> {
+    let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
+    match words[..] {
+        ["sidecar"] => Some(Role::First),
+        ["sidecar", "--role", role] => Role::from_str(role, false).ok(),
+        _ => None,
     }
+}
+
+/// One thread, since every pod has one.
+fn sidecar(role: Role) -> anyhow::Result<()> {
+    Ok(Builder::new_current_thread().enable_all().build()?.block_on(minik8s_mesh::sidecar::run(role))?)
 }
 
 /// Threads that wait for files live only while there is such work: something happens every second, and each of them
@@ -159,10 +187,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
             Builder::new_current_thread().enable_all().build()?.block_on(minik8s_slurm::program::run(flags))
         }
         Command::Mesh(command) => runtime()?.block_on(mesh::run(command, &global)),
-        // One thread, since every pod has one.
-        Command::Sidecar { role } => {
-            Ok(Builder::new_current_thread().enable_all().build()?.block_on(minik8s_mesh::sidecar::run(role))?)
-        }
+        Command::Sidecar { role } => sidecar(role),
         Command::Why(flags) => runtime()?.block_on(why::run(flags, &global)),
         Command::Teardown(flags) => runtime()?.block_on(teardown::run(&flags)),
         Command::Uninstall(flags) => runtime()?.block_on(uninstall::run(flags)),

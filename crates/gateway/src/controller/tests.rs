@@ -304,6 +304,65 @@ fn set_adds_listeners_only_where_the_gateway_allows() {
     check(Some("All"), ("True", "Accepted"), 2);
 }
 
+/// A set is attached by a listener that is served; of others each is told why.
+#[test]
+fn set_without_a_listener_that_is_served_is_not_attached() {
+    let mut world = world();
+    let mut one = gateway("g", EARLY, http(json!({"from": "Same"})));
+    one.spec.allowed_listeners = Some(from(json!({"namespaces": {"from": "All"}})));
+    world.insert(&one);
+    let taken = json!({"name": "taken", "port": 80, "protocol": "HTTP"});
+    let secret = json!({"name": "https", "port": 443, "protocol": "HTTPS",
+        "tls": {"certificateRefs": [{"name": "c", "namespace": "infra"}]}});
+    let good = json!({"name": "good", "port": 8080, "protocol": "HTTP"});
+    for (name, listeners) in [("both", json!([taken, good])), ("conflict", json!([taken])), ("secret", json!([secret]))] {
+        world.insert::<ListenerSet>(&from(json!({"metadata": {"name": name, "namespace": "web", "uid": name},
+            "spec": {"parentRef": {"name": "g", "namespace": "infra"}, "listeners": listeners}})));
+    }
+    let mut simulation = simulation(world);
+    simulation.settle().unwrap();
+    let attached = simulation.world.get::<Gateway>(&Key::new("infra", "g")).unwrap().status.unwrap();
+    assert_eq!(attached.attached_listener_sets, Some(1));
+    let check = |name: &str, expected: (&str, &str), listener: (&str, &str)| {
+        let set: ListenerSet = simulation.world.get(&Key::new("web", name)).unwrap();
+        let status = set.status.unwrap();
+        assert_eq!(condition(&status.conditions, "Accepted"), expected, "{name}");
+        assert_eq!(condition(&status.listeners[0].conditions, "Programmed"), listener, "{name}");
+    };
+    check("both", ("True", "ListenersNotValid"), ("False", "HostnameConflict"));
+    check("conflict", ("False", "ListenersNotValid"), ("False", "HostnameConflict"));
+    check("secret", ("False", "ListenersNotValid"), ("False", "Invalid"));
+}
+
+/// Nobody may think that the Gateway says who it is where it does not.
+#[test]
+fn certificate_for_backends_that_is_missing_is_told_and_stops_requests() {
+    let check = |reference: Value, expected: &str| {
+        let mut world = world();
+        let mut one = gateway("g", EARLY, http(json!({"from": "Same"})));
+        one.spec.tls = Some(from(json!({"backend": {"clientCertificateRef": reference}})));
+        world.insert(&one);
+        let rules = json!([{"backendRefs": [{"name": "api", "port": 80}]}]);
+        world.insert(&route("infra", "r", json!({"parentRefs": parent_of_infra(), "rules": rules})));
+        world.insert::<BackendTlsPolicy>(&from(json!({
+            "metadata": {"name": "p", "namespace": "infra", "uid": "p", "creationTimestamp": EARLY},
+            "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "api"}],
+                "validation": {"hostname": "api.example", "wellKnownCACertificates": "System"}},
+        })));
+        let mut simulation = simulation(world);
+        simulation.settle().unwrap();
+        let status = simulation.world.get::<Gateway>(&Key::new("infra", "g")).unwrap().status.unwrap();
+        assert_eq!(condition(&status.conditions, "Accepted"), ("True", "Accepted"));
+        assert_eq!(condition(&status.conditions, "ResolvedRefs"), ("False", expected), "{reference}");
+        let config: GatewayConfig = simulation.world.get(&Key::new("infra", "g")).unwrap();
+        let target = &config.spec.rules[0].backends[0].target;
+        assert!(target.problem.is_some() && target.tls.as_ref().unwrap().certificate.is_none());
+    };
+    check(json!({"name": "nobody"}), "InvalidClientCertificateRef");
+    check(json!({"kind": "ConfigMap", "name": "c"}), "InvalidClientCertificateRef");
+    check(json!({"name": "c", "namespace": "web"}), "RefNotPermitted");
+}
+
 #[test]
 fn younger_policy_of_a_service_is_told_so() {
     let mut world = world();
