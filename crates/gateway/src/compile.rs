@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use minik8s_meta::gateway::{
-    CertificateRef, GatewayBackend, GatewayConfigSpec, GatewayHost, GatewayListener, GatewayMatch, GatewayPort, GatewayRule,
-    host_order,
+    CertificateRef, GatewayBackend, GatewayConfigSpec, GatewayHost, GatewayListener, GatewayMatch,
+    GatewayPort, GatewayRule, host_order,
 };
 use minik8s_runtime::{Key, key_of};
 

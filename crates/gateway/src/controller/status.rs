@@ -53,8 +53,12 @@ pub fn write(
     }
     let own = compiled.listeners.iter().zip(&compiled.attached).filter(|(judged, _)| judged.set.is_none());
     // One without a listener that is served is not attached.
-    let sets: BTreeSet<_> =
-        compiled.listeners.iter().filter(|judged| judged.is_served()).filter_map(|judged| judged.set.map(key_of)).collect();
+    let sets: BTreeSet<_> = compiled
+        .listeners
+        .iter()
+        .filter(|judged| judged.is_served())
+        .filter_map(|judged| judged.set.map(key_of))
+        .collect();
     let has_sets = gateway.spec.allowed_listeners.is_some();
     let status = GatewayStatus {
         addresses: address.into_iter().collect(),

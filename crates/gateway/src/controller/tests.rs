@@ -315,9 +315,13 @@ fn set_without_a_listener_that_is_served_is_not_attached() {
     let secret = json!({"name": "https", "port": 443, "protocol": "HTTPS",
         "tls": {"certificateRefs": [{"name": "c", "namespace": "infra"}]}});
     let good = json!({"name": "good", "port": 8080, "protocol": "HTTP"});
-    for (name, listeners) in [("both", json!([taken, good])), ("conflict", json!([taken])), ("secret", json!([secret]))] {
-        world.insert::<ListenerSet>(&from(json!({"metadata": {"name": name, "namespace": "web", "uid": name},
-            "spec": {"parentRef": {"name": "g", "namespace": "infra"}, "listeners": listeners}})));
+    for (name, listeners) in
+        [("both", json!([taken, good])), ("conflict", json!([taken])), ("secret", json!([secret]))]
+    {
+        world.insert::<ListenerSet>(&from(
+            json!({"metadata": {"name": name, "namespace": "web", "uid": name},
+            "spec": {"parentRef": {"name": "g", "namespace": "infra"}, "listeners": listeners}}),
+        ));
     }
     let mut simulation = simulation(world);
     simulation.settle().unwrap();

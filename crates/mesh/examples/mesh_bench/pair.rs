@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use minik8s_mesh::sidecar::{Credentials, Guard, Guarded, Tls, serve_inbound};
 use minik8s_proxy::{Shared, Worker};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -85,7 +85,8 @@ pub fn envoy(file: &Path, port: u16, backend: u16, (down, up): EnvoyTls<'_>) -> 
         "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}],
     });
-    let mut filter = json!({"name": "envoy.filters.network.http_connection_manager", "typed_config": manager});
+    let mut filter =
+        json!({"name": "envoy.filters.network.http_connection_manager", "typed_config": manager});
     if down.is_some() {
         // As a pod's proxy does with what comes, where no policy is about requests: it does not look into it.
         let proxy = json!({"@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",

@@ -312,7 +312,8 @@ mod tests {
         // Another takes its place: what both have applied counts, and of both what they have counted.
         let mut successor = connect().await;
         assert_eq!(told(&mut successor).await, (2, "b".to_owned()));
-        let said = "{\"applied\":2,\"open\":3,\"requests\":[{\"service\":\"ns/s\",\"code\":200,\"count\":1}]}\n";
+        let said =
+            "{\"applied\":2,\"open\":3,\"requests\":[{\"service\":\"ns/s\",\"code\":200,\"count\":1}]}\n";
         successor.get_mut().write_all(said.as_bytes()).await.unwrap();
         proxy.open.wait_for(|open| *open == Some(3)).await.unwrap();
         stream.get_mut().write_all(b"{\"applied\":1,\"open\":2}\n").await.unwrap();

@@ -49,7 +49,8 @@ pub async fn succeed(wanted: &mut watch::Receiver<Option<String>>) -> Successor 
     let Ok(own) = program::identity() else { return std::future::pending().await };
     let mut tried = own;
     loop {
-        let Ok(found) = wanted.wait_for(|one| one.as_ref().is_some_and(|id| *id != tried)).await.map(|one| one.clone())
+        let Ok(found) =
+            wanted.wait_for(|one| one.as_ref().is_some_and(|id| *id != tried)).await.map(|one| one.clone())
         else {
             return std::future::pending().await;
         };
@@ -57,7 +58,9 @@ pub async fn succeed(wanted: &mut watch::Receiver<Option<String>>) -> Successor 
         sleep(Duration::from_millis(RandomState::new().build_hasher().finish() % SPREAD_MILLISECONDS)).await;
         match Successor::start().await {
             Ok(successor) => return successor,
-            Err(error) => warn!(%error, "the agent's program cannot take the place of this one, which goes on"),
+            Err(error) => {
+                warn!(%error, "the agent's program cannot take the place of this one, which goes on")
+            }
         }
     }
 }

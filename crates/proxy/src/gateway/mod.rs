@@ -18,8 +18,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use minik8s_meta::gateway::{
-    CertificateRef, GatewayBackend, GatewayBackendTls, GatewayFilters, GatewayMirror, GatewayRetry, GatewayRule,
-    GatewayTarget,
+    CertificateRef, GatewayBackend, GatewayBackendTls, GatewayFilters, GatewayMirror, GatewayRetry,
+    GatewayRule, GatewayTarget,
 };
 use parking_lot::Mutex;
 use rustls::sign::CertifiedKey;

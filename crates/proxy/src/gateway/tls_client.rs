@@ -74,7 +74,8 @@ impl Named {
         let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
         let mut names = names.value.general_names.iter();
-        names.any(|name| matches!(name, GeneralName::URI(uri) if self.uris.iter().any(|wanted| wanted == uri)))
+        names
+            .any(|name| matches!(name, GeneralName::URI(uri) if self.uris.iter().any(|wanted| wanted == uri)))
     }
 }
 

@@ -198,9 +198,10 @@ fn headers_are_changed_but_not_those_that_messages_rely_on() {
 
 #[test]
 fn browsers_are_told_of_allowed_origins_alone() {
-    let cors: Cors =
-        from(json!({"allowOrigins": ["https://a.example", "https://*.b.example"], "allowCredentials": true,
-        "allowMethods": ["*"], "allowHeaders": ["x-one"], "exposeHeaders": ["x-two", "x-three"], "maxAge": 60}));
+    let cors: Cors = from(
+        json!({"allowOrigins": ["https://a.example", "https://*.b.example"], "allowCredentials": true,
+        "allowMethods": ["*"], "allowHeaders": ["x-one"], "exposeHeaders": ["x-two", "x-three"], "maxAge": 60}),
+    );
     let check = |origin: &str, expected: Option<&str>| {
         let asked = HeaderMap::from_iter([
             (HeaderName::from_static("origin"), HeaderValue::from_str(origin).unwrap()),

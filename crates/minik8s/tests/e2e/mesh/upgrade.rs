@@ -38,7 +38,8 @@ pub fn proxies_follow_the_program_of_their_node(shop: &Shop, cluster: &Cluster) 
     let inode = std::fs::metadata(&new).unwrap().ino();
     cluster.crash_server();
     block_on(cluster.restart_server_as(&new));
-    let runs_new = |pid: &u32| std::fs::metadata(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ino() == inode);
+    let runs_new =
+        |pid: &u32| std::fs::metadata(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ino() == inode);
     for pod in &pods {
         shop.until("a proxy of the new program", || shop.pids(pod, "minik8s-proxy").iter().any(runs_new));
     }
