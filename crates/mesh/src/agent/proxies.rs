@@ -63,18 +63,25 @@ pub struct Feeds {
 /// before it, as long as they have connections.
 #[derive(Debug, Default)]
 struct Processes {
-    known: Mutex<BTreeMap<u64, (Option<u64>, Option<u64>)>>,
+    known: Mutex<BTreeMap<u64, Heard>>,
     /// What all of them have applied that have applied anything.
     applied: watch::Sender<Option<u64>>,
     /// What all of them have open.
     open: watch::Sender<Option<u64>>,
 }
 
+/// What one of them has said last.
+#[derive(Debug, Default)]
+struct Heard {
+    applied: Option<u64>,
+    open: Option<u64>,
+}
+
 impl Processes {
     fn hear(&self, number: u64, applied: Option<u64>, open: Option<u64>) {
         let mut known = self.known.lock();
         let one = known.entry(number).or_default();
-        *one = (applied.or(one.0), open.or(one.1));
+        *one = Heard { applied: applied.or(one.applied), open: open.or(one.open) };
         self.tell(&known);
     }
 
@@ -84,9 +91,9 @@ impl Processes {
         self.tell(&known);
     }
 
-    fn tell(&self, known: &BTreeMap<u64, (Option<u64>, Option<u64>)>) {
-        self.applied.send_replace(known.values().filter_map(|(applied, _)| *applied).min());
-        self.open.send_replace(known.values().filter_map(|(_, open)| *open).reduce(|sum, one| sum + one));
+    fn tell(&self, known: &BTreeMap<u64, Heard>) {
+        self.applied.send_replace(known.values().filter_map(|one| one.applied).min());
+        self.open.send_replace(known.values().filter_map(|one| one.open).reduce(|sum, one| sum + one));
     }
 }
 
