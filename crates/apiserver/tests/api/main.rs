@@ -13,6 +13,7 @@ mod conversion;
 mod custom;
 mod custom_conversion;
 mod custom_rules;
+mod custom_webhooks;
 mod definitions;
 mod deleting;
 mod devices;

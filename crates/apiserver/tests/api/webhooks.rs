@@ -20,11 +20,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::*;
 
-const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+pub const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+pub const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// Answers reviews until it is dropped, and remembers what it was asked.
-struct Webhook {
+pub struct Webhook {
     address: SocketAddr,
     ca: String,
     asked: Arc<Mutex<Vec<Value>>>,
@@ -40,7 +40,7 @@ impl Drop for Webhook {
 
 impl Webhook {
     /// `answer` makes the response, without its uid, of the request.
-    async fn start(answer: impl Fn(&Value) -> Value + Send + Sync + Clone + 'static) -> Webhook {
+    pub async fn start(answer: impl Fn(&Value) -> Value + Send + Sync + Clone + 'static) -> Webhook {
         let dir = tempfile::tempdir().unwrap();
         let names = ServingNames {
             host_name: "webhook".to_owned(),
@@ -87,7 +87,7 @@ impl Webhook {
     }
 
     /// One that is asked about ConfigMaps, with these fields besides or instead.
-    fn configured(&self, name: &str, fields: Value) -> Value {
+    pub fn configured(&self, name: &str, fields: Value) -> Value {
         let mut webhook = json!({
             "name": format!("{name}.example.com"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {"url": format!("https://{}/review", self.address), "caBundle": STANDARD.encode(&self.ca)},
@@ -99,7 +99,7 @@ impl Webhook {
         json!({"metadata": {"name": name}, "webhooks": [webhook]})
     }
 
-    fn asked(&self) -> Vec<Value> {
+    pub fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -108,12 +108,12 @@ fn allow() -> Value {
     json!({"allowed": true})
 }
 
-fn patch(operations: Value) -> Value {
+pub fn patch(operations: Value) -> Value {
     json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
 }
 
 /// Configurations hold a moment after they are written: until what is tried here, without effect, shows it.
-async fn in_force(client: &Client, shows: impl Fn(&Answer) -> bool) {
+pub async fn in_force(client: &Client, shows: impl Fn(&Answer) -> bool) {
     for _ in 0..500 {
         let answer = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("probe")).await;
         if shows(&answer) {
@@ -176,7 +176,8 @@ async fn deletion_can_be_refused_but_not_of_webhooks_themselves() {
     let refused = admin.delete(&format!("{CONFIG_MAPS}/kept")).await;
     assert_eq!(refused.code, 400, "{}", refused.text());
     assert!(refused.text().contains("denied the request without explanation"), "{}", refused.text());
-    let asked = webhook.asked().pop().unwrap();
+    // Controllers write too, and it is asked about everything.
+    let asked = webhook.asked().into_iter().rfind(|asked| asked["operation"] == "DELETE").unwrap();
     assert_eq!((&asked["object"], &asked["oldObject"]["kind"]), (&Value::Null, &json!("ConfigMap")));
     admin.delete(&format!("{VALIDATING}/keeper")).await.ok();
     assert!(webhook.asked().iter().all(|asked| asked["kind"]["kind"] != "ValidatingWebhookConfiguration"));
@@ -287,11 +288,13 @@ async fn match_conditions_choose_requests() {
         json!({"matchConditions": expressions.iter().enumerate().map(named).collect::<Vec<_>>()})
     };
     let wrong = webhook.configured("wrong", conditions(&["object.a ==", "request.name"]));
-    let refused = admin.post(VALIDATING, wrong).await.refused(422, "Invalid");
-    let fields: Vec<&Value> =
-        refused["details"]["causes"].as_array().unwrap().iter().map(|c| &c["field"]).collect();
-    let expected = [0, 1].map(|index| json!(format!("webhooks[0].matchConditions[{index}].expression")));
-    assert_eq!(fields, [&expected[0], &expected[1]], "{refused}");
+    for kind in [VALIDATING, MUTATING] {
+        let refused = admin.post(kind, wrong.clone()).await.refused(422, "Invalid");
+        let fields: Vec<&Value> =
+            refused["details"]["causes"].as_array().unwrap().iter().map(|c| &c["field"]).collect();
+        let expected = [0, 1].map(|index| json!(format!("webhooks[0].matchConditions[{index}].expression")));
+        assert_eq!(fields, [&expected[0], &expected[1]], "{refused}");
+    }
 
     let choosing = conditions(&[
         "object.metadata.name != 'skip-me'",
@@ -315,6 +318,57 @@ async fn match_conditions_choose_requests() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("conditions that fail never refuse");
+}
+
+/// Upstream: "patching/updating a validating webhook should work", and the same of a mutating one.
+#[tokio::test]
+async fn webhook_whose_rules_change_is_asked_by_the_new_ones() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let webhook = Webhook::start(|_| json!({"allowed": true, "warnings": ["seen"]})).await;
+    let rules = |operation: &str| json!([{"operations": [operation], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    for kind in [VALIDATING, MUTATING] {
+        let path = format!("{kind}/changing");
+        admin.post(kind, webhook.configured("changing", json!({"rules": rules("CREATE")}))).await.ok();
+        in_force(&admin, |answer| !answer.warnings().is_empty()).await;
+        let mut updated = admin.get(&path).await.ok();
+        updated["webhooks"][0]["rules"] = rules("UPDATE");
+        admin.put(&path, updated).await.ok();
+        in_force(&admin, |answer| answer.code == 201 && answer.warnings().is_empty()).await;
+        let back = json!([{"op": "replace", "path": "/webhooks/0/rules", "value": rules("CREATE")}]);
+        admin.patch(JSON_PATCH, &path, back).await.ok();
+        in_force(&admin, |answer| !answer.warnings().is_empty()).await;
+        admin.delete(&path).await.ok();
+        in_force(&admin, |answer| answer.warnings().is_empty()).await;
+    }
+}
+
+/// Upstream: "should mutate pod and apply defaults after mutation".
+#[tokio::test]
+async fn what_a_webhook_adds_gets_its_defaults() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let webhook = Webhook::start(|_| {
+        let added = json!([{"name": "webhook-added-init-container", "image": "webhook-added-image"}]);
+        patch(json!([{"op": "add", "path": "/spec/initContainers", "value": added}]))
+    })
+    .await;
+    let rules =
+        json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]);
+    admin.post(MUTATING, webhook.configured("adder", json!({"rules": rules}))).await.ok();
+    let pods = "/api/v1/namespaces/default/pods?dryRun=All";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    for _ in 0..500 {
+        let made = admin.post(pods, pod.clone()).await.ok();
+        let added = &made["spec"]["initContainers"][0];
+        if added["name"] == "webhook-added-init-container" {
+            assert_eq!(added["terminationMessagePolicy"], "File", "{added}");
+            assert_eq!(added["terminationMessagePath"], "/dev/termination-log", "{added}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the webhook is never asked");
 }
 
 #[tokio::test]
