@@ -2,7 +2,7 @@
 //! later belongs to it too.
 //!
 //! Pods may change the tree meanwhile. So it is walked by descriptors, links are not followed, and nothing outside the
-//! volume is ever changed.
+//! volume is ever changed. Only the volume's own path may be a link: whoever made the volume wrote it.
 
 use std::fs;
 use std::io;
@@ -20,12 +20,12 @@ const DIRECTORY: u32 = 0o770 | SET_GROUP;
 
 /// With `only_mismatch`, nothing if the root of the volume is as it should be (`OnRootMismatch`).
 pub fn apply(volume: &Path, group: u32, only_mismatch: bool) -> io::Result<()> {
-    let root = fs::symlink_metadata(volume)?;
+    let root = fs::metadata(volume)?;
     let is_right = root.gid() == group && root.mode() & DIRECTORY == DIRECTORY;
     if only_mismatch && is_right {
         return Ok(());
     }
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let opened = nix::fcntl::open(volume, flags, Mode::empty())?;
     // Last, so that one who dies in between does it all again.
     children(&opened, group)?;
@@ -96,5 +96,11 @@ mod tests {
         assert_eq!(look(&volume.join("a/b/file")).1, 0o600, "the root was right");
         apply(&volume, 5678, true).unwrap();
         assert_eq!(look(&volume.join("a/b/file")), (5678, 0o660));
+        // A local volume may be named by a link.
+        let linked = dir.path().join("linked");
+        symlink(&volume, &linked).unwrap();
+        apply(&linked, 4321, true).unwrap();
+        assert_eq!((look(&volume.join("a/b/file")), look(&volume).0), ((4321, 0o660), 4321));
+        assert_eq!(look(&dir.path().join("outside")), outside);
     }
 }

@@ -10,10 +10,12 @@ use std::path::{Component, Path, PathBuf};
 
 use minik8s_datadir::is_mount_point;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::mount::{MsFlags, mount};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat, mkdirat};
 use thiserror::Error;
+
+const FLAGS: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
 #[derive(Debug, Error)]
 pub enum SubPathError {
@@ -41,10 +43,11 @@ pub fn bind(volume: &Path, path: &str, target: PathBuf) -> Result<PathBuf, SubPa
     Ok(target)
 }
 
-/// Opens the path, and makes the directories that are missing on the way.
+/// Opens the path, and makes the directories that are missing on the way, for whom the volume itself is open.
 fn open_beneath(volume: &Path, path: &Path) -> nix::Result<OwnedFd> {
     let mut here = open(volume, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let root = here.try_clone().map_err(|_| Errno::EMFILE)?;
+    let mode = Mode::from_bits_truncate(fstat(&root)?.st_mode & 0o6777);
     match openat2(&root, path, how()) {
         Err(Errno::ENOENT) => {}
         other => return other,
@@ -55,7 +58,11 @@ fn open_beneath(volume: &Path, path: &Path) -> nix::Result<OwnedFd> {
         here = match openat2(&here, part, how()) {
             Err(Errno::ENOENT) => {
                 mkdirat(&here, part, Mode::from_bits_truncate(0o755))?;
-                openat2(&here, part, how())?
+                let made = openat2(&here, part, how().flags(OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | FLAGS))?;
+                // The umask would take bits away. Such a descriptor is changed by its path only.
+                let path = format!("/proc/self/fd/{}", made.as_raw_fd());
+                fchmodat(AT_FDCWD, path.as_str(), mode, FchmodatFlags::FollowSymlink)?;
+                made
             }
             other => other?,
         };
@@ -65,7 +72,7 @@ fn open_beneath(volume: &Path, path: &Path) -> nix::Result<OwnedFd> {
 
 fn how() -> OpenHow {
     let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve)
+    OpenHow::new().flags(FLAGS).resolve(resolve)
 }
 
 /// Something of the same kind to mount on.
@@ -82,7 +89,7 @@ fn place(source: &Path, target: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -108,5 +115,16 @@ mod tests {
         let bound = |path: &str| bind(&volume, path, dir.path().join("t"));
         assert!(matches!(bound("../secret"), Err(SubPathError::Invalid(_))));
         assert!(matches!(bound("/etc"), Err(SubPathError::Invalid(_))));
+    }
+
+    #[test]
+    fn missing_directories_get_the_mode_of_the_volume() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o7777;
+        for wanted in [0o2777, 0o750] {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(wanted)).unwrap();
+            open_beneath(dir.path(), &Path::new(&wanted.to_string()).join("deep")).unwrap();
+            assert_eq!([mode(&wanted.to_string()), mode(&format!("{wanted}/deep"))], [wanted, wanted]);
+        }
     }
 }
