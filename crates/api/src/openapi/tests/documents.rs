@@ -182,7 +182,10 @@ fn v2_custom_kinds() {
             "a": {"type": "string", "enum": ["x", "y"], "pattern": "x|y"}}}}}}}});
     assert_eq!(published(closed.clone()), closed, "a plain schema is published as it is");
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}});
-    assert_eq!(published(open), json!({"type": "object"}));
+    assert_eq!(published(open.clone()), json!({"type": "object"}));
+    let nested = json!({"type": "object", "properties": {"spec": open}});
+    let kept = json!({"x-kubernetes-preserve-unknown-fields": true});
+    assert_eq!(published(nested), json!({"type": "object", "properties": {"spec": kept}}));
     let nullable = json!({"type": "object", "required": ["a", "b"], "properties": {
         "a": {"type": "string", "nullable": true}, "b": {"type": "string"}}});
     let expected =
