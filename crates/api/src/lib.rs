@@ -47,7 +47,7 @@ pub use minik8s_meta::{
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use protocol::{Protocol, RequestBody, ResourceRequest};
 pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Records, RecordsError};
-pub use resource::{Definition, Resource, Subresource};
+pub use resource::{CUSTOM_RESOURCE_CLEANUP, Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};
 pub use stored::{Parse, Stored, StoredObject};
 pub use strategy::{FieldPath, Part, Plain, Strategy};

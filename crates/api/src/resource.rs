@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::{Backing, Computed, Handler, NameRule, Strategy};
 
+/// The finalizer under which the API server deletes the objects of a custom kind before its definition goes.
+pub const CUSTOM_RESOURCE_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
 /// Everything the server must know of a resource.
 #[derive(Clone)]
 pub struct Resource {

@@ -90,6 +90,7 @@ async fn start(dir: &std::path::Path) -> Result<Server, Error> {
         token_auth_file: None,
         allow_external_ips: false,
         mesh: false,
+        kinds: minik8s_kinds::all(),
         has_peers: false,
         extension: Default::default(),
     };

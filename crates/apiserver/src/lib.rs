@@ -20,7 +20,7 @@ mod body;
 mod bootstrap;
 mod catalog;
 mod codec;
-mod component;
+mod component_status;
 mod computed;
 mod connections;
 mod custom;

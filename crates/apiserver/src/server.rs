@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
-use minik8s_api::{Extension, Records};
+use minik8s_api::{Extension, Records, Resource};
 use minik8s_auth::User;
 use minik8s_auth::pki::{self, FrontProxy, Pki};
 use minik8s_auth::service_account_token::TokenIssuer;
@@ -28,7 +28,6 @@ use crate::audit::Auditor;
 use crate::authenticator::Authenticator;
 use crate::authorizer::Authorizer;
 use crate::catalog::Catalog;
-use crate::component::Components;
 use crate::error::ApiError;
 use crate::flow::InFlight;
 use crate::health::Health;
@@ -39,8 +38,8 @@ use crate::peers::Live;
 use crate::records::StoredRecords;
 use crate::registry::Registry;
 use crate::{
-    aggregation, aggregator, bootstrap, custom, expiry, flow, listener, peers, policy_status,
-    storage_migration,
+    aggregation, aggregator, bootstrap, component_status, custom, expiry, flow, listener, peers,
+    policy_status, storage_migration,
 };
 
 /// As many requests at once as upstream allows.
@@ -48,8 +47,10 @@ const REQUESTS: usize = 600;
 const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
 
 /// What the API server must be told.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Config {
+    /// The built-in kinds, but for those that the server computes itself.
+    pub kinds: Vec<Resource>,
     pub bind: SocketAddr,
     /// The address that others reach this server at.
     pub advertise: IpAddr,
@@ -222,8 +223,8 @@ fn assemble(
     };
     let bootstrapped = AtomicBool::new(false);
     let health = Arc::new(Health { store: store.clone(), authorizer: authorizer.clone(), bootstrapped });
-    let mut kinds = minik8s_kinds::all();
-    kinds.push(minik8s_kinds::component_status::resource(Components(health.clone())));
+    let mut kinds = config.kinds.clone();
+    kinds.push(component_status::resource(health.clone()));
     kinds.extend(config.extension.kinds.iter().cloned());
     let registry = Registry {
         store,

@@ -1,7 +1,8 @@
 //! The built-in kinds: a file or folder each, and one line in [`all`].
 //!
-//! Everything about a kind stands in its folder: names, scope, defaults, validation, what may not change, columns. Only
-//! the API server is built on this crate; nobody else needs to know more of a kind than its type.
+//! Everything about a kind stands in its folder: names, scope, defaults, validation, what may not change, columns. Nothing
+//! but the program itself is built on this crate: it hands the list to the API server, which knows no kind by name but those
+//! it acts on itself.
 
 mod admission;
 mod apiextensions;
@@ -30,8 +31,6 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 
-pub use self::apiextensions::custom_resource_definition::CLEANUP as CUSTOM_RESOURCE_CLEANUP;
-pub use self::core::component_status;
 // What every kind is written with.
 use minik8s_api::{
     At, Cell, Column, CronSchedule, FieldErrors, FieldPath, JsonPath, LabelSelector, NameRule, Part, Path,

@@ -159,6 +159,7 @@ async fn start(dir: &std::path::Path) -> anyhow::Result<Server> {
         token_auth_file: None,
         allow_external_ips: false,
         mesh: false,
+        kinds: minik8s_kinds::all(),
         has_peers: false,
         extension: Storage.extension(),
     };

@@ -398,6 +398,7 @@ fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
         token_auth_file: flags.token_auth_file.clone(),
         allow_external_ips: flags.allow_external_ips,
         mesh: flags.mesh,
+        kinds: minik8s_kinds::all(),
         has_peers: has_peers(flags),
         extension: Extension::default(),
     })

@@ -14,7 +14,7 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use minik8s_kinds::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
+use minik8s_api::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

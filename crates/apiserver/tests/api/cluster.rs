@@ -88,6 +88,7 @@ impl Cluster {
             token_auth_file,
             allow_external_ips: setup.external_ips,
             mesh: false,
+            kinds: minik8s_kinds::all(),
             has_peers: false,
             extension: setup.extension,
         };

@@ -54,6 +54,7 @@ impl Port {
             token_auth_file: Some(tokens),
             allow_external_ips: false,
             mesh: false,
+            kinds: minik8s_kinds::all(),
             has_peers: false,
             extension: Default::default(),
         };

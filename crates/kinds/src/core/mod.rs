@@ -1,7 +1,6 @@
 //! The core group.
 
 pub(super) mod binding;
-pub mod component_status;
 pub(super) mod config_map;
 pub(super) mod endpoints;
 pub(super) mod event;

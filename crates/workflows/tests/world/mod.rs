@@ -144,6 +144,7 @@ async fn serve(dir: &Path) -> (Server, Arc<dyn Store>) {
         token_auth_file: None,
         allow_external_ips: false,
         mesh: false,
+        kinds: minik8s_kinds::all(),
         has_peers: false,
         extension: Extension {
             kinds: vec![kinds::workflow(), kinds::workflow_run()],

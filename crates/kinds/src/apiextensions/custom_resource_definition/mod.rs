@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Cell, Column, FieldErrors, JsonPath, Path, Resource, Strategy};
 use crate::{fill, table};
-
-/// The finalizer under which the API server deletes the instances.
-pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+use minik8s_api::CUSTOM_RESOURCE_CLEANUP as CLEANUP;
 
 pub(crate) fn resource() -> Resource {
     Resource::of::<CustomResourceDefinition>(Definitions)

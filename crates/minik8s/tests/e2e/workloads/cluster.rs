@@ -245,6 +245,7 @@ async fn serve(dir: &Path) -> Server {
         token_auth_file: None,
         allow_external_ips: false,
         mesh: false,
+        kinds: minik8s_kinds::all(),
         has_peers: false,
         extension: Default::default(),
     };
