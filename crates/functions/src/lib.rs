@@ -28,6 +28,7 @@ pub mod zip;
 use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
 
+pub use build::FAILED as BUILD_FAILED;
 pub use code::of_revision as revision_code;
 pub use revision::{number as revision_number, spec_of as revision_spec};
 pub use validate::{LARGEST_SOURCE, LARGEST_ZIP};

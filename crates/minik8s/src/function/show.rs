@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use minik8s_functions::BUILD_FAILED;
 use minik8s_meta::function::{FUNCTION_LABEL, Function, FunctionDemand, FunctionEndpoints, REVISION_READY};
 use minik8s_meta::human_duration;
 
@@ -143,7 +144,12 @@ impl Facts {
             );
         }
         if total == 0 && status.replicas == 0 {
-            let _ = writeln!(text, "  nobody calls it: the first request starts an instance");
+            let next = if status.serving_revision > 0 {
+                "the first request starts an instance"
+            } else {
+                "no revision of it can be called yet"
+            };
+            let _ = writeln!(text, "  nobody calls it: {next}");
         }
         for condition in status.conditions.iter().filter(|condition| condition.status != "True") {
             let _ = writeln!(text, "  {} is {} ({}):", condition.type_, condition.status, condition.reason);
@@ -152,9 +158,10 @@ impl Facts {
             }
         }
         if let Some(failure) = &status.failure {
+            let what = if failure.reason == BUILD_FAILED { "fetches of its dependencies" } else { "starts" };
             let _ = writeln!(
                 text,
-                "  {} starts in a row have failed; the next is tried later each time",
+                "  {} {what} in a row have failed; the next is tried later each time, or once the function is updated",
                 failure.count
             );
         }
@@ -176,21 +183,43 @@ mod tests {
 
     use super::*;
 
+    fn explain(status: serde_json::Value) -> String {
+        let function =
+            json!({"metadata": {"name": "f"}, "spec": {"runtime": "python3.11"}, "status": status});
+        let function = serde_json::from_value(function).unwrap();
+        Facts { function, endpoints: None, demands: Vec::new(), revisions: Vec::new() }.explain()
+    }
+
     #[test]
     fn explanation_says_why_there_is_no_instance() {
-        let function: Function = serde_json::from_value(json!({
-            "metadata": {"name": "f"},
-            "spec": {"runtime": "python3.11"},
-            "status": {"revision": 2, "servingRevision": 1, "desired": 0, "replicas": 0, "conditions": [
+        let text = explain(
+            json!({"revision": 2, "servingRevision": 1, "desired": 0, "replicas": 0, "conditions": [
                 {"type": "RevisionReady", "status": "False", "reason": "Error", "message": "Traceback\nNameError: x",
                  "lastTransitionTime": "2026-01-01T00:00:00Z"},
-            ]},
-        }))
-        .unwrap();
-        let facts = Facts { function, endpoints: None, demands: Vec::new(), revisions: Vec::new() };
-        let text = facts.explain();
+            ]}),
+        );
         for part in ["1 serves, 2 is the newest", "NameError: x", "the first request starts an instance"] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn explanation_of_a_failed_build_names_the_build() {
+        let text = explain(json!({
+            "revision": 1, "servingRevision": 0, "desired": 0, "replicas": 0,
+            "failure": {"revision": "h", "count": 3, "at": "2026-01-01T00:00:00Z", "reason": "BuildFailed", "message": ""},
+            "conditions": [
+                {"type": "RevisionReady", "status": "False", "reason": "BuildFailed",
+                 "message": "pip cannot fetch what requirements.txt names", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            ],
+        }));
+        for part in [
+            "3 fetches of its dependencies in a row",
+            "pip cannot fetch",
+            "no revision of it can be called yet",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("starts an instance"), "{text}");
     }
 }
