@@ -23,6 +23,11 @@ impl Connection {
 
     /// The status of the answer, which is read whole.
     pub fn call(&mut self, path: &str, body: &str) -> Result<u16> {
+        Ok(self.ask(path, body)?.0)
+    }
+
+    /// Status and content of the answer.
+    pub fn ask(&mut self, path: &str, body: &str) -> Result<(u16, Vec<u8>)> {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
@@ -45,6 +50,6 @@ impl Connection {
         }
         let mut content = vec![0; length];
         self.answers.read_exact(&mut content)?;
-        Ok(status)
+        Ok((status, content))
     }
 }

@@ -1,13 +1,17 @@
-//! `make bench`, its part about functions: cold starts in a slot and without, what the router adds to a warm call, a step
-//! from nothing to 64 connections, and what functions cost that nobody calls.
+//! `make bench`, its part about functions: cold starts in a slot, without one and of a bare pod, what the router adds to a
+//! warm call, a step from nothing to 64 connections, updates under load, random calls from zero, and what functions cost
+//! that nobody calls.
 //!
-//! Usage: `function_bench MINIK8S_BINARY [STARTS]`. It starts the binary as a control plane and as an agent, with data dirs
+//! Usage: `function_bench MINIK8S_BINARY [STARTS [INSTANCES]]`: random calls go on until so many instances were started. It starts the binary as a control plane and as an agent, with data dirs
 //! of their own (below the current directory), and removes everything at the end. Needs root, and Debian's python3.11.
 
+mod bare;
 #[path = "../pod_bench/cluster.rs"]
 #[allow(dead_code, reason = "another measurement uses the rest")]
 mod cluster;
+mod cycles;
 mod http;
+mod update;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -34,38 +38,49 @@ const SETTLED: Duration = Duration::from_millis(1500);
 /// Between two calls of a function that the router has not heard of: fifty clients that hurry would be the load.
 const AGAIN: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
 const CODE: &str = "def main(params):\n    return params\n";
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let binary: PathBuf = arguments.next().context("usage: function_bench MINIK8S_BINARY [STARTS]")?.into();
+    let binary: PathBuf =
+        arguments.next().context("usage: function_bench MINIK8S_BINARY [STARTS [INSTANCES]]")?.into();
     let starts = arguments.next().map_or(Ok(20), |text| text.parse()).context("STARTS is a whole number")?;
+    let instances =
+        arguments.next().map_or(Ok(100), |text| text.parse()).context("INSTANCES is a whole number")?;
     let mut cluster = Cluster::start(&binary)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let measured = runtime.block_on(measure(&mut cluster, starts));
+    let measured = runtime.block_on(measure(&mut cluster, starts, instances));
     cluster.tear_down();
     print!("{}", measured?);
     Ok(())
 }
 
-async fn measure(cluster: &mut Cluster, starts: usize) -> Result<String> {
+async fn measure(cluster: &mut Cluster, starts: usize, instances: usize) -> Result<String> {
     cluster.ready().await?;
     let bench = Bench { client: cluster.pods()?.into_client(), cluster };
     // What an interpreter reads when it starts keeps an instance out of slots.
     bench.create("slot", &[]).await?;
     bench.create("plain", &[json!({"name": "PYTHONOPTIMIZE", "value": "0"})]).await?;
-    let (mut in_slot, mut plain) = (Vec::new(), Vec::new());
+    let (mut in_slot, mut plain, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..starts {
+        bare.push(bench.bare().await?);
         plain.push(bench.cold("plain").await?);
         in_slot.push(bench.cold("slot").await?);
     }
     let mut told = format!(
-        "cold start in a slot, p50 / p99 of {starts}: {}, target 50 / 100 ms\ncold start without: {}\n",
+        "cold start in a slot, p50 / p99 of {starts}: {}, target 50 / 100 ms\ncold start without: {}; of a bare pod with \
+         its interpreter {}: {:.2} x, target 1.2\n",
         spread(in_slot),
-        spread(plain),
+        spread(plain.clone()),
+        spread(bare.clone()),
+        at(&plain, 0.5).as_secs_f64() / at(&bare, 0.5).as_secs_f64(),
     );
     told += &bench.warm().await?;
     told += &bench.step().await?;
+    told += &bench.updates().await?;
+    told += &bench.cycles(instances).await?;
     told += &bench.fresh().await?;
     told += &bench.at_zero().await?;
     Ok(told)
@@ -82,8 +97,12 @@ impl Bench<'_> {
     }
 
     async fn post(&self, name: &str, env: &[Value]) -> Result<()> {
+        self.post_code(name, CODE, env).await
+    }
+
+    async fn post_code(&self, name: &str, code: &str, env: &[Value]) -> Result<()> {
         let spec = json!({
-            "runtime": "python3.11", "code": {"source": CODE}, "env": env,
+            "runtime": "python3.11", "code": {"source": code}, "env": env,
             "scale": {"idleSeconds": 1, "scaleDownSeconds": 1, "max": 8}, "concurrency": 8,
         });
         let function = json!({"metadata": {"name": name}, "spec": spec});
@@ -93,11 +112,15 @@ impl Bench<'_> {
 
     async fn create(&self, name: &str, env: &[Value]) -> Result<()> {
         self.post(name, env).await?;
-        until("its first instance answers", async || {
+        self.until_served(name).await
+    }
+
+    async fn until_served(&self, name: &str) -> Result<()> {
+        let serves = async || {
             let status = self.functions().get_status(name).await?.status.unwrap_or_default();
             Ok(status.serving_revision > 0)
-        })
-        .await
+        };
+        until("its first instance answers", serves, PAUSE).await
     }
 
     async fn instances(&self, name: &str) -> Result<Vec<Pod>> {
@@ -107,13 +130,13 @@ impl Bench<'_> {
 
     /// The first call of a function that has no instance, while slots wait and none is being made.
     async fn cold(&self, name: &str) -> Result<Duration> {
-        until("it has no instance", async || Ok(self.instances(name).await?.is_empty())).await?;
-        until("slots wait", async || {
+        until("it has no instance", async || Ok(self.instances(name).await?.is_empty()), PAUSE).await?;
+        let slots_wait = async || {
             let before = self.waiting_slots();
             tokio::time::sleep(SETTLED).await;
             Ok(before > 0 && self.waiting_slots() == before)
-        })
-        .await?;
+        };
+        until("slots wait", slots_wait, PAUSE).await?;
         let begun = Instant::now();
         let port = self.cluster.http_port();
         let path = format!("/fn/default/{name}");
@@ -175,7 +198,7 @@ impl Bench<'_> {
 
     /// All at once, where there is no instance.
     async fn step(&self) -> Result<String> {
-        until("it has no instance", async || Ok(self.instances("slot").await?.is_empty())).await?;
+        until("it has no instance", async || Ok(self.instances("slot").await?.is_empty()), PAUSE).await?;
         let port = self.cluster.http_port();
         let begun = Instant::now();
         let one = move || -> Result<(Duration, usize)> {
@@ -264,13 +287,13 @@ impl Bench<'_> {
     }
 }
 
-async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool>, pause: Duration) -> Result<()> {
     let begun = Instant::now();
     while !is_so().await? {
         if begun.elapsed() > TIMEOUT {
             bail!("not within {TIMEOUT:?}: {what}");
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(pause).await;
     }
     Ok(())
 }
