@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 
-use crate::harness::cluster::{Cluster, load_image, on_a_cluster};
+use crate::harness::cluster::{Cluster, load_image};
 
 /// More only wait for each other, some of them for longer than they are ready to.
 const AT_ONCE: usize = 4;
@@ -13,7 +13,7 @@ const AT_ONCE: usize = 4;
 fn every_example_runs() {
     let scripts = scripts();
     assert!(scripts.len() >= 6, "{scripts:?}");
-    on_a_cluster(move |cluster| {
+    Cluster::builder().run(move |cluster| {
         load_image(&cluster.dir, "load.tar", minik8s_kubelet::image::load().unwrap());
         let (queue, failed) = (Mutex::new(scripts.iter()), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {

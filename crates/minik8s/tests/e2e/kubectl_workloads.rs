@@ -1,55 +1,27 @@
 //! What people type about workloads, with the real kubectl: rollouts, scaling, Jobs, draining. The server is
 //! the real binary; its nodes are simulated.
 
-use minik8s_controllers::simulate;
 use std::path::PathBuf;
-use std::thread::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Kubectl, Server, installed, ours};
 
-/// A server with three simulated nodes.
-struct Cluster {
-    server: Server,
-    stop: CancellationToken,
-    nodes: Option<JoinHandle<()>>,
+/// On a server with three simulated nodes, with the oldest and the newest kubectl of this machine, and with our own program,
+/// side by side.
+fn case(name: &str, test: impl Fn(&Kubectl) + Sync) {
+    let server = Server::start_with_nodes(3);
+    let (server, test) = (&server, &test);
+    std::thread::scope(|scope| {
+        for program in programs(server) {
+            scope.spawn(move || test(&Kubectl::new(server, &program, name)));
+        }
+    });
 }
 
-impl Cluster {
-    fn start() -> Cluster {
-        let server = Server::start();
-        let stop = CancellationToken::new();
-        let (kubeconfig, token) = (server.kubeconfig(), stop.clone());
-        let nodes = std::thread::spawn(move || {
-            let _ = rustls::crypto::ring::default_provider().install_default();
-            tokio::runtime::Runtime::new().unwrap().block_on(async {
-                let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-                let config =
-                    kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
-                let client = kube::Client::try_from(config).unwrap();
-                simulate::run(client, simulate::Config { nodes: 3, pods_per_node: 110, stop: token }).await;
-            });
-        });
-        Cluster { server, stop, nodes: Some(nodes) }
-    }
-
-    /// With the oldest and the newest kubectl of this machine, and with our own program, side by side.
-    fn case(case: &str, test: impl Fn(&Kubectl) + Sync) {
-        let cluster = Cluster::start();
-        let (server, test) = (&cluster.server, &test);
-        std::thread::scope(|scope| {
-            for program in programs(server) {
-                scope.spawn(move || test(&Kubectl::new(server, &program, case)));
-            }
-        });
-    }
-
-    /// One after the other, where they would get in each other's way.
-    fn case_in_turn(case: &str, test: impl Fn(&Kubectl)) {
-        let cluster = Cluster::start();
-        for program in programs(&cluster.server) {
-            test(&Kubectl::new(&cluster.server, &program, case));
-        }
+/// One after the other, where they would get in each other's way.
+fn case_in_turn(name: &str, test: impl Fn(&Kubectl)) {
+    let server = Server::start_with_nodes(3);
+    for program in programs(&server) {
+        test(&Kubectl::new(&server, &program, name));
     }
 }
 
@@ -59,16 +31,9 @@ fn programs(server: &Server) -> Vec<PathBuf> {
     installed.into_iter().take(1).chain(newest).chain([ours(server)]).collect()
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        let _ = self.nodes.take().map(JoinHandle::join);
-    }
-}
-
 #[test]
 fn deployments_roll_forward_and_back() {
-    Cluster::case("roll", |k| {
+    case("roll", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
         k.run("wait --for=condition=Available deployment/web --timeout=60s").says("condition met");
@@ -110,7 +75,7 @@ fn deployments_roll_forward_and_back() {
 
 #[test]
 fn a_rollout_that_cannot_progress_says_so() {
-    Cluster::case("stuck", |k| {
+    case("stuck", |k| {
         k.run("create deployment web --image=v1 --replicas=2");
         k.run("rollout status deployment/web --timeout=60s");
         k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":1,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}'"#);
@@ -142,7 +107,7 @@ spec:
 
 #[test]
 fn stateful_and_daemon_sets_roll_too() {
-    Cluster::case("sets", |k| {
+    case("sets", |k| {
         k.run_with(SETS, "apply -f -");
         for set in ["statefulset/db", "daemonset/agent"] {
             k.run(&format!("rollout status {set} --timeout=60s"));
@@ -180,7 +145,7 @@ spec:
 
 #[test]
 fn jobs_run_and_are_waited_for() {
-    Cluster::case("jobs", |k| {
+    case("jobs", |k| {
         k.run_with(QUICK, "apply -f -");
         k.run("get cronjob tick").says("0 0 1 1 *").says("False");
         k.run("create job now --from=cronjob/tick").says("created");
@@ -197,7 +162,7 @@ fn jobs_run_and_are_waited_for() {
 
 #[test]
 fn draining_respects_the_budget() {
-    Cluster::case_in_turn("drain", |k| {
+    case_in_turn("drain", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("create pdb web --selector=app=web --min-available=2").says("created");
         k.run("rollout status deployment/web --timeout=60s");

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::harness::Server;
+
 /// Generous: the machine may be busy with other tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -62,29 +64,11 @@ fn cpu_time(pid: u32) -> u64 {
 
 #[test]
 fn idle_server_rests() {
-    let dir = tempfile::tempdir().unwrap();
-    let log = std::fs::File::create(dir.path().join("log")).unwrap();
-    let mut server = Command::new(env!("CARGO_BIN_EXE_minik8s"))
-        .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", "0", "--data-dir"])
-        .arg(dir.path().join("data"))
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().unwrap())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    let is_ready = || std::fs::read_to_string(dir.path().join("log")).unwrap().contains("minik8s is ready");
-    while !is_ready() && begun.elapsed() < TIMEOUT {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let was_ready = is_ready();
+    let server = Server::start();
     // What is done once, at the start, is over by then.
     std::thread::sleep(Duration::from_secs(5));
-    let before = cpu_time(server.id());
+    let before = cpu_time(server.program.pid());
     std::thread::sleep(Duration::from_secs(5));
-    let used = cpu_time(server.id()) - before;
-    server.kill().unwrap();
-    server.wait().unwrap();
-    assert!(was_ready, "{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
+    let used = cpu_time(server.program.pid()) - before;
     assert!(used < 50, "{used} hundredths of a second of CPU in five seconds without anything to do");
 }

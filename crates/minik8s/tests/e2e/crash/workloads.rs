@@ -2,41 +2,18 @@
 //!
 //! The nodes are simulated by a process of their own, which lives on, as agents do.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::control_plane::{Connection, Server};
+use crate::harness::program::Program;
 
 const TIMEOUT: Duration = Duration::from_secs(90);
 const APPS: &str = "/apis/apps/v1/namespaces/default";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-struct SimulatedNodes(Child);
-
-impl SimulatedNodes {
-    fn join(data_dir: &Path) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_minik8s"))
-            .args(["simulate", "--nodes", "3", "--kubeconfig"])
-            .arg(data_dir.join("admin.kubeconfig"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        SimulatedNodes(child.expect("the binary starts"))
-    }
-}
-
-impl Drop for SimulatedNodes {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rollouts_scalings_and_jobs_end_as_if_nothing_had_happened() {
@@ -44,7 +21,9 @@ async fn rollouts_scalings_and_jobs_end_as_if_nothing_had_happened() {
     let mut server = Server::new(dir.path());
     server.start();
     let mut api = connect(&mut server).await;
-    let _nodes = SimulatedNodes::join(dir.path());
+    let nodes =
+        Program::simulated_nodes(3, &dir.path().join("admin.kubeconfig"), &dir.path().join("nodes.log"));
+    nodes.start();
     let (deployments, sets) = (format!("{APPS}/deployments"), format!("{APPS}/statefulsets"));
     write(&mut api, Method::POST, &deployments, &workload("web", 8)).await;
     write(&mut api, Method::POST, &sets, &workload("db", 4)).await;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::site::{Site, eventually};
-use crate::harness::cluster::{Cluster, block_on, on_a_cluster};
+use crate::harness::cluster::{Cluster, block_on};
 
 const LEDGER: &str = "
 apiVersion: v1
@@ -126,7 +126,7 @@ impl Site {
 
 #[test]
 fn requests_are_neither_lost_nor_executed_twice() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "load");
         site.apply(LEDGER);
         site.kubectl(&["wait", "pod/ledger", "--for=condition=Ready", "--timeout=180s"]);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use site::{Site, eventually};
 use std::time::{Duration, Instant};
 
-use crate::harness::cluster::{Cluster, on_a_cluster};
+use crate::harness::cluster::Cluster;
 
 const HELLO: &str = "
 import os, time
@@ -32,7 +32,7 @@ def main(params):
 /// Made, called, failing, at zero, called again, changed, broken, gone back, deleted.
 #[test]
 fn function_lives_from_its_file_to_its_end() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "shop");
         let file = site.file("hello.py", HELLO);
         let made = site.run(&["create", "hello", "--from", &file, "--idle-seconds", "4", "--max", "3"]);
@@ -177,7 +177,7 @@ fn split(site: &Site) {
 /// Each namespace has its own; queues are bounded; handlers too slow are ended alone; Node speaks too.
 #[test]
 fn functions_are_bounded_and_apart() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let (one, two) = (Site::new(&cluster, "one"), Site::new(&cluster, "two"));
         let file = one.file(
             "index.js",

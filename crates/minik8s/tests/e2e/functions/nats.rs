@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use super::site::{Site, eventually};
-use crate::harness::cluster::{Cluster, on_a_cluster};
+use crate::harness::cluster::Cluster;
 
 const SERVER: &str = "
 apiVersion: v1
@@ -28,7 +28,7 @@ spec: {selector: {app: nats}, ports: [{port: 4222}]}
 
 #[test]
 fn messages_of_a_nats_subject_fire_a_function() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "shop");
         image(&cluster, &site);
         site.apply(SERVER);

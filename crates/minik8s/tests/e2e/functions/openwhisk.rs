@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::site::{Site, eventually};
-use crate::harness::cluster::on_a_cluster;
+use crate::harness::cluster::Cluster;
 
 /// As the `openwhisk` package of npm asks: host, key and path are its own.
 const FRONTEND: &str = r#"
@@ -68,7 +68,7 @@ fn action(code: &str) -> Value {
 
 #[test]
 fn openwhisk_actions_run_with_the_rights_of_their_key() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "shop");
         let account = "--serviceaccount=shop:default";
         site.kubectl(&["create", "rolebinding", "actions", "--clusterrole=edit", account]);

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use minik8s_kubelet::image::busybox;
 
 use super::site::{Site, eventually};
-use crate::harness::cluster::{Cluster, load_image, on_a_cluster};
+use crate::harness::cluster::{Cluster, load_image};
 
 const HOST: &str = "registry.minik8s.local";
 
@@ -79,7 +79,7 @@ fn waits_for(site: &Site, pod: &str, phase: &str) {
 
 #[test]
 fn registry_serves_whom_rbac_allows_and_no_foreign_namespace() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let (site, other) = (Site::new(&cluster, "shop"), Site::new(&cluster, "other"));
         let skopeo = Skopeo::new(&cluster, &site);
         let archive = skopeo.archive();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::site::{Site, eventually};
-use crate::harness::cluster::{Cluster, block_on, on_a_cluster};
+use crate::harness::cluster::{Cluster, block_on};
 
 const WHO: &str = "
 import os, socket
@@ -56,7 +56,7 @@ fn adopted(site: &Site, pod: &str) -> bool {
 
 #[test]
 fn functions_begin_in_slots() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "shop");
         assert!(slots(&cluster).is_empty(), "no function, no slot");
         let file = site.file("who.py", WHO);

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::site::{Site, eventually};
-use crate::harness::cluster::{block_on, on_a_cluster};
+use crate::harness::cluster::{Cluster, block_on};
 
 const NOTE: &str = "
 def main(event):
@@ -18,7 +18,7 @@ const WORKFLOW: &str = r#"{"StartAt": "Keep", "States": {"Keep": {"Type": "Pass"
 
 #[test]
 fn triggers_fire_for_all_that_happens() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "shop");
         let note = site.file("note.py", NOTE);
         let definition = site.file("keep.json", WORKFLOW);

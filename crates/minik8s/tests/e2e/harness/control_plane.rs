@@ -1,9 +1,8 @@
 //! The real binary with a data dir of its own, and clients over HTTPS.
 
-use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,14 +14,15 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+use super::program::{Program, free_port};
 
 /// Long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,40 +32,28 @@ const CONNECT: Duration = Duration::from_secs(4);
 pub struct Server {
     dir: PathBuf,
     address: SocketAddr,
-    environment: Vec<(String, String)>,
-    child: Option<Child>,
+    program: Program,
 }
 
 impl Server {
     /// Nothing runs until [`Server::start`]. The port stays the same over restarts.
     pub fn new(dir: &Path) -> Server {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = free.expect("a free port");
-        Server { dir: dir.to_owned(), address, environment: Vec::new(), child: None }
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let program = Program::control_plane(dir, &dir.join("log"), address.port(), &[]);
+        Server { dir: dir.to_owned(), address, program }
     }
 
     /// Variables for every process from now on.
     pub fn set_environment(&mut self, variables: Vec<(String, String)>) {
-        self.environment = variables;
+        self.program.set_environment(variables);
     }
 
     pub fn start(&mut self) {
-        self.start_with(&[]);
+        self.program.start();
     }
 
     pub fn start_with(&mut self, flags: &[&str]) {
-        let log = File::options().create(true).append(true).open(self.dir.join("log")).expect("a log");
-        let child = Command::new(env!("CARGO_BIN_EXE_minik8s"))
-            .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", &self.address.port().to_string()])
-            .arg("--data-dir")
-            .arg(&self.dir)
-            .args(flags)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
-        self.child = Some(child.expect("the binary starts"));
+        self.program.start_with(flags);
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -74,29 +62,16 @@ impl Server {
 
     /// kill -9.
     pub fn crash(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().and_then(|()| child.wait()).expect("it can be killed");
-        }
+        self.program.crash();
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = self.child.as_ref().expect("it runs").id();
-        kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), signal).expect("it can be told");
+        self.program.signal(signal);
     }
 
     /// SIGTERM: how long it took, and how it ended.
     pub fn stop(&mut self) -> (Duration, ExitStatus) {
-        let mut child = self.child.take().expect("it runs");
-        let asked = Instant::now();
-        kill(Pid::from_raw(i32::try_from(child.id()).expect("a pid")), Signal::SIGTERM)
-            .expect("it can be told");
-        loop {
-            if let Some(status) = child.try_wait().expect("a child") {
-                return (asked.elapsed(), status);
-            }
-            assert!(asked.elapsed() < TIMEOUT, "it does not stop");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.program.stop().expect("it runs")
     }
 
     /// Waits until it answers that it is ready.
@@ -108,19 +83,11 @@ impl Server {
             if let Ok((200, _)) = answer.await {
                 return Credentials::read(&self.dir, self.address).expect("a kubeconfig");
             }
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if ended.is_some() || begun.elapsed() > TIMEOUT {
-                let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-                panic!("the server is not ready ({ended:?}):\n{log}");
+            if self.program.has_ended() || begun.elapsed() > TIMEOUT {
+                panic!("the server is not ready:\n{}", self.program.log());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.crash();
     }
 }
 

@@ -1,90 +1,79 @@
-//! A `minik8s server` with a data dir and a port of its own, ended when dropped.
+//! A control plane without a node: data dir and port of its own, nodes simulated where they are wanted, ended when dropped.
 
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::program::{Program, free_port};
+
 const READY: &str = "minik8s is ready at ";
-/// Generous: the machine may be busy with other tests.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Server {
-    process: Child,
+    pub program: Program,
+    nodes: Option<Program>,
+    port: u16,
     dir: TempDir,
     pub url: String,
 }
 
 impl Server {
-    /// A control plane without a node, ready for requests.
+    /// Ready for requests.
     pub fn start() -> Server {
         Server::start_with(&[])
     }
 
     pub fn start_with(flags: &[&str]) -> Server {
         let dir = TempDir::with_prefix("minik8s-test-").expect("a temporary directory");
-        let mut server = Server { process: spawn(&dir, flags), dir, url: String::new() };
-        server.url = server.wait_until_ready();
+        let port = free_port();
+        let program = Program::control_plane(&dir.path().join("data"), &dir.path().join("log"), port, flags);
+        program.start();
+        let url = program.until_said(READY);
+        Server { program, nodes: None, port, dir, url }
+    }
+
+    /// The same with so many nodes, which a process of their own simulates. They are not waited for.
+    pub fn start_with_nodes(count: usize) -> Server {
+        let mut server = Server::start();
+        let nodes =
+            Program::simulated_nodes(count, &server.kubeconfig(), &server.dir.path().join("nodes.log"));
+        nodes.start();
+        server.nodes = Some(nodes);
         server
     }
 
     /// Ends the server by SIGKILL and starts another one on the same data.
     pub fn crash_and_restart(&mut self) {
-        self.process.kill().expect("the server is killed");
-        self.process.wait().expect("the state of the server");
-        self.process = spawn(&self.dir, &[]);
-        self.url = self.wait_until_ready();
+        self.program.crash();
+        std::fs::remove_file(self.dir.path().join("log")).expect("the log of the first one");
+        self.program.start();
+        self.url = self.program.until_said(READY);
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.dir.path().join("data/admin.kubeconfig")
+        self.data_dir().join("admin.kubeconfig")
     }
 
     /// A directory that lives as long as the server.
-    pub fn scratch(&self) -> PathBuf {
-        self.dir.path().to_owned()
+    pub fn scratch(&self) -> &Path {
+        self.dir.path()
     }
 
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+        self.program.log()
     }
-
-    fn wait_until_ready(&mut self) -> String {
-        let start = Instant::now();
-        loop {
-            let log = self.log();
-            if let Some(line) = log.lines().find_map(|line| line.strip_prefix(READY)) {
-                return line.trim().to_owned();
-            }
-            if let Some(status) = self.process.try_wait().expect("the state of the server") {
-                panic!("the server ended with {status}:\n{log}");
-            }
-            assert!(start.elapsed() < TIMEOUT, "the server is not ready after {TIMEOUT:?}:\n{log}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// A server on this directory's data. Its log is a new one.
-fn spawn(dir: &TempDir, flags: &[&str]) -> Child {
-    let log = File::create(dir.path().join("log")).expect("a log file");
-    Command::new(env!("CARGO_BIN_EXE_minik8s"))
-        .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", "0", "--data-dir"])
-        .arg(dir.path().join("data"))
-        .args(flags)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().expect("a log file"))
-        .stderr(log)
-        .spawn()
-        .expect("the server starts")
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.program.crash();
         if std::thread::panicking() {
             eprintln!("--- log of the server at {}\n{}", self.url, self.log());
         }

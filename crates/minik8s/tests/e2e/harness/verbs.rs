@@ -276,7 +276,7 @@ pub const SHOWN_ON_A_NODE: &[&str] = &[
 pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("rollout mesh", "tests/e2e/mesh/mod.rs", "update_with_errors_goes_back"),
     ("ui", "tests/e2e/kubectl/terminal.rs", "ui_shows_rows_and_obeys_keys"),
-    ("server", "tests/e2e/harness/server.rs", "wait_until_ready"),
+    ("server", "tests/e2e/harness/program.rs", "until_said"),
     ("agent", "tests/e2e/lab.rs", "a_machine_can_leave"),
     ("debug", "tests/e2e/node/commands.rs", "debug"),
     ("proxy", "tests/e2e/kubectl/proxy.rs", "port_zero"),
@@ -340,7 +340,7 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("uninstall", "tests/e2e/packaging.rs", "uninstall_removes_what_install_installed"),
     ("dashboard", "tests/e2e/dashboard/mod.rs", "every_page_works_in_both_themes_and_languages"),
     ("simulate", "tests/e2e/scheduling/cluster.rs", "start"),
-    ("teardown", "tests/e2e/harness/cluster.rs", "left_behind"),
+    ("teardown", "tests/e2e/harness/cluster/leftovers.rs", "left_behind"),
     ("backup", "tests/e2e/backup.rs", "a_cluster_is_one_file"),
     ("restore", "tests/e2e/backup.rs", "a_cluster_is_one_file"),
     ("store copy", "tests/e2e/backup.rs", "a_cluster_moves_to_etcd_and_back"),

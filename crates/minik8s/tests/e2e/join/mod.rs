@@ -163,7 +163,7 @@ async fn a_join_token_opens_no_other_door() {
 async fn what_a_server_keeps_is_closed_to_others() {
     let server = Server::start().await;
     let mut closed = 0;
-    for path in files(server.dir.path()) {
+    for path in files(&server.dir()) {
         if path.ends_with("log") {
             // Whoever collects logs reads it: it may say where secrets are, never what they are.
             let (log, token) = (std::fs::read_to_string(&path).unwrap(), server.token());
@@ -178,7 +178,7 @@ async fn what_a_server_keeps_is_closed_to_others() {
         assert!(is_public || mode == 0o600, "{}: {mode:o}", path.display());
         closed += usize::from(mode == 0o600);
     }
-    assert!(closed >= 7, "{:?}", files(server.dir.path()));
+    assert!(closed >= 7, "{:?}", files(&server.dir()));
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn a_node_stays_what_it_is() {
 #[tokio::test]
 async fn standing_token_expires_and_is_renewed_on_demand() {
     let server = Server::start().await;
-    let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap();
+    let log = server.log();
     let first = server.token();
     assert!(!log.contains(&first.token.reveal()), "the join token is in the log: {log}");
     let info = async |token: &JoinToken| {

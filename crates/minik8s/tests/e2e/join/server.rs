@@ -1,8 +1,7 @@
 //! A control plane of the test's own: the real binary, without a node.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -10,52 +9,43 @@ use minik8s_auth::bootstrap_token::JoinToken;
 use minik8s_join::{JoinError, Joining, Member, ServerAddress, join};
 use tempfile::TempDir;
 
+use crate::harness::{self, program::BINARY};
+
 /// Long enough for a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct Server {
-    pub dir: TempDir,
-    port: u16,
-    child: Child,
-}
+pub struct Server(harness::Server);
 
 impl Server {
     pub async fn start() -> Server {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let dir = tempfile::tempdir().unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_minik8s"))
-            .args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", &port.to_string(), "--data-dir"])
-            .arg(dir.path())
-            .stdin(Stdio::null())
-            .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        let mut server = Server { dir, port, child };
+        let server = Server(harness::Server::start());
         let begun = Instant::now();
-        while !server.dir.path().join("join-token").exists()
-            || server.admin().await.apiserver_version().await.is_err()
-        {
-            let log = || std::fs::read_to_string(server.dir.path().join("log")).unwrap();
-            assert!(server.child.try_wait().unwrap().is_none() && begun.elapsed() < TIMEOUT, "{}", log());
+        while !server.dir().join("join-token").exists() {
+            assert!(begun.elapsed() < TIMEOUT, "{}", server.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         server
     }
 
+    pub fn dir(&self) -> PathBuf {
+        self.0.data_dir()
+    }
+
+    pub fn log(&self) -> String {
+        self.0.log()
+    }
+
     pub fn address(&self) -> ServerAddress {
-        format!("https://127.0.0.1:{}", self.port).parse().unwrap()
+        format!("https://127.0.0.1:{}", self.0.port()).parse().unwrap()
     }
 
     pub async fn admin(&self) -> kube::Client {
-        let kubeconfig = Kubeconfig::read_from(self.dir.path().join("admin.kubeconfig")).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-        kube::Client::try_from(config).unwrap()
+        harness::client(&self.0.kubeconfig()).await.unwrap()
     }
 
     /// Somebody whose only credential is a bearer token.
     pub async fn bearer(&self, token: &str) -> kube::Client {
-        let kubeconfig = Kubeconfig::read_from(self.dir.path().join("admin.kubeconfig")).unwrap();
+        let kubeconfig = Kubeconfig::read_from(self.0.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         config.auth_info =
@@ -64,13 +54,13 @@ impl Server {
     }
 
     pub fn token(&self) -> JoinToken {
-        std::fs::read_to_string(self.dir.path().join("join-token")).unwrap().parse().unwrap()
+        std::fs::read_to_string(self.dir().join("join-token")).unwrap().parse().unwrap()
     }
 
     /// `minik8s token …`.
     pub fn token_command(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
-        command.arg("token").args(arguments).arg("--data-dir").arg(self.dir.path());
+        let mut command = Command::new(BINARY);
+        command.arg("token").args(arguments).arg("--data-dir").arg(self.dir());
         command.output().unwrap()
     }
 
@@ -97,13 +87,6 @@ impl Server {
         let error = join(joining).await.err().expect("it must be refused");
         let text = error.to_string();
         (error, text)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

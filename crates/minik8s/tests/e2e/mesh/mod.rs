@@ -10,12 +10,12 @@ use shop::{Shop, pod_spec};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::harness::cluster::{Cluster, block_on, on_a_cluster_with};
+use crate::harness::cluster::{Cluster, block_on};
 
 /// From the pod's file to a split, and every change while requests go on without a failure.
 #[test]
 fn requests_are_split_and_changes_cost_none() {
-    on_a_cluster_with(&["--mesh"], |cluster| {
+    Cluster::builder().flags(&["--mesh"]).run(|cluster| {
         let shop = Shop::open(&cluster, "shop");
         pods_have_proxies(&shop);
         let plain = shop.ask(20, &[]);
@@ -212,7 +212,7 @@ http.server.ThreadingHTTPServer(("", 9080), Broken).serve_forever()
 /// Pods prove who they are, policies are enforced, and a proxy that is killed refuses nobody.
 #[test]
 fn pods_are_let_in_by_who_they_are() {
-    on_a_cluster_with(&["--mesh"], |cluster| {
+    Cluster::builder().flags(&["--mesh"]).run(|cluster| {
         let shop = Shop::open(&cluster, "shop");
         trust::pods_of_the_mesh_speak_tls(&shop);
         trust::requests_are_seen_as_they_pass(&shop);
@@ -226,7 +226,7 @@ fn pods_are_let_in_by_who_they_are() {
 /// The node's program is another: proxies follow, and neither a pod nor a request notices.
 #[test]
 fn proxies_are_replaced_under_load() {
-    on_a_cluster_with(&["--mesh"], |cluster| {
+    Cluster::builder().flags(&["--mesh"]).run(|cluster| {
         let shop = Shop::open(&cluster, "shop");
         upgrade::proxies_follow_the_program_of_their_node(&shop, &cluster);
     });
@@ -235,7 +235,7 @@ fn proxies_are_replaced_under_load() {
 /// The example's own script, as users run it.
 #[test]
 fn bookstore_example_runs() {
-    on_a_cluster_with(&["--mesh"], |cluster| {
+    Cluster::builder().flags(&["--mesh"]).run(|cluster| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bookstore/run");
         let output = Command::new(&script)
             .env("KUBECONFIG", cluster.kubeconfig())

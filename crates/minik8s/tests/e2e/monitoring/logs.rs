@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::collector::{Collector, has};
 use super::site::Site;
-use crate::harness::cluster::{NODE, on_a_cluster_with};
+use crate::harness::cluster::{Cluster, NODE};
 
 #[test]
 fn logs_are_found_across_pods_and_after_their_end() {
@@ -22,7 +22,7 @@ fn logs_are_found_across_pods_and_after_their_end() {
         "--trace-sampling-per-million",
         "1000000",
     ];
-    on_a_cluster_with(&flags, move |cluster| {
+    Cluster::builder().flags(&flags).run(move |cluster| {
         let site = Site::new(&cluster);
         site.run(&["create", "namespace", "other"]);
         for (name, text) in [("one", "first"), ("two", "second")] {

@@ -13,12 +13,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::harness::cluster::{Cluster, on_a_cluster};
+use crate::harness::cluster::Cluster;
 
 /// Switched on, targets that come and go, an alert that is delivered, no empty panel, the other engine, switched off.
 #[test]
 fn prometheus_sees_everything_by_itself() {
-    on_a_cluster(|cluster| {
+    Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster);
         refused(&site);
         tokens::node_port(&site);

@@ -1,16 +1,14 @@
 //! A cluster of one node in a temporary data dir, taken apart at the end, also after a panic.
 
-use std::fs::File;
-use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use minik8s_kubelet::image::Recipe;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use minik8s_kubelet::image::busybox;
 
+use crate::harness::cluster::load_image;
+use crate::harness::program::{BINARY, Program, owned};
 use crate::harness::ranges::Ranges;
 
 /// Long enough for a busy machine.
@@ -18,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub struct Cluster {
     dir: tempfile::TempDir,
-    server: Child,
+    server: Program,
     _ranges: Ranges,
     pub http_port: u16,
     pub https_port: u16,
@@ -35,30 +33,25 @@ impl Cluster {
         let hosts_file = dir.path().join("hosts");
         std::fs::write(&hosts_file, "127.0.0.1 localhost\n").unwrap();
         let ranges = Ranges::claim();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
-        command.args(["server", "--bind", "127.0.0.1", "--node-name", "router-test"]);
-        command.arg("--data-dir").arg(dir.path()).arg("--hosts-file").arg(&hosts_file);
-        for (flag, value) in [
-            ("--port", port(&api).to_string()),
-            ("--node-port", port(&node).to_string()),
-            ("--http-port", http_port.to_string()),
-            ("--https-port", https_port.to_string()),
-            ("--cluster-cidr", ranges.pods()),
-            ("--service-cidr", ranges.services()),
-        ] {
-            command.args([flag, &value]);
-        }
+        let (data_dir, hosts) = (dir.path().to_str().unwrap(), hosts_file.to_str().unwrap());
+        let [api_port, node_port] = [&api, &node].map(|listener| port(listener).to_string());
+        let arguments = [
+            ("--bind", "127.0.0.1"),
+            ("--node-name", "router-test"),
+            ("--data-dir", data_dir),
+            ("--hosts-file", hosts),
+            ("--port", &api_port),
+            ("--node-port", &node_port),
+            ("--http-port", &http_port.to_string()),
+            ("--https-port", &https_port.to_string()),
+            ("--cluster-cidr", &ranges.pods()),
+            ("--service-cidr", &ranges.services()),
+        ];
+        let arguments = arguments.iter().flat_map(|(flag, value)| owned(&[flag, value])).collect();
         drop((api, node, https));
-        let log = File::create(dir.path().join("log")).unwrap();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let cluster = Cluster {
-            server: command.spawn().unwrap(),
-            _ranges: ranges,
-            dir,
-            http_port,
-            https_port,
-            hosts_file,
-        };
+        let server = Program::new("server", &dir.path().join("log"), arguments);
+        server.start();
+        let cluster = Cluster { server, _ranges: ranges, dir, http_port, https_port, hosts_file };
         cluster.eventually("the node is ready", || {
             let kubeconfig = cluster.dir.path().join("admin.kubeconfig");
             kubeconfig.exists()
@@ -74,7 +67,7 @@ impl Cluster {
         cluster.eventually("the router takes its port", || {
             TcpStream::connect(("127.0.0.1", cluster.http_port)).is_ok()
         });
-        cluster.load_busybox();
+        load_image(cluster.dir.path(), "busybox.tar", busybox().unwrap());
         cluster.eventually("the default account", || {
             cluster.try_kubectl(&["get", "serviceaccount", "default"]).is_some()
         });
@@ -137,32 +130,11 @@ impl Cluster {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
-    }
-
-    fn load_busybox(&self) {
-        let program = std::fs::read("/bin/busybox").expect("busybox-static is installed");
-        let tools = Command::new("/bin/busybox").arg("--list").output().unwrap().stdout;
-        let mut recipe = Recipe::new("minik8s.io/busybox:1")
-            .directory("tmp", 0o1777)
-            .file("bin/busybox", 0o755, program)
-            .env("PATH", "/bin");
-        for tool in String::from_utf8(tools).unwrap().lines().filter(|&tool| tool != "busybox") {
-            recipe = recipe.link(&format!("bin/{tool}"), "busybox");
-        }
-        let path = self.dir.path().join("busybox.tar");
-        let mut file = File::create(&path).unwrap();
-        recipe.write(&mut file).unwrap();
-        file.flush().unwrap();
-        self.minik8s(&["image", "load", path.to_str().unwrap()]);
+        self.server.log()
     }
 
     fn minik8s(&self, args: &[&str]) {
-        let output = Command::new(env!("CARGO_BIN_EXE_minik8s"))
-            .args(args)
-            .arg("--data-dir")
-            .arg(self.dir.path())
-            .output();
+        let output = Command::new(BINARY).args(args).arg("--data-dir").arg(self.dir.path()).output();
         let output = output.unwrap();
         assert!(output.status.success(), "minik8s {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -170,8 +142,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(i32::try_from(self.server.id()).unwrap()), Signal::SIGTERM);
-        let _ = self.server.wait();
+        self.server.stop();
         self.minik8s(&["teardown"]);
         let hosts = std::fs::read_to_string(&self.hosts_file).unwrap_or_default();
         if !std::thread::panicking() {

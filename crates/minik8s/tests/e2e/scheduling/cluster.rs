@@ -1,14 +1,13 @@
 //! A cluster of the real binary: a server without an agent, and simulated nodes.
 
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use http::{Method, Request};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::harness::program::BINARY;
+use crate::harness::{Server, client};
 
 /// Long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -17,36 +16,16 @@ pub const WHILE: Duration = Duration::from_millis(1500);
 
 pub struct Cluster {
     client: kube::Client,
-    kubeconfig: PathBuf,
-    processes: Vec<Child>,
-    _directory: TempDir,
+    server: Server,
 }
 
 impl Cluster {
     /// Ready, with so many nodes that are ready too.
     pub async fn start(nodes: usize) -> Cluster {
-        let directory = tempfile::tempdir().unwrap();
-        let kubeconfig = directory.path().join("admin.kubeconfig");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        let mut server = minik8s();
-        server.args(["server", "--no-agent", "--bind", "127.0.0.1", "--port", &port, "--data-dir"]);
-        let processes = vec![server.arg(directory.path()).spawn().unwrap()];
-        let begun = Instant::now();
-        while !kubeconfig.exists() {
-            assert!(begun.elapsed() < TIMEOUT, "the server does not start");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let read = Kubeconfig::read_from(&kubeconfig).unwrap();
-        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
-        let client = kube::Client::try_from(config).unwrap();
-        let mut cluster = Cluster { client, kubeconfig, processes, _directory: directory };
+        let server = if nodes == 0 { Server::start() } else { Server::start_with_nodes(nodes) };
+        let client = client(&server.kubeconfig()).await.unwrap();
+        let cluster = Cluster { client, server };
         cluster.wait("/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
-        if nodes == 0 {
-            return cluster;
-        }
-        let mut simulation = minik8s();
-        simulation.args(["simulate", "--nodes", &nodes.to_string(), "--kubeconfig"]);
-        cluster.processes.push(simulation.arg(&cluster.kubeconfig).spawn().unwrap());
         for i in 0..nodes {
             let untainted = |node: &Value| {
                 is(node, "Ready") && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
@@ -127,24 +106,9 @@ impl Cluster {
 
     /// Runs a command of the binary against this cluster.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
-        command.args(arguments).arg("--kubeconfig").arg(&self.kubeconfig).output().unwrap()
+        let mut command = Command::new(BINARY);
+        command.args(arguments).arg("--kubeconfig").arg(self.server.kubeconfig()).output().unwrap()
     }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for process in &mut self.processes {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
-fn minik8s() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
 }
 
 pub fn pod_path(name: &str) -> String {

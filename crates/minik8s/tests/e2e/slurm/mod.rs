@@ -11,12 +11,12 @@ use std::path::Path;
 use std::process::Command;
 use world::{World, gpu_job};
 
-use crate::harness::cluster::{block_on, on_a_cluster};
+use crate::harness::cluster::{Cluster, block_on};
 
 #[test]
 fn gpu_jobs_on_a_real_slurm() {
     let slurm = Slurm::start();
-    on_a_cluster(move |cluster| {
+    Cluster::builder().run(move |cluster| {
         let world = World::connect(&cluster, &slurm);
         world.many_ends();
         world.nothing_is_left();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::installation::Slurm;
 use super::world::{World, gpu_job};
-use crate::harness::cluster::{block_on, on_a_cluster};
+use crate::harness::cluster::{Cluster, block_on};
 use crate::harness::seed::seed;
 
 const JOBS: usize = 100;
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(1800);
 #[ignore = "takes minutes: see docs/gpu.md"]
 fn a_hundred_jobs_are_a_hundred_slurm_jobs() {
     let slurm = Slurm::start();
-    on_a_cluster(move |cluster| {
+    Cluster::builder().run(move |cluster| {
         let world = World::connect(&cluster, &slurm);
         world.time_to_running();
         world.many("burst", 0);
