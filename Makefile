@@ -82,7 +82,8 @@ chaos: setup
 # The same tests that `make test` runs with a few thousand inputs.
 fuzz: setup
 	FUZZ_SEED=$(or $(SEED),$(shell date +%s)) FUZZ_INPUTS=$(or $(INPUTS),1000000) \
-	  cargo test --release --locked -p minik8s-apiserver -p minik8s-kubelet -p minik8s-network -p minik8s-proxy -p minik8s-functions fuzz_ -- --nocapture
+	  cargo test --release --locked -p minik8s-apiserver -p minik8s-kubelet -p minik8s-network -p minik8s-proxy -p minik8s-functions \
+	  -p minik8s-registry -p minik8s-authentication -p minik8s-authorization fuzz_ -- --nocapture
 
 bench: build
 	@scripts/setup --bench
