@@ -5,6 +5,7 @@
 //! API server needs to know of a kind is in `minik8s-api`.
 
 mod backoff;
+mod cidrs;
 mod cron_schedule;
 mod duration;
 mod field_condition;
@@ -22,6 +23,7 @@ pub mod shared_storage;
 pub mod volume_fullness;
 
 pub use backoff::{Backoff, Retries};
+pub use cidrs::{Cidrs, CidrsError, IpFamily};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use duration::human_duration;
 pub use field_condition::FieldCondition;
