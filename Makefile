@@ -79,11 +79,11 @@ chaos: setup
 	CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(or $(MINUTES),10) \
 	  cargo test --locked -p minik8s --test e2e -- --nocapture --exact chaos::chaos
 
-# The same tests that `make test` runs with a few thousand inputs.
+# The same tests that `make test` runs with a few thousand inputs; with the program, whose dependencies they then share.
 fuzz: setup
 	FUZZ_SEED=$(or $(SEED),$(shell date +%s)) FUZZ_INPUTS=$(or $(INPUTS),1000000) \
-	  cargo test --release --locked -p minik8s-apiserver -p minik8s-kubelet -p minik8s-network -p minik8s-proxy -p minik8s-functions \
-	  -p minik8s-registry -p minik8s-authentication -p minik8s-authorization fuzz_ -- --nocapture
+	  cargo test --release --locked --lib --bins --test api -p minik8s -p minik8s-apiserver -p minik8s-kubelet \
+	  -p minik8s-network -p minik8s-proxy -p minik8s-functions -p minik8s-registry -p minik8s-authentication -p minik8s-authorization fuzz_ -- --nocapture
 
 bench: build
 	@scripts/setup --bench

@@ -21,7 +21,6 @@ pub mod placement;
 mod plan;
 mod queue;
 mod supervisor;
-#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod watches;
 
