@@ -1,61 +1,68 @@
-//! Every example's script runs to its end on a real cluster. They run side by side, each in its own namespace.
+//! Every example's script runs to its end on a real cluster, which they share. Each is a test of its own.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::process::{Command, Stdio};
 
-use crate::harness::cluster::{Cluster, load_image};
+use crate::harness::cluster::{Cluster, EXAMPLES, run_on};
 
-/// More only wait for each other, some of them for longer than they are ready to.
-const AT_ONCE: usize = 4;
+/// Folders below `examples/`, with `_` for `-`.
+macro_rules! examples {
+    ($($name:ident),+ $(,)?) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+        $(#[test]
+        fn $name() {
+            run_example(stringify!($name));
+        })+
+    };
+}
+
+examples! {
+    add_or_multiply, alexa, autoscaling, control_plane_crash, database, deployment, dns, gateway, image_pipeline, limits,
+    network_policy, node_join, order_workflow, pod, policies, service, shared_pod, strategies, triggers, web,
+}
+
+/// These need a server with a mesh, or an engine, and are run by the tests of those.
+const ELSEWHERE: &[&str] = &["bookstore", "monitoring"];
 
 #[test]
-fn every_example_runs() {
-    let scripts = scripts();
-    assert!(scripts.len() >= 6, "{scripts:?}");
-    Cluster::builder().run(move |cluster| {
-        load_image(&cluster.dir, "load.tar", minik8s_kubelet::image::load().unwrap());
-        let (queue, failed) = (Mutex::new(scripts.iter()), Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE {
-                scope.spawn(|| {
-                    while let Some(script) = { queue.lock().unwrap().next() } {
-                        let output = start(script, &cluster).wait_with_output().unwrap();
-                        if !output.status.success() {
-                            failed.lock().unwrap().push(told(script, &output));
-                        }
-                    }
-                });
-            }
-        });
-        let failed = failed.into_inner().unwrap();
-        assert!(failed.is_empty(), "{}", failed.join("\n"));
+fn examples_have_a_test_each() {
+    let folders = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let names = folders
+        .filter(|path| path.join("run").exists())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().replace('-', "_"));
+    let tested = NAMES.iter().chain(ELSEWHERE).map(|name| (*name).to_owned());
+    assert_eq!(names.collect::<BTreeSet<_>>(), tested.collect());
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+fn run_example(name: &str) {
+    let script = folder().join(name.replace('_', "-")).join("run");
+    run_on(&EXAMPLES, move |cluster| {
+        let output = command(&script, &cluster).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{} failed:\n{}{}",
+            script.display(),
+            text(&output.stdout),
+            text(&output.stderr)
+        );
     });
 }
 
-fn scripts() -> Vec<PathBuf> {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let folders = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
-    // These need a server with a mesh, or an engine, and have tests of their own.
-    let plain = folders.filter(|folder| !folder.ends_with("bookstore") && !folder.ends_with("monitoring"));
-    plain.map(|folder| folder.join("run")).filter(|script| script.exists()).collect()
-}
-
-fn start(script: &Path, cluster: &Cluster) -> std::process::Child {
-    Command::new(script)
+fn command(script: &Path, cluster: &Cluster) -> Command {
+    let mut command = Command::new(script);
+    command
         .env("KUBECONFIG", cluster.kubeconfig())
         .env("DATA_DIR", &cluster.dir)
         .env("IMAGES", &cluster.dir)
         .env("HTTP_PORT", cluster.http_port())
         .env("MINIK8S", env!("CARGO_BIN_EXE_minik8s"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn told(script: &Path, output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{} failed:\n{}{}", script.display(), text(&output.stdout), text(&output.stderr))
+        .stdin(Stdio::null());
+    command
 }

@@ -25,7 +25,7 @@ const FOLDER: &str = "SHARED_CLUSTER_FOLDER";
 const RUNNER: &str = "SHARED_CLUSTER_RUNNER";
 
 /// What there is to share.
-const ALL: &[&Shared] = &[&super::cluster::SHARED];
+const ALL: &[&Shared] = &[&super::cluster::SHARED, &super::cluster::EXAMPLES];
 
 pub struct Shared {
     pub name: &'static str,

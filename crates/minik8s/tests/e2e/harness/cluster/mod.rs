@@ -15,7 +15,7 @@ use minik8s_kubelet::image::Recipe;
 use super::client;
 use super::program::{BINARY, Program};
 pub use builder::Builder;
-pub use shared::{SHARED, run as on_the_shared_cluster};
+pub use shared::{EXAMPLES, SHARED, run as on_the_shared_cluster, run_on};
 
 pub const NODE: &str = "test-node";
 
