@@ -1,5 +1,6 @@
 //! The network of this machine's node: Services, names, policies, and the way to other nodes' pods.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -44,14 +45,27 @@ impl AgentFeature for NetworkAgent {
             parts.hooks.drains = Some(drains);
             let node = &parts.node;
             tokio::spawn(pod_ports::guard_ports(node.place.instance.clone(), ports, policies));
-            let uplink = Kernel::default().uplink(node.node_ip).await;
+            // The network of nodes is one of IPv4 so far.
+            let v4 = |addresses: &[IpAddr]| {
+                addresses.iter().find_map(|address| match address {
+                    IpAddr::V4(address) => Some(*address),
+                    IpAddr::V6(_) => None,
+                })
+            };
+            let (Some(node_ip), Some(cluster_cidr)) = (v4(&node.node_ips), node.cluster_cidr.v4()) else {
+                tracing::error!(
+                    "this node has no IPv4 address for its pods to reach: its network does not run"
+                );
+                return;
+            };
+            let uplink = Kernel::default().uplink(node_ip).await;
             parts.hooks.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
             let config = Config {
                 node_name: node.name.clone(),
-                node_ip: node.node_ip,
-                cluster_cidr: node.cluster_cidr,
+                node_ip,
+                cluster_cidr,
                 backend: self.backend,
-                dns: Some(Dns { address: node.dns_address, domain: node.domain.clone() }),
+                dns: v4(&node.dns_addresses).map(|address| Dns { address, domain: node.domain.clone() }),
                 own_ports: node.own_ports.clone(),
                 hosts: parts.hosts.clone(),
                 pod_addresses: Arc::new(Mutex::new(pod_addresses)),

@@ -91,7 +91,7 @@ fn config(flags: &RouterFlags, parts: &AgentParts) -> Config {
     {
         tracing::warn!(%error, "cannot remember that names go into {}", flags.hosts_file.display());
     }
-    let node_ip = IpAddr::V4(node.node_ip);
+    let node_ip = node.node_ips.first().copied().unwrap_or(node.address);
     // A node that only its own machine reaches has a router that only this machine and its pods reach.
     let addresses = match node.address.is_loopback() {
         true => vec![node.address, node_ip],
