@@ -42,8 +42,12 @@ impl AgentFeature for NetworkAgent {
             let (drains, ending) = mpsc::channel(WAITING);
             parts.hooks.port_guards = Some(guards);
             parts.hooks.drains = Some(drains);
+            let (instance, ports) = (parts.node.place.instance.clone(), Arc::new(Mutex::new(ports)));
+            parts.task("the guard of pods' ports", move || {
+                let (instance, ports, policies) = (instance.clone(), ports.clone(), policies.clone());
+                async move { lives(pod_ports::guard_ports(instance, &mut *ports.lock().await, policies)).await }
+            });
             let node = &parts.node;
-            tokio::spawn(pod_ports::guard_ports(node.place.instance.clone(), ports, policies));
             let uplink = Kernel::default().uplink(node.node_ip).await;
             parts.hooks.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
             let config = Config {
