@@ -211,14 +211,18 @@ mod tests {
                     held.push(one);
                 }
             }
-            assert!(last > 1 || !from(last).unwrap().settle(false), "{last}: no more than four from one address");
+            assert!(
+                last > 1 || !from(last).unwrap().settle(false),
+                "{last}: no more than four from one address"
+            );
         }
         assert_eq!(held.len(), 10);
         // One address holds all places of those who say nothing, and goes on to.
         let silent: Vec<_> = (0..3).map(|_| from(0).unwrap()).collect();
         let mut nodes = Vec::new();
         for last in 20..25 {
-            let mut node = from(last).unwrap_or_else(|| panic!("node {last} is kept out by who says nothing"));
+            let mut node =
+                from(last).unwrap_or_else(|| panic!("node {last} is kept out by who says nothing"));
             assert!(node.settle(true), "a node is let in");
             nodes.push(node);
         }

@@ -72,7 +72,10 @@ async fn collect(store: Arc<Store>, client: Client, stop: CancellationToken) {
             () = tokio::time::sleep(COLLECTION) => {}
         }
         // Without the whole list every namespace would look as if it were gone.
-        let namespaces = match Api::<Lenient<Namespace>>::all(client.clone()).list(&ListParams::default()).await {
+        let namespaces = match Api::<Lenient<Namespace>>::all(client.clone())
+            .list(&ListParams::default())
+            .await
+        {
             Ok(list) => list.items.into_iter().filter_map(|namespace| namespace.meta().uid.clone()).collect(),
             Err(error) => {
                 tracing::warn!(%error, "images of deleted namespaces stay for now");
