@@ -61,6 +61,7 @@ images: setup
 tidy: setup
 	cargo fmt --all --check
 	scripts/check-dependencies
+	@! command -v cargo-deny >/dev/null || cargo deny --locked check
 
 lint: tidy
 	cargo clippy --workspace --all-targets --locked -- -D warnings

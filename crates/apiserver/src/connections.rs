@@ -1,15 +1,18 @@
 //! How many connections there may be, and whose: a pod that opens all it can must not keep nodes and administrators
 //! from connecting.
 //!
-//! Who connects is unknown until the TLS handshake has ended; a share of the connections is for that moment. After it
-//! those with a node's or an administrator's certificate count apart from all others, which are bounded per address
-//! too. Nothing is said to those who are one too many: their connection is closed.
+//! Who connects is unknown until the TLS handshake has ended; a share of the connections is for that moment. When it is
+//! full, a newcomer takes the place of the oldest of the address that holds most: who connects and says nothing keeps
+//! nobody out, not even at the address of a node, behind which its pods are. After the handshake those with a node's or
+//! an administrator's certificate count apart from all others, which are bounded per address too. Nothing is said to
+//! those who are one too many: their connection is closed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 /// Memory, not files, is the bound on machines that allow many of them.
 const MOST: usize = 8192;
@@ -42,12 +45,27 @@ struct Counts {
     ordinary: usize,
     trusted: usize,
     /// Without trusted ones.
-    by_address: HashMap<IpAddr, usize>,
+    by_address: HashMap<IpAddr, OfAddress>,
+    /// How many have entered.
+    entered: u64,
+}
+
+#[derive(Default)]
+struct OfAddress {
+    /// The oldest first.
+    unknown: VecDeque<Unknown>,
+    ordinary: usize,
+}
+
+struct Unknown {
+    number: u64,
+    displaced: CancellationToken,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    Unknown,
+    /// With its number.
+    Unknown(u64),
     Ordinary,
     Trusted,
 }
@@ -57,6 +75,7 @@ pub struct Counted {
     connections: Arc<Connections>,
     address: IpAddr,
     standing: Standing,
+    displaced: CancellationToken,
 }
 
 impl Connections {
@@ -74,23 +93,32 @@ impl Connections {
         let address = address.to_canonical();
         let mut counts = self.counts.lock();
         let all = counts.unknown + counts.ordinary + counts.trusted;
-        let from_there = counts.by_address.get(&address).copied().unwrap_or(0);
-        let bounds = &self.bounds;
-        if all >= bounds.all || counts.unknown >= bounds.unknown || from_there >= bounds.per_address {
+        let is_full = all >= self.bounds.all || counts.unknown >= self.bounds.unknown;
+        if is_full && !counts.displace_one() {
             return None;
         }
+        let (number, displaced) = (counts.entered, CancellationToken::new());
+        counts.entered += 1;
         counts.unknown += 1;
-        counts.by_address.insert(address, from_there + 1);
+        let unknown = Unknown { number, displaced: displaced.clone() };
+        counts.by_address.entry(address).or_default().unknown.push_back(unknown);
         drop(counts);
-        Some(Counted { connections: self.clone(), address, standing: Standing::Unknown })
+        Some(Counted { connections: self.clone(), address, standing: Standing::Unknown(number), displaced })
     }
 }
 
 impl Counted {
+    /// Cancelled when it must end, as another needs its place; never, once it is settled.
+    pub fn displaced(&self) -> CancellationToken {
+        self.displaced.clone()
+    }
+
     /// Says who it is, as far as it matters here. False: there are too many of those.
     pub fn settle(&mut self, is_trusted: bool) -> bool {
-        let mut counts = self.connections.counts.lock();
-        if !is_trusted && counts.ordinary >= self.connections.bounds.ordinary {
+        let (mut counts, bounds) = (self.connections.counts.lock(), &self.connections.bounds);
+        let from_there = counts.by_address.get(&self.address).map_or(0, |of| of.ordinary);
+        let is_full = counts.ordinary >= bounds.ordinary || from_there >= bounds.per_address;
+        if self.displaced.is_cancelled() || (!is_trusted && is_full) {
             return false;
         }
         counts.leave(self.standing, self.address);
@@ -99,7 +127,7 @@ impl Counted {
             Standing::Trusted => counts.trusted += 1,
             _ => {
                 counts.ordinary += 1;
-                *counts.by_address.entry(self.address).or_default() += 1;
+                counts.by_address.entry(self.address).or_default().ordinary += 1;
             }
         }
         true
@@ -113,20 +141,40 @@ impl Drop for Counted {
 }
 
 impl Counts {
+    /// Ends the oldest of the address that has said nothing most often. False: all addresses have only one, and who came
+    /// first goes on, or nobody would get through when many come at once.
+    fn displace_one(&mut self) -> bool {
+        let held = self.by_address.iter().filter(|(_, of)| of.unknown.len() > 1);
+        let most = held.max_by_key(|(_, of)| (of.unknown.len(), std::cmp::Reverse(of.unknown[0].number)));
+        let Some((&address, oldest)) = most.map(|(address, of)| (address, &of.unknown[0])) else {
+            return false;
+        };
+        oldest.displaced.cancel();
+        let number = oldest.number;
+        self.leave(Standing::Unknown(number), address);
+        true
+    }
+
     fn leave(&mut self, standing: Standing, address: IpAddr) {
+        let Some(of) = self.by_address.get_mut(&address).filter(|_| standing != Standing::Trusted) else {
+            self.trusted -= usize::from(standing == Standing::Trusted);
+            return;
+        };
         match standing {
-            Standing::Unknown => self.unknown -= 1,
-            Standing::Ordinary => self.ordinary -= 1,
-            Standing::Trusted => {
-                self.trusted -= 1;
-                return;
+            Standing::Unknown(number) => {
+                // One that was displaced has left before.
+                if let Some(place) = of.unknown.iter().position(|unknown| unknown.number == number) {
+                    of.unknown.remove(place);
+                    self.unknown -= 1;
+                }
+            }
+            _ => {
+                of.ordinary -= 1;
+                self.ordinary -= 1;
             }
         }
-        if let Some(count) = self.by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&address);
-            }
+        if of.unknown.is_empty() && of.ordinary == 0 {
+            self.by_address.remove(&address);
         }
     }
 }
@@ -134,6 +182,12 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BOUNDS: Bounds = Bounds { all: 16, ordinary: 10, unknown: 3, per_address: 4 };
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
 
     #[test]
     fn connections_are_a_share_of_the_files() {
@@ -147,9 +201,8 @@ mod tests {
 
     #[test]
     fn connections_of_nodes_find_room_when_others_take_all_they_can() {
-        let bounds = Bounds { all: 16, ordinary: 10, unknown: 3, per_address: 4 };
-        let connections = Arc::new(Connections::bounded(bounds));
-        let from = |last: u8| connections.enter(IpAddr::from([10, 0, 0, last]));
+        let connections = Arc::new(Connections::bounded(BOUNDS));
+        let from = |last: u8| connections.enter(address(last));
         let mut held = Vec::new();
         for last in 0..4 {
             for _ in 0..4 {
@@ -158,21 +211,49 @@ mod tests {
                     held.push(one);
                 }
             }
-            assert_eq!(from(last).is_none(), last < 2, "{last}: no more than four from one address");
+            assert!(
+                last > 1 || !from(last).unwrap().settle(false),
+                "{last}: no more than four from one address"
+            );
         }
         assert_eq!(held.len(), 10);
-        let silent: Vec<_> = (10..13).map(|last| from(last).unwrap()).collect();
-        assert!(from(13).is_none(), "those who say nothing are few");
-        drop(silent);
+        // One address holds all places of those who say nothing, and goes on to.
+        let silent: Vec<_> = (0..3).map(|_| from(0).unwrap()).collect();
         let mut nodes = Vec::new();
-        for last in 20..26 {
-            let mut node = from(last).unwrap();
+        for last in 20..25 {
+            let mut node =
+                from(last).unwrap_or_else(|| panic!("node {last} is kept out by who says nothing"));
             assert!(node.settle(true), "a node is let in");
             nodes.push(node);
         }
+        assert!(silent[0].displaced().is_cancelled(), "the oldest has lost its place");
         assert!(from(30).is_none(), "all are all");
-        drop((held, nodes));
+        drop((held, nodes, silent));
         let counts = connections.counts.lock();
         assert_eq!((counts.unknown, counts.ordinary, counts.trusted, counts.by_address.len()), (0, 0, 0, 0));
+    }
+
+    /// Pods are seen as their node's address.
+    #[test]
+    fn connections_of_a_node_find_room_beside_those_of_its_pods() {
+        let connections = Arc::new(Connections::bounded(BOUNDS));
+        let enter = || connections.enter(address(1));
+        let mut pods: Vec<_> = std::iter::repeat_with(|| enter().unwrap()).take(4).collect();
+        assert!(pods.iter_mut().all(|pod| pod.settle(false)), "as many as one address may have");
+        let mut silent: Vec<_> = std::iter::repeat_with(|| enter().unwrap()).take(9).collect();
+        let mut node = enter().expect("its pods keep the node out");
+        assert!(node.settle(true));
+        assert!(!enter().unwrap().settle(false), "an ordinary one more");
+        assert!(!silent[0].settle(true), "one that was displaced is not let in afterwards");
+        drop(silent);
+        assert_eq!(connections.counts.lock().unknown, 0);
+    }
+
+    #[test]
+    fn connection_is_displaced_only_at_an_address_with_several() {
+        let connections = Arc::new(Connections::bounded(BOUNDS));
+        let nodes: Vec<_> = (0..3).map(|last| connections.enter(address(last)).unwrap()).collect();
+        assert!(connections.enter(address(9)).is_none(), "who came first goes on");
+        assert!(nodes.iter().all(|node| !node.displaced().is_cancelled()));
     }
 }

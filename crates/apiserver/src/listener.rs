@@ -11,6 +11,7 @@ use minik8s_auth::user::CertificateUser;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -66,16 +67,8 @@ async fn connection(
 ) {
     let _ = stream.set_nodelay(true);
     let source = stream.peer_addr().ok().map(|address| Source(address.ip()));
-    match tokio::time::timeout(HANDSHAKE, speaks_plain_http(&stream)).await {
-        Ok(true) => return explain_https(stream).await,
-        Ok(false) => {}
-        Err(_) => return tracing::debug!("a client connected and said nothing"),
-    }
-    let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
-        Err(_) => return tracing::debug!("TLS handshake took too long"),
-    };
+    let displaced = counted.displaced();
+    let Some(Some(stream)) = displaced.run_until_cancelled(handshake(stream, &tls)).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = certificate.map(|certificate| Peer(Arc::new(CertificateUser::read(certificate))));
     if !counted.settle(peer.as_ref().is_some_and(is_trusted)) {
@@ -110,6 +103,27 @@ async fn connection(
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
     }
+}
+
+/// None: there will be no requests.
+async fn handshake(stream: TcpStream, tls: &TlsAcceptor) -> Option<TlsStream<TcpStream>> {
+    match tokio::time::timeout(HANDSHAKE, speaks_plain_http(&stream)).await {
+        Ok(true) => {
+            explain_https(stream).await;
+            return None;
+        }
+        Ok(false) => {}
+        Err(_) => {
+            tracing::debug!("a client connected and said nothing");
+            return None;
+        }
+    }
+    match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+    None
 }
 
 /// Nodes and administrators count apart from others.

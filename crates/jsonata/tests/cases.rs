@@ -1,4 +1,5 @@
-//! The official suite, where the environment variable ASL_CASES names the folder that holds it as data.
+//! The official suite, where the environment variable ASL_CASES names the folder that holds it as data; without it the
+//! test is reported as ignored.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,11 +12,9 @@ use serde_json::{Map, Value};
 const FLOOR: f64 = 99.9;
 
 #[test]
+#[ignore = "the official suite is not in this repository: ASL_CASES=DIR and --ignored"]
 fn jsonata_suite_stays_above_floor() {
-    let Ok(folder) = std::env::var("ASL_CASES") else {
-        eprintln!("skipped: ASL_CASES is not set");
-        return;
-    };
+    let folder = std::env::var("ASL_CASES").expect("ASL_CASES names the folder of recorded cases");
     let read = |name: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(format!("{folder}/{name}")).unwrap()).unwrap()
     };

@@ -13,6 +13,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use minik8s_auth::bootstrap_token::JoinToken;
 use minik8s_datadir::{LockError, Occupant, lock};
+use minik8s_informer::Lenient;
 use minik8s_join::{Joining, Member, ServerAddress, join};
 use minik8s_meta::IpFamily;
 use minik8s_runtime::Supervisor;
@@ -190,7 +191,8 @@ async fn leave(flags: &AgentFlags, data_dir: &Path) -> anyhow::Result<()> {
 async fn tell_gone(client: kube::Client, name: &str) -> anyhow::Result<()> {
     let of_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let at_once = DeleteParams::default().grace_period(0);
-    for pod in Api::<Pod>::all(client.clone()).list(&of_node).await? {
+    for pod in Api::<Lenient<Pod>>::all(client.clone()).list(&of_node).await? {
+        let pod = pod.into_inner();
         let namespace = pod.metadata.namespace.unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
         ignore_missing(pods.delete(&pod.metadata.name.unwrap_or_default(), &at_once).await)?;

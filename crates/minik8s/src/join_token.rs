@@ -10,6 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use minik8s_auth::bootstrap_token::{BootstrapToken, JoinToken, NAMESPACE, SECRET_TYPE, TokenInfo};
 use minik8s_auth::pki::file;
+use minik8s_informer::Lenient;
 
 const FILE: &str = "join-token";
 
@@ -91,9 +92,9 @@ impl Own {
 /// The servers' own, the oldest first.
 async fn own(client: kube::Client) -> anyhow::Result<Vec<Own>> {
     let of_tokens = ListParams::default().fields(&format!("type={SECRET_TYPE}"));
-    let secrets = Api::<Secret>::namespaced(client, NAMESPACE).list(&of_tokens).await?;
+    let secrets = Api::<Lenient<Secret>>::namespaced(client, NAMESPACE).list(&of_tokens).await?;
     let mut found = Vec::new();
-    for secret in secrets {
+    for secret in secrets.items.into_iter().map(Lenient::into_inner) {
         let version = secret.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
         let secret = serde_json::to_value(secret)?;
         let Some(info) = TokenInfo::read(&secret).filter(|info| info.description == DESCRIPTION) else {

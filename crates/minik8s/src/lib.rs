@@ -150,10 +150,22 @@ fn set_umask() {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
 }
 
+/// As many open files as the process may have: shells and units give few at first, for programs of old, and connections
+/// are a share of them.
+fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
 fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
     match command {
         Command::Server(flags) => {
             set_umask();
+            raise_file_limit();
             let runtime = runtime()?;
             let ended = runtime.block_on(server::run(flags));
             // Threads that wait for a disk or a child must not delay the end.
@@ -162,6 +174,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
         }
         Command::Agent(flags) => {
             set_umask();
+            raise_file_limit();
             let runtime = modest_runtime()?;
             let ended = runtime.block_on(agent::run(flags));
             runtime.shutdown_background();

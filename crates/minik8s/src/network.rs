@@ -43,8 +43,12 @@ impl AgentFeature for NetworkAgent {
             let (drains, ending) = mpsc::channel(WAITING);
             parts.hooks.port_guards = Some(guards);
             parts.hooks.drains = Some(drains);
+            let (instance, ports) = (parts.node.place.instance.clone(), Arc::new(Mutex::new(ports)));
+            parts.task("the guard of pods' ports", move || {
+                let (instance, ports, policies) = (instance.clone(), ports.clone(), policies.clone());
+                async move { lives(pod_ports::guard_ports(instance, &mut *ports.lock().await, policies)).await }
+            });
             let node = &parts.node;
-            tokio::spawn(pod_ports::guard_ports(node.place.instance.clone(), ports, policies));
             // The network of nodes is one of IPv4 so far.
             let v4 = |addresses: &[IpAddr]| {
                 addresses.iter().find_map(|address| match address {

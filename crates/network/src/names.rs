@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
@@ -12,6 +14,9 @@ use crate::backends::{Backends, Key};
 use crate::dns::{Resolver, Upstreams, Zone, follow_hosts, records};
 use crate::proxy::{Balance, Frontend, Pick, Protocol, Route, Routes};
 use crate::{Config, Dns};
+
+/// After the node's address could not be listened on; whoever starts the network anew waits longer each time.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Ended when dropped.
 pub struct Names {
@@ -23,7 +28,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Services work without names, too: `None` if there is no resolver.
+    /// Services work without names, too: `None` if there is no resolver; [`Names::retry_at`] then says when to try again.
     pub async fn start(config: &Config) -> Option<Self> {
         let dns = config.dns.clone()?;
         let zone = Arc::new(RwLock::new(Zone::new(&dns.domain)));
@@ -47,6 +52,11 @@ impl Names {
                 None
             }
         }
+    }
+
+    /// When there should be a resolver that is not there.
+    pub fn retry_at(names: Option<&Self>, config: &Config) -> Option<Instant> {
+        (names.is_none() && config.dns.is_some()).then(|| Instant::now() + RETRY)
     }
 
     /// Waits for the end of the resolver, which is a fault; for ever if there is none.

@@ -32,7 +32,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Guards ports until nobody asks any more; the rules stay.
 pub async fn guard_ports(
     instance: String,
-    mut requests: mpsc::Receiver<PortRequest>,
+    requests: &mut mpsc::Receiver<PortRequest>,
     policies: mpsc::Sender<PodAddresses>,
 ) {
     let table = table_of(&instance);

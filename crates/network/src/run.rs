@@ -51,6 +51,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
         reports.about_node("KernelSettingMissing", problem);
     }
     let mut names = Names::start(&config).await;
+    let names_again = Names::retry_at(names.as_ref(), &config);
     let mut rules = ServiceRules::new(&config, reports.clone()).await;
     let is_bare = wait_for_rules(&rules, &config, &reports).await;
     let services = caches.informer::<Service>(ListOptions::default());
@@ -83,6 +84,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
             _ = &mut pod_network => return error!("routes to other nodes' pods are no longer followed"),
             _ = &mut policies => return error!("NetworkPolicies are no longer followed"),
             () = Names::ended(&mut names) => return error!("names are no longer answered"),
+            () = until(names_again), if names_again.is_some() => return error!("names are not answered yet"),
             change = service_changes.next() => {
                 if backends.take_service(change) {
                     config.metrics.rules.service_changed();

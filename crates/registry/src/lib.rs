@@ -22,9 +22,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
+use minik8s_informer::Lenient;
 use tokio_util::sync::CancellationToken;
 
 use store::{Limits, Store};
@@ -71,8 +72,11 @@ async fn collect(store: Arc<Store>, client: Client, stop: CancellationToken) {
             () = tokio::time::sleep(COLLECTION) => {}
         }
         // Without the whole list every namespace would look as if it were gone.
-        let namespaces = match Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await {
-            Ok(list) => list.items.into_iter().filter_map(|namespace| namespace.metadata.uid).collect(),
+        let namespaces = match Api::<Lenient<Namespace>>::all(client.clone())
+            .list(&ListParams::default())
+            .await
+        {
+            Ok(list) => list.items.into_iter().filter_map(|namespace| namespace.meta().uid.clone()).collect(),
             Err(error) => {
                 tracing::warn!(%error, "images of deleted namespaces stay for now");
                 continue;

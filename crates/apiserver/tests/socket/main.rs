@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use minik8s_store::Options;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -56,6 +57,29 @@ async fn slow_clients_are_cut_off() {
     drop(ended);
     assert!(begun.elapsed() > Duration::from_secs(5), "and nobody was cut off at once");
     port.answers().await;
+}
+
+/// They go on, as many as one likes to open: each newcomer takes the place of the oldest.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // 16 places for those who have said nothing; nextest gives each test a process of its own.
+    setrlimit(Resource::RLIMIT_NOFILE, 256, hard).unwrap();
+    let port = Port::open(Options::default()).await;
+    setrlimit(Resource::RLIMIT_NOFILE, hard.min(4096), hard).unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..60 {
+        silent.push(port.tcp().await);
+    }
+    let begun = Instant::now();
+    port.answers().await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for places: {:?}", begun.elapsed());
+    // The first has made room; the last is as it was.
+    let mut read = [0];
+    let first = tokio::time::timeout(Duration::from_secs(5), silent[0].read(&mut read)).await;
+    assert!(matches!(first, Ok(Ok(0) | Err(_))), "{first:?}");
+    let last = tokio::time::timeout(Duration::from_millis(100), silent[59].read(&mut read)).await;
+    assert!(last.is_err(), "{last:?}");
 }
 
 #[tokio::test]

@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use crate::{Tally, read};
 
 #[test]
+#[ignore = "the recorded cases are not in this repository: ASL_CASES=DIR and --ignored"]
 fn behave_scenarios_hold() {
-    let Some(cases) = read("behave-asl.json") else { return };
+    let cases = read("behave-asl.json");
     let mut tally = Tally::new("behave-asl.json");
     let mut skipped = BTreeMap::<String, usize>::new();
     for case in &cases {

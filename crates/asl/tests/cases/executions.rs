@@ -9,8 +9,9 @@ use crate::simulator::{Finished, function, run};
 use crate::{Tally, read};
 
 #[test]
+#[ignore = "the recorded cases are not in this repository: ASL_CASES=DIR and --ignored"]
 fn executions_match_recordings() {
-    let Some(cases) = read("executions.json") else { return };
+    let cases = read("executions.json");
     let mut tiers = [1, 2, 3].map(|tier| Tally::new(&format!("executions.json tier {tier}")));
     for case in &cases {
         let id = case["id"].as_str().unwrap();
@@ -22,8 +23,9 @@ fn executions_match_recordings() {
 
 /// Children are not part of the cases: they answer what was recorded.
 #[test]
+#[ignore = "the recorded cases are not in this repository: ASL_CASES=DIR and --ignored"]
 fn child_executions_match_recordings() {
-    let Some(cases) = read("executions-extra.json") else { return };
+    let cases = read("executions-extra.json");
     let mut tiers = [1, 2, 3].map(|tier| Tally::new(&format!("executions-extra.json tier {tier}")));
     for case in &cases {
         let id = case["id"].as_str().unwrap();

@@ -8,8 +8,9 @@ use crate::compare::same;
 use crate::{Tally, read};
 
 #[test]
+#[ignore = "the recorded cases are not in this repository: ASL_CASES=DIR and --ignored"]
 fn single_states_match_recordings() {
-    let Some(cases) = read("single-states.json") else { return };
+    let cases = read("single-states.json");
     let mut tally = Tally::new("single-states.json");
     for case in &cases {
         let id = case["id"].as_str().unwrap();

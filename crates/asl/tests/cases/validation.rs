@@ -9,8 +9,9 @@ use crate::single_states::request;
 use crate::{Tally, read};
 
 #[test]
+#[ignore = "the recorded cases are not in this repository: ASL_CASES=DIR and --ignored"]
 fn validation_matches_recordings() {
-    let Some(cases) = read("validation.json") else { return };
+    let cases = read("validation.json");
     let mut tallies =
         [Tally::new("validation.json tier 1 (refused or not)"), Tally::new("validation.json tier 3 (words)")];
     for case in &cases {
@@ -77,8 +78,9 @@ fn answer(case: &Value, id: &str) -> Value {
 }
 
 #[test]
+#[ignore = "the recorded cases are not in this repository: ASL_CASES=DIR and --ignored"]
 fn asl_validator_agrees() {
-    let Some(cases) = read("asl-validator.json") else { return };
+    let cases = read("asl-validator.json");
     let mut tally = Tally::new("asl-validator.json");
     for case in &cases {
         let id = case["id"].as_str().unwrap();

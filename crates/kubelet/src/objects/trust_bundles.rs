@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
 use kube::Api;
 use kube::api::ListParams;
-use minik8s_informer::Informer;
+use minik8s_informer::{Informer, Lenient};
 
 /// By name.
 pub type TrustBundles = BTreeMap<String, TrustBundle>;
@@ -22,8 +22,8 @@ pub struct TrustBundle {
 
 /// What the API server has now.
 pub async fn list(client: &kube::Client) -> Result<TrustBundles, kube::Error> {
-    let all = Api::<ClusterTrustBundle>::all(client.clone()).list(&ListParams::default()).await?;
-    Ok(all.items.into_iter().map(bundle).collect())
+    let all = Api::<Lenient<ClusterTrustBundle>>::all(client.clone()).list(&ListParams::default()).await?;
+    Ok(all.items.into_iter().map(Lenient::into_inner).map(bundle).collect())
 }
 
 fn bundle(object: ClusterTrustBundle) -> (String, TrustBundle) {

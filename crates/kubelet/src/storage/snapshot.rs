@@ -17,6 +17,7 @@ use minik8s_csi::controller::{
 };
 use minik8s_csi::{CallError, Code};
 use minik8s_datadir::remove_tree;
+use minik8s_informer::Lenient;
 use minik8s_meta::local_volume::{NODE_FIELD, parse_snapshot_handle, snapshot_handle};
 use prost::Message;
 
@@ -62,15 +63,15 @@ pub async fn call(context: &VolumeContext, method: &str, message: Bytes) -> Resu
 /// A volume whose image is not made yet would be made of nothing.
 async fn check_unneeded(context: &VolumeContext, images: &Images, name: &str) -> Result<(), CallError> {
     const METHOD: &str = "DeleteSnapshot";
-    let volumes: Api<core::PersistentVolume> = Api::all(context.client.clone());
+    let volumes: Api<Lenient<core::PersistentVolume>> = Api::all(context.client.clone());
     let own = ListParams::default().fields(&format!("{NODE_FIELD}={}", context.node.config.node_name));
     let failed =
         |code: Code, message: String| Err(CallError::Refused { method: METHOD.to_owned(), code, message });
     let volumes = match volumes.list(&own).await {
-        Ok(volumes) => volumes,
+        Ok(volumes) => volumes.items.into_iter().map(Lenient::into_inner),
         Err(error) => return failed(Code::UNAVAILABLE, error.to_string()),
     };
-    match volumes.iter().find(|volume| images.awaits_snapshot(volume, name)) {
+    match volumes.into_iter().find(|volume| images.awaits_snapshot(volume, name)) {
         Some(volume) => {
             let volume = volume.metadata.name.as_deref().unwrap_or_default();
             failed(Code::FAILED_PRECONDITION, format!("the volume {volume} is still to be made of it"))

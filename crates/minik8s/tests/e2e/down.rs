@@ -1,5 +1,7 @@
-//! `make down` says that minik8s is down only when it is, and `make purge` removes only what is minik8s'.
+//! `make up` shuts others out. `make down` says that minik8s is down only when it is, and `make purge` removes only what is minik8s'.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -12,10 +14,43 @@ fn down(dir: &Path, flags: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/down");
     Command::new(script)
         .args(flags)
-        .envs([("MINIK8S", BINARY), ("DOWN_TIMEOUT", "5")])
+        .envs([("MINIK8S", BINARY), ("DOWN_TIMEOUT", "1")])
         .env("DATA_DIR", dir)
         .output()
         .unwrap()
+}
+
+/// A log of a server is for its administrator, also one that was there before and open.
+#[test]
+fn up_closes_its_files_to_others() {
+    assert!(nix::unistd::Uid::effective().is_root(), "this test needs root");
+    let temporary = tempfile::tempdir().unwrap();
+    let program = temporary.path().join("minik8s");
+    std::fs::write(&program, "#!/bin/sh\necho what the server says\n").unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let up = |dir: &Path| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/up");
+        let shell = format!("umask 022; exec {} {}", script.display(), program.display());
+        let mut up = Command::new("bash");
+        let output = up.args(["-c", &shell]).env("PORT", "1").env("DATA_DIR", dir).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        // No server, and the script says so.
+        assert!(!output.status.success() && text.contains("stopped at once"), "{text}");
+        assert!(text.contains("what the server says"), "{text}");
+    };
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let new = temporary.path().join("new");
+    up(&new);
+    assert_eq!(
+        (mode(&new), mode(&new.join("server.log")), mode(&new.join("server.pid"))),
+        (0o700, 0o600, 0o600)
+    );
+    let old = temporary.path().join("old");
+    std::fs::create_dir(&old).unwrap();
+    std::fs::write(old.join("server.log"), "").unwrap();
+    std::fs::set_permissions(old.join("server.log"), Permissions::from_mode(0o644)).unwrap();
+    up(&old);
+    assert_eq!(mode(&old.join("server.log")), 0o600);
 }
 
 #[track_caller]
@@ -40,6 +75,13 @@ fn down_is_said_only_when_no_server_runs() {
     // Started by hand: no file names its process.
     says(&down(&dir, &["--purge"]), false, "another server runs");
     assert!(!server.has_ended() && dir.join("store.redb").exists());
+    // A pid that another cluster's server has got since.
+    let other = temporary.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("server.pid"), server.pid().to_string()).unwrap();
+    says(&down(&other, &["--purge"]), true, "is gone");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!server.has_ended(), "it was not its own server that it stopped");
     // One that does not listen.
     std::fs::write(dir.join("server.pid"), server.pid().to_string()).unwrap();
     server.signal(Signal::SIGSTOP);

@@ -69,7 +69,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("mesh", &["api", "feature", "informer", "limits", "meta", "metrics", "proxy", "runtime", "telemetry"]),
     ("gateway", &["api", "feature", "meta", "runtime"]),
     ("functions", &["api", "feature", "jsonata", "meta", "registry", "runtime"]),
-    ("registry", &["api", "datadir", "feature", "meta"]),
+    ("registry", &["api", "datadir", "feature", "informer", "meta"]),
     ("feature", &["api", "informer", "meta", "runtime", "telemetry"]),
     ("scheduler", &["cel", "metrics", "runtime", "meta"]),
     ("join", &["auth", "datadir"]),
@@ -263,6 +263,47 @@ fn names_in_the_data_dir_are_known_to_datadir() {
         }
     }
     assert!(found > 10, "the names are found");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// One object that a type cannot hold would keep all others of a list or watch from being read: servers and agents read
+/// them by the shared caches, or as `Lenient`. What is for people to type may fail before their eyes.
+#[test]
+fn lists_and_watches_of_servers_and_agents_are_lenient() {
+    const COMMANDS: [&str; 3] = ["cli", "fuzz", "informer"];
+    // To be emptied: what does it, and why it may.
+    const STRICT: [(&str, &str); 4] = [
+        ("monitoring/src/event_export.rs", "moves onto the shared caches"),
+        ("monitoring/src/prometheus_rule/follow.rs", "moves onto the shared caches"),
+        ("functions/src/collect.rs", "the server itself makes ImageRepositories when they are read"),
+        ("workflows/src/verbs/mod.rs", "the commands of `minik8s workflow`"),
+    ];
+    let is_command = |name: &str| {
+        name.contains("/src/command/")
+            || ["function", "trigger", "monitoring", "storage", "why"]
+                .iter()
+                .any(|command| name.starts_with(&format!("minik8s/src/{command}/")))
+            || name == "minik8s/src/token.rs"
+    };
+    let mut problems = Vec::new();
+    for folder in crates().iter().filter(|path| !COMMANDS.contains(&file_name(path).as_str())) {
+        for file in rust_files(&folder.join("src")) {
+            let name = file.strip_prefix(root().join("crates")).unwrap().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&file).unwrap();
+            // With tests at its end, as everywhere.
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let reads = (text.contains("ListParams") && text.contains(".list(")) || text.contains("watcher(");
+            let is_strict = reads && !text.contains("Lenient<");
+            if is_strict && !is_command(&name) && !STRICT.iter().any(|(known, _)| *known == name) {
+                problems.push(format!("{name}: read lists and watches as minik8s_informer::Lenient"));
+            }
+        }
+    }
+    for (known, _) in STRICT {
+        if !root().join("crates").join(known).is_file() {
+            problems.push(format!("{known} is not there any more: remove it from the list"));
+        }
+    }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
 use crate::harness::Server;
 
 /// Generous: the machine may be busy with other tests.
@@ -52,6 +54,20 @@ fn server_whose_node_fails_ends_with_an_error() {
     let last = said.lines().last().unwrap();
     assert!(last.starts_with("minik8s: the node beside the server has failed: "), "{said}");
     assert!(last.contains("data/containerd"), "{said}");
+}
+
+/// Shells allow few at first, and how many connections there may be is a share of it.
+#[test]
+fn server_started_with_few_files_takes_as_many_as_it_may() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    assert!(hard > 512, "this test needs a hard limit above 512, not {hard}");
+    // Of this process, whose child inherits it; nextest gives each test a process of its own.
+    setrlimit(Resource::RLIMIT_NOFILE, 512, hard).unwrap();
+    let server = Server::start();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.program.pid())).unwrap();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let files: Vec<&str> = files.split_whitespace().take(2).collect();
+    assert_eq!(files, [hard.to_string(), hard.to_string()]);
 }
 
 /// In hundredths of a second.

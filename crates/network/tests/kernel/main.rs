@@ -6,6 +6,7 @@
 mod lab;
 mod pod_network;
 mod policies;
+mod recovery;
 mod services;
 
 use libtest_mimic::{Arguments, Trial};
@@ -49,6 +50,14 @@ const TESTS: &[(&str, fn())] = &[
         "pod_network::only_what_leaves_the_cluster_is_masqueraded",
         pod_network::only_what_leaves_the_cluster_is_masqueraded,
     ),
+    (
+        "recovery::guard_of_ports_that_is_started_again_serves_who_waits",
+        recovery::guard_of_ports_that_is_started_again_serves_who_waits,
+    ),
+    (
+        "recovery::network_that_cannot_listen_for_names_ends_to_be_started_again",
+        recovery::network_that_cannot_listen_for_names_ends_to_be_started_again,
+    ),
 ];
 
 /// What is not in the list would never run.
@@ -57,6 +66,7 @@ fn every_test_is_listed() {
         ("services", include_str!("services.rs")),
         ("policies", include_str!("policies.rs")),
         ("pod_network", include_str!("pod_network.rs")),
+        ("recovery", include_str!("recovery.rs")),
     ] {
         assert!(!text.contains("#[test]"), "{module}.rs: list its tests in main.rs, as `pub fn`");
         for line in text.lines().filter_map(|line| line.strip_prefix("pub fn ")) {

@@ -52,11 +52,15 @@ impl Engine {
         }));
         let mut leads = self.leads.clone();
         loop {
-            tokio::select! {
-                () = until(&mut leads, true) => {}
-                () = self.stop.cancelled() => return,
+            // Taken and dropped while others lead, or a server that never does would keep them all: every run is looked
+            // at below.
+            loop {
+                tokio::select! {
+                    () = until(&mut leads, true) => break,
+                    Some(_) = keys.recv() => {}
+                    () = self.stop.cancelled() => return,
+                }
             }
-            // Whatever happened before: all runs are looked at below.
             while keys.try_recv().is_ok() {}
             tokio::select! {
                 () = cache.wait_synced() => {}

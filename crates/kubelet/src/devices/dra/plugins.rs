@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use minik8s_csi::Driver;
 use minik8s_csi::registration::PluginInfo;
+use minik8s_informer::Lenient;
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
@@ -77,14 +78,14 @@ impl Plugins {
 
     /// A driver that does not come back leaves nothing that pods could be sent here for.
     pub async fn wipe_slices_of_lost_drivers(&self, client: &kube::Client, node: &str) {
-        let slices: Api<ResourceSlice> = Api::all(client.clone());
+        let slices: Api<Lenient<ResourceSlice>> = Api::all(client.clone());
         let of_node = format!("spec.nodeName={node}");
         if !self.state.lock().is_complete {
             match slices.list(&ListParams::default().fields(&of_node)).await {
                 Ok(list) => {
                     let mut state = self.state.lock();
                     state.is_complete = true;
-                    for driver in list.items.into_iter().map(|slice| slice.spec.driver) {
+                    for driver in list.items.into_iter().map(|slice| slice.into_inner().spec.driver) {
                         if !state.known.contains_key(&driver) {
                             state.lost.entry(driver).or_insert_with(Instant::now);
                         }

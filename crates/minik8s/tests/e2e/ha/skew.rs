@@ -60,19 +60,22 @@ impl Skew {
         }
     }
 
-    /// The server whose clock is wrong takes over, and is taken over from, within the time that is promised.
-    pub async fn hand_over_keeps_its_time(self, planes: &mut Planes) {
+    /// The server whose clock is wrong takes over, and is taken over from, within the time that is promised: how long each
+    /// took.
+    pub async fn hand_over_keeps_its_time(self, planes: &mut Planes) -> Vec<SignedDuration> {
         let others: Vec<usize> = (0..SERVERS).filter(|server| *server != self.server).collect();
         let (leader, _) = planes.until_leads(self.server, |_| true).await;
+        let mut took = Vec::new();
         if leader == self.server {
-            self.replaced(planes, &[self.server], others[0]).await;
+            took.push(self.replaced(planes, &[self.server], others[0]).await);
         }
-        self.replaced(planes, &others, self.server).await;
-        self.replaced(planes, &[self.server], others[0]).await;
+        took.push(self.replaced(planes, &others, self.server).await);
+        took.push(self.replaced(planes, &[self.server], others[0]).await);
+        took
     }
 
     /// Kills these servers, of which one leads, and starts them again when another leads.
-    async fn replaced(self, planes: &mut Planes, killed: &[usize], asked: usize) {
+    async fn replaced(self, planes: &mut Planes, killed: &[usize], asked: usize) -> SignedDuration {
         let moment = Timestamp::now();
         for server in killed {
             planes.servers[*server].1.crash();
@@ -87,6 +90,7 @@ impl Skew {
         for server in killed {
             planes.restart(*server).await;
         }
+        took
     }
 }
 

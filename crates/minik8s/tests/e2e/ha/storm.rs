@@ -4,6 +4,7 @@
 //!
 //! `SEED` (or `STORM_SEED`) repeats a run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -11,14 +12,15 @@ use tokio::sync::watch;
 
 use super::skew::Skew;
 use super::wire::Wire;
-use super::{MAPS, Planes, SERVERS, TIMEOUT, eventually};
+use super::{MAPS, Planes, SERVERS, TIMEOUT};
 use crate::harness::consistency::history::{self, Operation};
 use crate::harness::consistency::registers::{self, Client};
 use crate::harness::seed::seed;
 
+/// After the first round, which is always carried out whole.
 const TIME: Duration = Duration::from_secs(20);
-/// After this long a server that does not answer has ended, as one does that lost its lease: its unit starts it again.
-const ANSWER: Duration = Duration::from_secs(4);
+const KINDS: [&str; 4] =
+    ["kill -9 of a server", "kill -9 of etcd", "a server cut off from etcd", "a server stopped"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
@@ -32,32 +34,50 @@ enum Fault {
     Etcd,
 }
 
-/// One seed is one plan.
-fn plan(seed: u64) -> Vec<Fault> {
+impl Fault {
+    fn kind(self) -> &'static str {
+        match self {
+            Fault::Kill(_) => KINDS[0],
+            Fault::Etcd => KINDS[1],
+            Fault::Cut(..) => KINDS[2],
+            Fault::Stop(..) => KINDS[3],
+        }
+    }
+}
+
+/// One seed is one plan, in rounds. The first has every kind of fault.
+fn plan(seed: u64) -> Vec<Vec<Fault>> {
     let mut random = seed;
     let mut below = |bound: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % bound
     };
-    let mut faults = Vec::new();
+    let mut rounds = Vec::new();
     for round in 0..5 {
         let server = below(SERVERS as u64) as usize;
         // Longer than a lease, or not.
         let lasts = Duration::from_millis(500 + below(4500));
-        faults.push(Fault::Kill(server));
-        faults.push(Fault::Cut((server + 1) % SERVERS, lasts));
-        faults.push(Fault::Stop((server + 2) % SERVERS, lasts / 2));
-        if round == 1 {
-            faults.push(Fault::Etcd);
+        let mut faults = vec![
+            Fault::Kill(server),
+            Fault::Cut((server + 1) % SERVERS, lasts),
+            Fault::Stop((server + 2) % SERVERS, lasts / 2),
+        ];
+        if round == 0 {
+            faults.insert(below(4) as usize, Fault::Etcd);
         }
+        rounds.push(faults);
     }
-    faults
+    rounds
 }
 
 #[test]
 fn storm_seed_is_a_plan() {
     assert_eq!(plan(7), plan(7));
     assert_ne!(plan(7), plan(8));
+    for seed in 0..50 {
+        let kinds: BTreeSet<&str> = plan(seed)[0].iter().map(|fault| fault.kind()).collect();
+        assert_eq!(kinds, KINDS.into(), "the first round of seed {seed}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,40 +96,55 @@ async fn histories_are_linearizable_while_servers_die() {
             tokio::spawn(Client::new(id, start).run(credentials, finished.clone()))
         })
         .collect();
-    for fault in plan(seed) {
-        if start.elapsed() > TIME {
-            break;
-        }
-        println!("{:5.1} s: {fault:?}", start.elapsed().as_secs_f64());
-        carry_out(&mut planes, &wires, fault).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
-    for index in 0..SERVERS {
-        if !answers(&planes, index).await {
-            planes.servers[index].1.crash();
-            planes.restart(index).await;
+    let mut faults: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, round) in plan(seed).into_iter().enumerate() {
+        for fault in round {
+            if number > 0 && start.elapsed() > TIME {
+                break;
+            }
+            println!("{:5.1} s: {fault:?}", start.elapsed().as_secs_f64());
+            carry_out(&mut planes, &wires, fault).await;
+            *faults.entry(fault.kind()).or_default() += 1;
+            tokio::time::sleep(Duration::from_millis(300)).await;
         }
     }
+    assert_eq!(faults.len(), KINDS.len(), "not every kind of fault was carried out: {faults:?}");
     let begun = Instant::now();
-    eventually("a write at each server", async || {
-        let mut written = 0;
-        for index in 0..SERVERS {
-            written += usize::from(writes(&planes, index).await);
+    for index in 0..SERVERS {
+        serves_or_has_ended(&mut planes, index).await;
+    }
+    let mut written = [false; SERVERS];
+    while written.contains(&false) {
+        assert!(begun.elapsed() < TIMEOUT, "not every server takes writes: {written:?}");
+        start_who_ended(&mut planes);
+        for (index, written) in written.iter_mut().enumerate() {
+            *written = writes(&planes, index).await;
         }
-        written == SERVERS
-    })
-    .await;
-    println!("all servers took writes {:?} after the last fault", begun.elapsed());
+    }
+    let recovered = begun.elapsed();
     let _ = finish.send(true);
     let mut ended = Vec::new();
     for client in clients {
         ended.push(client.await.unwrap());
     }
-    check(&planes, &ended, start).await;
-    skew.hand_over_keeps_its_time(&mut planes).await;
+    let lasted = start.elapsed();
+    let operations = check(&planes, &ended, start).await;
+    let took = skew.hand_over_keeps_its_time(&mut planes).await;
+    let row = |what: &str, figure: String| println!("  {what:<62}{figure:>12}");
+    println!("storm: seed {seed}, {SERVERS} servers on one etcd, {:.0} s, {skew:?}", lasted.as_secs_f64());
+    for (kind, count) in faults {
+        row(kind, count.to_string());
+    }
+    row("after the last fault every server took writes in", format!("{:.1} s", recovered.as_secs_f64()));
+    row("reads and swaps of shared objects", operations.to_string());
+    for took in took {
+        row("a killed leader was replaced in", format!("{:.1} s", took.as_secs_f64()));
+    }
+    row("objects whose history is not linearizable", "none".to_owned());
 }
 
 async fn carry_out(planes: &mut Planes, wires: &[Wire], fault: Fault) {
+    start_who_ended(planes);
     match fault {
         Fault::Kill(index) => {
             planes.servers[index].1.crash();
@@ -119,38 +154,44 @@ async fn carry_out(planes: &mut Planes, wires: &[Wire], fault: Fault) {
             wires[index].cut();
             tokio::time::sleep(lasts).await;
             wires[index].heal();
-            start_if_it_ended(planes, index).await;
+            serves_or_has_ended(planes, index).await;
         }
         Fault::Stop(index, lasts) => {
-            if !answers(planes, index).await {
-                return;
-            }
+            // One that only just starts would tell little.
+            serves_or_has_ended(planes, index).await;
             planes.servers[index].1.signal(Signal::SIGSTOP);
             tokio::time::sleep(lasts).await;
             planes.servers[index].1.signal(Signal::SIGCONT);
-            start_if_it_ended(planes, index).await;
+            serves_or_has_ended(planes, index).await;
         }
         Fault::Etcd => planes.etcd.restart().await,
     }
 }
 
-async fn start_if_it_ended(planes: &mut Planes, index: usize) {
-    if !answers(planes, index).await {
-        planes.servers[index].1.crash();
-        planes.start_again(index);
+/// As units do.
+fn start_who_ended(planes: &mut Planes) {
+    for index in 0..SERVERS {
+        if planes.servers[index].1.has_ended() {
+            println!("       server {index} has ended and is started again");
+            planes.start_again(index);
+        }
     }
 }
 
-async fn answers(planes: &Planes, index: usize) -> bool {
+/// Until it answers. It may have ended, as one does that lost its lease, and is then started again: a server that does
+/// neither is of no use to anybody, and no unit would notice.
+async fn serves_or_has_ended(planes: &mut Planes, index: usize) {
     let begun = Instant::now();
-    while begun.elapsed() < ANSWER {
+    loop {
+        start_who_ended(planes);
         let asked = async { planes.servers[index].2.connect().await?.get("/readyz").await };
         if let Ok(Ok((200, _))) = tokio::time::timeout(Duration::from_secs(1), asked).await {
-            return true;
+            return;
         }
+        let log = || planes.servers[index].1.log();
+        assert!(begun.elapsed() < TIMEOUT, "server {index} neither serves nor ends:\n{}", log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    false
 }
 
 async fn writes(planes: &Planes, index: usize) -> bool {
@@ -161,7 +202,8 @@ async fn writes(planes: &Planes, index: usize) -> bool {
     matches!(tokio::time::timeout(TIMEOUT, written).await, Ok(Ok((201, _))))
 }
 
-async fn check(planes: &Planes, clients: &[Client], start: Instant) {
+/// How many operations there were.
+async fn check(planes: &Planes, clients: &[Client], start: Instant) -> usize {
     let mut connection = planes.at(0).await;
     let mut operations = 0;
     for object in 0..registers::OBJECTS {
@@ -175,9 +217,9 @@ async fn check(planes: &Planes, clients: &[Client], start: Instant) {
             panic!("{} is not linearizable: {why}", registers::name(object));
         }
     }
-    println!("{operations} reads and swaps fit one order");
     for (id, client) in clients.iter().enumerate() {
         let done: usize = client.histories.iter().map(Vec::len).sum();
         assert!(done > 10, "client {id} was hardly ever answered: {done}");
     }
+    operations
 }

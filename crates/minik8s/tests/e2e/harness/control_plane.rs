@@ -65,6 +65,14 @@ impl Server {
         self.program.crash();
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.program.has_ended()
+    }
+
+    pub fn log(&self) -> String {
+        self.program.log()
+    }
+
     pub fn signal(&self, signal: Signal) {
         self.program.signal(signal);
     }

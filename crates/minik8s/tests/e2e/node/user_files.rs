@@ -13,6 +13,10 @@ use super::space::{IDLE, Space, shell};
 use crate::harness::cluster::Cluster;
 
 const NOBODY: u32 = 65_534;
+/// `{"alg":`, as the head of a token has it.
+const JWT: &str = "eyJhbGciOi";
+/// What pods write to their logs.
+const SAID: &str = "a-secret-of-the-pod";
 const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
 
 /// The data dir is behind a link, so the mount table calls it by another name than the command line.
@@ -29,7 +33,7 @@ pub async fn survive(cluster: Arc<Cluster>) {
         }
     };
     let space = Space::new(cluster.clone(), "users").await;
-    let mut main = shell("main", IDLE);
+    let mut main = shell("main", &format!("echo {SAID}; {IDLE}"));
     main["volumeMounts"] = json!([
         {"name": "host", "mountPath": "/part", "subPath": "sub"}, {"name": "host", "mountPath": "/whole"},
         {"name": "empty", "mountPath": "/empty", "subPath": "new"},
@@ -49,7 +53,10 @@ pub async fn survive(cluster: Arc<Cluster>) {
     // The server dies while a pod runs, and the node is taken apart with all its data.
     space.pod("second", spec).await;
     space.ready("second").await;
+    let logs = cluster.dir.canonicalize().unwrap().join("logs");
+    space.eventually("the pod has logged", async || !files_with(&logs, SAID).is_empty()).await;
     closed_to_others(&cluster);
+    log_tells_no_credentials(&cluster);
     let refused = teardown(&cluster.dir, &["--purge"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && text.contains("another server runs"), "{text}");
@@ -77,13 +84,28 @@ fn closed_to_others(cluster: &Cluster) {
         find.arg(&real).args(["-type", "f", "-readable"]).uid(NOBODY).gid(NOBODY).output().unwrap();
     let readable = String::from_utf8_lossy(&readable.stdout).into_owned();
     let names = readable.lines().map(|line| line.trim_start_matches(real.to_str().unwrap()));
+    // Nothing below a folder.
     let harmless = ["/log", "/busybox.tar", "/web.tar", "/hosts-file", "/cluster-settings.json"];
-    let names: Vec<_> = names.filter(|name| !harmless.iter().any(|known| name.starts_with(known))).collect();
+    let names: Vec<_> = names.filter(|name| !harmless.contains(name)).collect();
     assert_eq!(names, Vec::<&str>::new(), "nobody can read them");
+}
+
+fn log_tells_no_credentials(cluster: &Cluster) {
+    let real = cluster.dir.canonicalize().unwrap();
     let log = std::fs::read_to_string(real.join("log")).unwrap();
     let token = std::fs::read_to_string(real.join("join-token")).unwrap();
     assert!(!log.contains(token.trim()), "the join token is in the log");
+    // What every signed token begins with, such as the one that the pod was given.
+    let tokens = files_with(&real.join("pods"), JWT);
+    assert!(!tokens.is_empty(), "the pod has no token, or tokens begin otherwise");
+    assert!(!log.contains(JWT) && !log.to_lowercase().contains("bearer "), "a bearer token is in the log");
     assert!(log.contains("minik8s token create") && !log.contains('\u{1b}'), "{log}");
+}
+
+/// Those below a folder that contain a text.
+fn files_with(folder: &Path, text: &str) -> Vec<String> {
+    let found = Command::new("grep").args(["-rlF", "--", text]).arg(folder).output().unwrap();
+    String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
 }
 
 fn teardown(dir: &Path, flags: &[&str]) -> Output {
