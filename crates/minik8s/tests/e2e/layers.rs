@@ -102,6 +102,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 const LONGEST_FILE: usize = 800;
+const LONGEST_FUNCTION: usize = 80;
 
 #[test]
 fn crates_depend_downwards_only() {
@@ -177,6 +178,31 @@ fn source_files_are_short_and_say_what_they_are() {
         for word in ["todo!(", "unimplemented!(", "FIXME", "XXX"] {
             if text.contains(word) && !shown.ends_with("layers.rs") {
                 problems.push(format!("{shown}: contains {word}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn functions_are_short() {
+    let mut problems = Vec::new();
+    for file in crates().iter().flat_map(|path| rust_files(&path.join("src"))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (start, line) in lines.iter().enumerate() {
+            // As rustfmt writes them: the body ends where its brace stands below the beginning of the line.
+            let code = line.trim_start();
+            let words: Vec<&str> = code.split(' ').take_while(|word| !word.contains('(')).collect();
+            let is_function =
+                words.contains(&"fn") && !words.iter().any(|word| word.contains(['"', '/', '=']));
+            if !is_function || code.ends_with([';', '}']) {
+                continue;
+            }
+            let end = format!("{}}}", &line[..line.len() - code.len()]);
+            let length = lines[start..].iter().position(|line| *line == end).map_or(0, |length| length + 1);
+            if length > LONGEST_FUNCTION {
+                problems.push(format!("{}:{}: {length} lines; split it", file.display(), start + 1));
             }
         }
     }
