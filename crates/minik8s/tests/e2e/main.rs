@@ -13,6 +13,7 @@ mod dashboard;
 mod down;
 mod etcd_tls;
 mod examples;
+mod features;
 mod functions;
 mod ha;
 mod harness;
