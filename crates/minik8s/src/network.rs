@@ -1,10 +1,12 @@
 //! The network of this machine's node: Services, names, policies, and the way to other nodes' pods.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use minik8s_informer::Kind;
+use minik8s_meta::{Cidrs, IpFamily};
 use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
 use minik8s_network::{Config, Dns, Metrics, pod_ports};
 use tokio::sync::{Mutex, mpsc};
@@ -23,6 +25,19 @@ pub struct NetworkAgent {
 impl NetworkAgent {
     pub fn new(backend: Backend, domain: &str) -> Self {
         NetworkAgent { backend, metrics: Arc::new(Metrics::new(domain)) }
+    }
+
+    /// Behind the smallest uplink. Nodes meet in the family of the cluster's first range if they can.
+    async fn pod_mtu(&self, node_ips: &[IpAddr], cluster_cidr: &Cidrs) -> Option<u32> {
+        let primary = IpFamily::of(cluster_cidr.primary().addr());
+        let has_primary = node_ips.iter().any(|address| IpFamily::of(*address) == primary);
+        let underlay = if has_primary { primary } else { primary.other() };
+        let mut smallest = None;
+        for address in node_ips {
+            let uplink = Kernel::default().uplink(*address).await.ok();
+            smallest = smallest.into_iter().chain(uplink.map(|uplink| uplink.mtu)).min();
+        }
+        smallest.map(|mtu| pod_mtu(mtu, underlay, self.backend))
     }
 }
 
@@ -43,15 +58,17 @@ impl AgentFeature for NetworkAgent {
             parts.hooks.port_guards = Some(guards);
             parts.hooks.drains = Some(drains);
             let node = &parts.node;
-            tokio::spawn(pod_ports::guard_ports(node.place.instance.clone(), ports, policies));
-            let uplink = Kernel::default().uplink(node.node_ip).await;
-            parts.hooks.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
+            let cluster_cidr: Cidrs = node.cluster_cidr.into();
+            let node_ips: Vec<IpAddr> = vec![node.node_ip.into()];
+            let guard = (node.place.instance.clone(), cluster_cidr.v6().is_some());
+            tokio::spawn(pod_ports::guard_ports(guard, ports, policies));
+            parts.hooks.pod_mtu = self.pod_mtu(&node_ips, &cluster_cidr).await;
             let config = Config {
                 node_name: node.name.clone(),
-                node_ip: node.node_ip,
-                cluster_cidr: node.cluster_cidr,
+                node_ips,
+                cluster_cidr,
                 backend: self.backend,
-                dns: Some(Dns { address: node.dns_address, domain: node.domain.clone() }),
+                dns: Some(Dns { address: node.dns_address.into(), domain: node.domain.clone() }),
                 own_ports: node.own_ports.clone(),
                 hosts: parts.hosts.clone(),
                 pod_addresses: Arc::new(Mutex::new(pod_addresses)),

@@ -191,7 +191,13 @@ pub async fn check_ranges(
     let instance = Config::new("any", data_dir, host::address()).instance();
     let bridge = minik8s_kubelet::bridge_name(&instance);
     leftovers::remove().await;
-    Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
+    Ok(minik8s_network::pod_network::check_ranges(
+        cluster.into(),
+        services.map(Into::into),
+        &instance,
+        &bridge,
+    )
+    .await?)
 }
 
 /// The port of a node shows this identity and lets the API server in, nobody else.
