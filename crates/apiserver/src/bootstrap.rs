@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use minik8s_api::routing;
 use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
+use minik8s_meta::nth_address;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +76,7 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
         registry,
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
-            "spec": {"cidrs": [config.service_cidr.to_string()]},
+            "spec": {"cidrs": config.service_cidr.iter().map(|range| range.to_string()).collect::<Vec<_>>()},
         }),
     )
     .await?;
@@ -92,7 +93,7 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
 /// The Service `kube-dns` at the tenth address. It has no endpoints: on every node it leads to the node's own
 /// resolver.
 async fn dns_service(registry: &Registry, config: &Config) -> Result<()> {
-    let Some(address) = config.service_cidr.hosts().nth(9) else { return Ok(()) };
+    let Some(address) = nth_address(config.service_cidr.primary(), 10) else { return Ok(()) };
     let labels = json!({
         "k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
     });

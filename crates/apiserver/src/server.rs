@@ -1,19 +1,20 @@
 //! Puts the parts together and runs them.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use jiff::Timestamp;
 use minik8s_api::{Extension, Records, Resource};
 use minik8s_auth::User;
 use minik8s_auth::pki::{self, FrontProxy, Pki};
 use minik8s_auth::service_account_token::TokenIssuer;
 use minik8s_auth::token_file::TokenFile;
+use minik8s_meta::{Cidrs, nth_address};
 use minik8s_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -54,7 +55,8 @@ pub struct Config {
     pub bind: SocketAddr,
     /// The address that others reach this server at.
     pub advertise: IpAddr,
-    pub service_cidr: Ipv4Net,
+    /// One range, or one of each family; the first is that of Services that ask for none.
+    pub service_cidr: Cidrs,
     pub cluster_domain: String,
     pub token_auth_file: Option<PathBuf>,
     /// Whether Services may have `externalIPs`.
@@ -75,8 +77,8 @@ pub enum StartError {
     Pki(#[from] pki::PkiError),
     #[error("--token-auth-file {path}: {why}")]
     TokenFile { path: PathBuf, why: String },
-    #[error("--service-cidr {0}: at least 16 addresses are needed (a /28 or larger)")]
-    ServiceCidr(Ipv4Net),
+    #[error("--service-cidr {0}: at least 16 addresses are needed (a /28 or larger; a /124 of IPv6)")]
+    ServiceCidr(IpNet),
     #[error("audit: {0}")]
     Audit(String),
     #[error("making the first objects: {0}")]
@@ -96,8 +98,9 @@ pub struct Server {
 impl Server {
     /// Listens, makes what a fresh cluster needs, and serves in the background.
     pub async fn start(config: Config, store: Arc<dyn Store>, pki: Arc<Pki>) -> Result<Server, StartError> {
-        if config.service_cidr.prefix_len() > 28 {
-            return Err(StartError::ServiceCidr(config.service_cidr));
+        let is_small = |range: &IpNet| range.max_prefix_len() - range.prefix_len() < 4;
+        if let Some(range) = config.service_cidr.iter().find(is_small) {
+            return Err(StartError::ServiceCidr(range));
         }
         let listen_error = |source| StartError::Listen { address: config.bind, source };
         let tcp = TcpListener::bind(config.bind).await.map_err(listen_error)?;
@@ -295,8 +298,9 @@ impl Config {
         format!("https://kubernetes.default.svc.{}", self.cluster_domain)
     }
 
-    /// The virtual address of the API server: the first of the service range.
-    pub fn service_address(&self) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(self.service_cidr.network()) + 1)
+    /// The virtual address of the API server: the first of the primary service range.
+    pub fn service_address(&self) -> IpAddr {
+        let range = self.service_cidr.primary();
+        nth_address(range, 1).unwrap_or(range.addr())
     }
 }

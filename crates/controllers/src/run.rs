@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use minik8s_api::Records;
 use minik8s_feature::{Parts, ServerFeature};
+use minik8s_meta::Cidrs;
 use minik8s_runtime::{Caches, Settings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -31,8 +31,8 @@ pub struct Config {
     pub root_ca: Option<String>,
     /// Makes the tokens that Secrets of service accounts hold.
     pub token_signer: Option<Signer>,
-    /// Nodes without a range of pod addresses get one out of this.
-    pub cluster_range: Option<Ipv4Net>,
+    /// Nodes without ranges of pod addresses get one out of each of these.
+    pub cluster_cidr: Option<Cidrs>,
     /// Signs certificate requests.
     pub authority: Option<Arc<dyn Authority>>,
     /// After this long without a sign of life a node counts as unreachable.
@@ -56,7 +56,7 @@ impl Default for Config {
             caches: None,
             root_ca: None,
             token_signer: None,
-            cluster_range: None,
+            cluster_cidr: None,
             authority: None,
             node_grace: DEFAULT_GRACE,
             store_trouble: Arc::new(|| None),
@@ -82,7 +82,7 @@ pub async fn run(client: Client, config: Config) {
         parts.controller(RootCertificates { certificate });
     }
     parts.controller(NodeLifecycle::new(Arc::new(Timestamp::now), config.store_trouble, config.node_grace));
-    if let Some(cluster) = config.cluster_range {
+    if let Some(cluster) = config.cluster_cidr {
         parts.controller(NodeRanges { cluster });
     }
     if let Some(authority) = config.authority {

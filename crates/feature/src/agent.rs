@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use ipnet::Ipv4Net;
 use minik8s_informer::{ApiAccess, Kind};
+use minik8s_meta::Cidrs;
 use minik8s_meta::mesh::MeshStep;
 use minik8s_runtime::{Supervisor, TaskError};
 use minik8s_telemetry::Tracer;
@@ -59,8 +59,8 @@ pub struct NodeInfo {
     pub name: String,
     /// The address under which others know the node.
     pub address: IpAddr,
-    /// An address of the node that its pods reach.
-    pub node_ip: Ipv4Addr,
+    /// Addresses of the node that its pods reach: one of each family that pods have, the primary one first.
+    pub node_ips: Vec<IpAddr>,
     pub place: NodePlace,
     /// What pods have on this machine, by UID.
     pub pods_dir: PathBuf,
@@ -68,8 +68,9 @@ pub struct NodeInfo {
     pub bridge: String,
     /// Ports of the node that nobody may take.
     pub own_ports: BTreeSet<u16>,
-    pub cluster_cidr: Ipv4Net,
-    pub dns_address: Ipv4Addr,
+    pub cluster_cidr: Cidrs,
+    /// What pods have as their name servers: one address of each family that Services have, the primary one first.
+    pub dns_addresses: Vec<IpAddr>,
     pub domain: String,
 }
 

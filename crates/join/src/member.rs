@@ -28,8 +28,8 @@ pub struct Joining {
     /// Where credentials are kept.
     pub directory: PathBuf,
     pub node_name: String,
-    /// Stands in the certificate of the node's port, beside its name.
-    pub address: Option<IpAddr>,
+    /// Stand in the certificate of the node's port, beside its name.
+    pub addresses: Vec<IpAddr>,
     /// Empty if those of the last time will do.
     pub servers: Vec<ServerAddress>,
     /// Needed the first time only.
@@ -44,7 +44,7 @@ pub struct Member {
     pub serving: Arc<LiveIdentity>,
     /// The cluster's authority.
     pub ca_pem: String,
-    address: Option<IpAddr>,
+    addresses: Vec<IpAddr>,
     credentials: Credentials,
     transport: Transport,
     client_identity: Arc<LiveIdentity>,
@@ -53,7 +53,7 @@ pub struct Member {
 
 /// Becomes a node, or the one it was before.
 pub async fn join(joining: Joining) -> Result<Member, JoinError> {
-    let Joining { directory, node_name, address, servers, token } = joining;
+    let Joining { directory, node_name, addresses, servers, token } = joining;
     let credentials = Credentials::open(&directory)?;
     let servers = if servers.is_empty() { credentials.servers() } else { servers };
     let known = (credentials.identity(CLIENT)?, credentials.authority()?);
@@ -75,7 +75,8 @@ pub async fn join(joining: Joining) -> Result<Member, JoinError> {
         Some(serving) => serving,
         None => {
             let key = KeyPair::generate().map_err(JoinError::Key)?;
-            let serving = obtain(&transport.client(), &node_name, &key, Purpose::Serving(address)).await?;
+            let purpose = Purpose::Serving(&addresses);
+            let serving = obtain(&transport.client(), &node_name, &key, purpose).await?;
             credentials.keep_identity(SERVING, &serving)?;
             serving
         }
@@ -85,7 +86,7 @@ pub async fn join(joining: Joining) -> Result<Member, JoinError> {
         servers,
         serving: Arc::new(LiveIdentity::new(&serving)?),
         ca_pem: encode_pem("CERTIFICATE", &authority),
-        address,
+        addresses,
         credentials,
         transport,
         client_identity,
@@ -203,7 +204,7 @@ impl Member {
         }
         if serving_due {
             let key = KeyPair::generate().map_err(JoinError::Key)?;
-            let purpose = Purpose::Serving(self.address);
+            let purpose = Purpose::Serving(&self.addresses);
             let serving = obtain(&self.client(), &self.node_name, &key, purpose).await?;
             self.credentials.keep_identity(SERVING, &serving)?;
             self.serving.swap(&serving)?;

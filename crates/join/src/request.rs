@@ -19,10 +19,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a certificate is to be for.
 #[derive(Debug, Clone, Copy)]
-pub enum Purpose {
+pub enum Purpose<'a> {
     Client,
-    /// The node's own port, reached under its name and, if given, its address.
-    Serving(Option<IpAddr>),
+    /// The node's own port, reached under its name and its addresses.
+    Serving(&'a [IpAddr]),
 }
 
 /// A certificate for this key, as soon as it is issued.
@@ -30,7 +30,7 @@ pub async fn obtain(
     client: &kube::Client,
     node: &str,
     key: &KeyPair,
-    purpose: Purpose,
+    purpose: Purpose<'_>,
 ) -> Result<Identity, JoinError> {
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let request = request(node, key, purpose).map_err(JoinError::Key)?;
@@ -54,16 +54,20 @@ pub async fn obtain(
     Identity::parse(&format!("{certificate}{}", key.serialize_pem())).map_err(JoinError::Unusable)
 }
 
-fn request(node: &str, key: &KeyPair, purpose: Purpose) -> Result<CertificateSigningRequest, rcgen::Error> {
+fn request(
+    node: &str,
+    key: &KeyPair,
+    purpose: Purpose<'_>,
+) -> Result<CertificateSigningRequest, rcgen::Error> {
     let (kind, signer, usage) = match purpose {
         Purpose::Client => ("client", "kubernetes.io/kube-apiserver-client-kubelet", "client auth"),
         Purpose::Serving(_) => ("serving", "kubernetes.io/kubelet-serving", "server auth"),
     };
     let mut params = match purpose {
         Purpose::Client => CertificateParams::default(),
-        Purpose::Serving(address) => {
+        Purpose::Serving(addresses) => {
             let names: Vec<String> =
-                [node.to_owned()].into_iter().chain(address.map(|ip| ip.to_string())).collect();
+                [node.to_owned()].into_iter().chain(addresses.iter().map(ToString::to_string)).collect();
             CertificateParams::new(names)?
         }
     };
@@ -105,7 +109,7 @@ mod tests {
     #[test]
     fn requests_are_what_the_signers_accept() {
         let key = KeyPair::generate().unwrap();
-        let check = |purpose: Purpose| {
+        let check = |purpose: Purpose<'_>| {
             let request = request("n1", &key, purpose).unwrap();
             let csr = Csr::parse(std::str::from_utf8(&request.spec.request.0).unwrap()).unwrap();
             let signer = Signer::by_name(&request.spec.signer_name).unwrap();
@@ -114,9 +118,12 @@ mod tests {
             (request.metadata.name, csr)
         };
         let (client, _) = check(Purpose::Client);
-        let (serving, csr) = check(Purpose::Serving(Some("10.0.0.5".parse().unwrap())));
+        let (serving, csr) =
+            check(Purpose::Serving(&["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()]));
         assert_ne!(client, serving);
-        assert!(csr.alt_names.dns.contains("n1") && csr.alt_names.ips.contains(&"10.0.0.5".parse().unwrap()));
-        assert!(check(Purpose::Serving(None)).1.alt_names.ips.is_empty());
+        let ips: Vec<String> = csr.alt_names.ips.iter().map(ToString::to_string).collect();
+        assert!(csr.alt_names.dns.contains("n1"));
+        assert_eq!(ips, ["10.0.0.5", "fd00::5"]);
+        assert!(check(Purpose::Serving(&[])).1.alt_names.ips.is_empty());
     }
 }

@@ -4,7 +4,7 @@
 //! It never knows which of a machine's addresses are taken.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -125,6 +125,17 @@ impl Cidrs {
     }
 }
 
+/// The n-th address of a range, counted from that of its network; `None` beyond its end.
+pub fn nth_address(range: IpNet, n: u128) -> Option<IpAddr> {
+    let address = match range.network() {
+        IpAddr::V4(first) => {
+            u32::from(first).checked_add(u32::try_from(n).ok()?).map(|ip| Ipv4Addr::from(ip).into())
+        }
+        IpAddr::V6(first) => u128::from(first).checked_add(n).map(|ip| Ipv6Addr::from(ip).into()),
+    };
+    address.filter(|address| range.contains(address))
+}
+
 impl From<IpNet> for Cidrs {
     fn from(range: IpNet) -> Cidrs {
         Cidrs { primary: range.trunc(), secondary: None }
@@ -181,6 +192,20 @@ mod tests {
             Err("10.0.0.0/8 and 11.0.0.0/8 are of one family; two ranges are one of IPv4 and one of IPv6"),
         );
         check("10.0.0.0/8,fd00::/8,fe00::/8", Err("3 ranges; give one, or one of IPv4 and one of IPv6"));
+    }
+
+    #[test]
+    fn nth_address_stays_in_its_range() {
+        let check = |range: &str, n: u128, expected: Option<&str>| {
+            let found = nth_address(range.parse().unwrap(), n).map(|address| address.to_string());
+            assert_eq!(found.as_deref(), expected, "{range} {n}");
+        };
+        check("10.96.0.0/12", 10, Some("10.96.0.10"));
+        check("fd00:10:96::/108", 10, Some("fd00:10:96::a"));
+        check("fd00:10:96::/64", 1 << 63, Some("fd00:10:96:0:8000::"));
+        check("10.96.0.0/28", 16, None);
+        check("255.255.255.0/24", 1 << 40, None);
+        check("ffff:ffff:ffff:ffff:ffff:ffff:ffff:0/112", 1 << 16, None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub mod shared_storage;
 pub mod volume_fullness;
 
 pub use backoff::{Backoff, Retries};
-pub use cidrs::{Cidrs, CidrsError, IpFamily};
+pub use cidrs::{Cidrs, CidrsError, IpFamily, nth_address};
 pub use cron_schedule::{CronError, CronSchedule, time_zone};
 pub use duration::human_duration;
 pub use field_condition::FieldCondition;

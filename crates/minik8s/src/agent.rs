@@ -14,6 +14,7 @@ use kube::api::{DeleteParams, ListParams};
 use minik8s_auth::bootstrap_token::JoinToken;
 use minik8s_datadir::{LockError, Occupant, lock};
 use minik8s_join::{Joining, Member, ServerAddress, join};
+use minik8s_meta::IpFamily;
 use minik8s_runtime::Supervisor;
 use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill};
@@ -75,10 +76,13 @@ pub async fn run(flags: AgentFlags) -> anyhow::Result<()> {
     });
     let hosts = RegistryHosts::of_member(&data_dir, &credentials(&data_dir));
     let settings = ClusterSettings::fetch(member.client(), &data_dir).await?;
-    node::check_ranges(&data_dir, settings.cluster_cidr, None).await?;
+    node::check_ranges(&data_dir, &settings.cluster_cidr, None).await?;
     let node = Node {
         name: member.node_name.clone(),
-        address: address(&flags, &member.servers),
+        addresses: flags.machine.addresses(&settings.cluster_cidr, |family| {
+            let towards = towards_server(&member.servers);
+            towards.filter(|address| IpFamily::of(*address) == family).or_else(|| host::address_of(family))
+        })?,
         port: flags.machine.node_port,
         // The rules of this node lead its pods to the servers' ports as well.
         api_port: member.servers.first().map(|server| server.port),
@@ -118,13 +122,17 @@ async fn member(flags: &AgentFlags, data_dir: &Path, described: Option<&str>) ->
         true => minik8s_join::known_servers(&directory),
         false => flags.server.clone(),
     };
-    let address = address(flags, &servers);
+    // Which families pods have is not known yet.
+    let mut addresses = match flags.machine.node_ip.is_empty() {
+        true => vec![towards_server(&servers).unwrap_or_else(host::address)],
+        false => flags.machine.node_ip.clone(),
+    };
     // An address that a server has as well is for the server to show.
-    let shared = servers.iter().any(|server| server.host.parse() == Ok(address));
-    let address = Some(address).filter(|address| !shared && !address.is_loopback());
+    let is_shared = |address: &IpAddr| servers.iter().any(|server| server.host.parse() == Ok(*address));
+    addresses.retain(|address| !is_shared(address) && !address.is_loopback());
     let token = flags.token.as_deref().map(read_token).transpose()?;
     warn_if_seen(flags.token.as_deref());
-    Ok(join(Joining { directory, node_name, address, servers, token }).await?)
+    Ok(join(Joining { directory, node_name, addresses, servers, token }).await?)
 }
 
 fn credentials(data_dir: &Path) -> PathBuf {
@@ -153,10 +161,9 @@ fn read_token(given: &str) -> anyhow::Result<JoinToken> {
     text.parse().context("--token")
 }
 
-/// The node's address: the one that packets to the server bear.
-fn address(flags: &AgentFlags, servers: &[ServerAddress]) -> IpAddr {
-    let towards = || servers.iter().find_map(|server| host::address_towards(&server.host, server.port));
-    flags.machine.node_ip.or_else(towards).unwrap_or_else(host::address)
+/// The address that packets to the server bear.
+fn towards_server(servers: &[ServerAddress]) -> Option<IpAddr> {
+    servers.iter().find_map(|server| host::address_towards(&server.host, server.port))
 }
 
 async fn leave(flags: &AgentFlags, data_dir: &Path) -> anyhow::Result<()> {

@@ -4,16 +4,16 @@
 //! data dir, so that it can start while no server answers.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use minik8s_informer::Backoff;
+use minik8s_meta::Cidrs;
 use serde_json::json;
 
 pub const NAMESPACE: &str = "kube-system";
@@ -23,8 +23,9 @@ const RETRY: Backoff = Backoff::millis(250, 5_000);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    pub cluster_cidr: Ipv4Net,
-    pub dns_address: Ipv4Addr,
+    pub cluster_cidr: Cidrs,
+    /// What pods have as their name servers: one address of each family that Services have, the primary one first.
+    pub dns_addresses: Vec<IpAddr>,
     pub domain: String,
     /// After this long without a sign of life a node counts as dead.
     pub node_grace: Duration,
@@ -39,7 +40,7 @@ impl ClusterSettings {
     fn to_data(&self) -> BTreeMap<String, String> {
         let pairs = [
             ("network.clusterCIDR", self.cluster_cidr.to_string()),
-            ("dns.address", self.dns_address.to_string()),
+            ("dns.address", comma_separated(&self.dns_addresses)),
             ("dns.domain", self.domain.clone()),
             ("node.graceSeconds", self.node_grace.as_secs().to_string()),
         ];
@@ -56,7 +57,11 @@ impl ClusterSettings {
             cluster_cidr: text("network.clusterCIDR")?
                 .parse()
                 .with_context(|| wrong("network.clusterCIDR"))?,
-            dns_address: text("dns.address")?.parse().with_context(|| wrong("dns.address"))?,
+            dns_addresses: text("dns.address")?
+                .split(',')
+                .map(str::parse)
+                .collect::<Result<_, _>>()
+                .with_context(|| wrong("dns.address"))?,
             domain: text("dns.domain")?.to_owned(),
             node_grace: Duration::from_secs(
                 text("node.graceSeconds")?.parse().with_context(|| wrong("node.graceSeconds"))?,
@@ -110,19 +115,34 @@ impl ClusterSettings {
     }
 }
 
+/// An agent that knows one family alone still reads it in a cluster that has no other.
+fn comma_separated(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn settings_survive_the_way_to_a_node() {
-        let settings = ClusterSettings {
-            cluster_cidr: "10.244.0.0/16".parse().unwrap(),
-            dns_address: "10.96.0.10".parse().unwrap(),
+    fn settings(cluster: &str, dns: &[&str]) -> ClusterSettings {
+        ClusterSettings {
+            cluster_cidr: cluster.parse().unwrap(),
+            dns_addresses: dns.iter().map(|address| address.parse().unwrap()).collect(),
             domain: "cluster.local".to_owned(),
             node_grace: Duration::from_secs(3),
-        };
+        }
+    }
+
+    #[test]
+    fn settings_survive_the_way_to_a_node() {
+        let both = settings("10.244.0.0/16,fd00:10:244::/56", &["10.96.0.10", "fd00:10:96::a"]);
+        assert_eq!(both.to_data()["network.clusterCIDR"], "10.244.0.0/16,fd00:10:244::/56");
+        assert_eq!(both.to_data()["dns.address"], "10.96.0.10,fd00:10:96::a");
+        assert_eq!(ClusterSettings::from_data(&both.to_data()).unwrap(), both);
+        let settings = settings("10.244.0.0/16", &["10.96.0.10"]);
         let data = settings.to_data();
+        // As servers that know IPv4 alone write it, and agents of theirs read it.
+        assert_eq!((&*data["network.clusterCIDR"], &*data["dns.address"]), ("10.244.0.0/16", "10.96.0.10"));
         assert_eq!(ClusterSettings::from_data(&data).unwrap(), settings);
         for key in data.keys() {
             let mut less = data.clone();

@@ -173,13 +173,13 @@ mod tests {
         let node = minik8s_feature::NodeInfo {
             name: "n1".to_owned(),
             address: std::net::Ipv4Addr::LOCALHOST.into(),
-            node_ip: std::net::Ipv4Addr::LOCALHOST,
+            node_ips: vec![std::net::Ipv4Addr::LOCALHOST.into()],
             place: NodePlace { data_dir: dir.to_owned(), instance: "ffffff".to_owned() },
             pods_dir: dir.join("pods"),
             bridge: "none".to_owned(),
             own_ports: Default::default(),
             cluster_cidr: "10.42.0.0/16".parse().unwrap(),
-            dns_address: std::net::Ipv4Addr::LOCALHOST,
+            dns_addresses: vec![std::net::Ipv4Addr::LOCALHOST.into()],
             domain: "cluster.local".to_owned(),
         };
         let access = minik8s_informer::ApiAccess::of_node(client, "n1", stop.clone(), dir, &[]);

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use ipnet::Ipv4Net;
 use minik8s_cli::GlobalFlags;
 use minik8s_mesh::command::MeshCommand;
 use minik8s_mesh::sidecar::Role;
+use minik8s_meta::Cidrs;
 use minik8s_slurm::command::GpuCommand;
 use minik8s_slurm::program::SubmitFlags;
 
@@ -249,9 +249,9 @@ pub struct ServerFlags {
     /// Where the cluster's state, certificates and containers are kept
     #[arg(long, value_name = "DIR", default_value = "/var/lib/minik8s")]
     pub data_dir: PathBuf,
-    /// Address to listen on
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
-    pub bind: IpAddr,
+    /// Address to listen on; all by default, those of IPv6 only if the cluster has such
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<IpAddr>,
     /// Port to listen on
     #[arg(long, value_name = "N", default_value_t = 6443)]
     pub port: u16,
@@ -263,12 +263,12 @@ pub struct ServerFlags {
     /// How far back the cluster can be read (time travel in the dashboard), and how large that may grow on the disk
     #[arg(long, value_name = "DURATION[,SIZE]", default_value = "5m,256MiB", value_parser = HistoryFlag::parse)]
     pub history: HistoryFlag,
-    /// Range of virtual Service addresses
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
-    pub service_cidr: Ipv4Net,
-    /// Range of pod addresses; every node gets a part of it
-    #[arg(long, value_name = "CIDR", default_value = "10.244.0.0/16")]
-    pub cluster_cidr: Ipv4Net,
+    /// Range of virtual Service addresses, or one of each family: 10.96.0.0/12,fd00:10:96::/112
+    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/12")]
+    pub service_cidr: Cidrs,
+    /// Range of pod addresses, or one of each family: 10.244.0.0/16,fd00:10:244::/56; every node gets a part
+    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.244.0.0/16")]
+    pub cluster_cidr: Cidrs,
     /// DNS domain of the cluster
     #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     pub cluster_domain: String,

@@ -1,6 +1,7 @@
 //! `minik8s`: one binary, several roles. This crate reads flags and environment and wires the parts
 //! together; everything else is in the libraries.
 
+mod address_ranges;
 mod agent;
 mod audit_flags;
 mod authentication;

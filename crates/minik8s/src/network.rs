@@ -58,8 +58,7 @@ impl AgentFeature for NetworkAgent {
             parts.hooks.port_guards = Some(guards);
             parts.hooks.drains = Some(drains);
             let node = &parts.node;
-            let cluster_cidr: Cidrs = node.cluster_cidr.into();
-            let node_ips: Vec<IpAddr> = vec![node.node_ip.into()];
+            let (cluster_cidr, node_ips) = (node.cluster_cidr, node.node_ips.clone());
             let guard = (node.place.instance.clone(), cluster_cidr.v6().is_some());
             tokio::spawn(pod_ports::guard_ports(guard, ports, policies));
             parts.hooks.pod_mtu = self.pod_mtu(&node_ips, &cluster_cidr).await;
@@ -68,7 +67,7 @@ impl AgentFeature for NetworkAgent {
                 node_ips,
                 cluster_cidr,
                 backend: self.backend,
-                dns: Some(Dns { address: node.dns_address.into(), domain: node.domain.clone() }),
+                dns: Some(Dns { addresses: node.dns_addresses.clone(), domain: node.domain.clone() }),
                 own_ports: node.own_ports.clone(),
                 hosts: parts.hosts.clone(),
                 pod_addresses: Arc::new(Mutex::new(pod_addresses)),

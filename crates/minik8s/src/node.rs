@@ -1,17 +1,17 @@
 //! This machine as a node, be it beside the control plane or alone; and taking it apart.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
-use ipnet::Ipv4Net;
 use minik8s_auth::pki::LiveIdentity;
 use minik8s_feature::{AgentParts, NodeInfo, NodePlace, PodHooks};
 use minik8s_informer::{ApiAccess, Checkpoint};
 use minik8s_kubelet::{Config, Serving};
+use minik8s_meta::{Cidrs, IpFamily};
 use minik8s_network::pod_network::Backend;
 use tokio_util::sync::CancellationToken;
 
@@ -32,9 +32,9 @@ pub struct MachineFlags {
     /// Name of this machine's node; the host name by default
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
-    /// Address under which other nodes reach this one; that of the way to the server by default
-    #[arg(long, value_name = "ADDR")]
-    pub node_ip: Option<IpAddr>,
+    /// Address under which other nodes reach this one, or one of each family; that of the way to the server by default
+    #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
+    pub node_ip: Vec<IpAddr>,
     /// Port on which the node answers the API server: logs, exec, metrics
     #[arg(long, value_name = "N", default_value_t = 10250)]
     pub node_port: u16,
@@ -60,6 +60,33 @@ impl MachineFlags {
         let read = self.node_config.as_deref().map(NodeConfig::read).transpose()?;
         Ok(read.unwrap_or_default())
     }
+
+    /// The node's addresses, the primary one first: one of each family that pods have, as far as it was given or `found`
+    /// knows it; never none.
+    pub fn addresses(
+        &self,
+        pods: &Cidrs,
+        found: impl Fn(IpFamily) -> Option<IpAddr>,
+    ) -> anyhow::Result<Vec<IpAddr>> {
+        node_addresses(&self.node_ip, pods, found)
+    }
+}
+
+fn node_addresses(
+    given: &[IpAddr],
+    pods: &Cidrs,
+    found: impl Fn(IpFamily) -> Option<IpAddr>,
+) -> anyhow::Result<Vec<IpAddr>> {
+    if given.len() > 2 || given.len() == 2 && IpFamily::of(given[0]) == IpFamily::of(given[1]) {
+        bail!("--node-ip takes one address, or one of IPv4 and one of IPv6");
+    }
+    let of_family = |family: IpFamily| {
+        let asked = given.iter().copied().find(|address| IpFamily::of(*address) == family);
+        asked.or_else(|| found(family))
+    };
+    let known: Vec<IpAddr> = pods.families().filter_map(of_family).collect();
+    let otherwise = || given.first().copied().or_else(|| pods.families().next().map(host::loopback));
+    Ok(if known.is_empty() { otherwise().into_iter().collect() } else { known })
 }
 
 /// Where the node's router listens, for those that call it.
@@ -75,7 +102,8 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
 pub struct Node {
     pub name: String,
     pub data_dir: PathBuf,
-    pub address: IpAddr,
+    /// One of each family that pods have, the primary one first.
+    pub addresses: Vec<IpAddr>,
     pub port: u16,
     /// Of the API servers.
     pub api_port: Option<u16>,
@@ -136,10 +164,18 @@ impl Node {
         ApiAccess::of_node(client, &self.name, stop.clone(), &self.data_dir, &features.checkpointed())
     }
 
+    /// The primary one.
+    fn address(&self) -> IpAddr {
+        self.addresses.first().copied().unwrap_or(host::loopback(IpFamily::V4))
+    }
+
     fn kubelet(&self) -> Config {
-        let mut config = Config::new(&self.name, &self.data_dir, self.address);
+        let mut config = Config::new(&self.name, &self.data_dir, self.address());
         config.cluster_domain = self.settings.domain.clone();
-        config.cluster_dns = vec![self.settings.dns_address.into()];
+        config.second_node_ip = self.addresses.get(1).copied();
+        config.primary_family = IpFamily::of(self.settings.cluster_cidr.primary().addr());
+        // A resolver answers for both families, whichever it is asked in.
+        config.cluster_dns = self.settings.dns_addresses.first().copied().into_iter().collect();
         config.heartbeat = self.settings.heartbeat();
         config.port = self.port;
         config.cri_endpoint = self.cri_endpoint.clone();
@@ -161,21 +197,20 @@ impl Node {
 
     fn info(&self, config: &Config) -> NodeInfo {
         // Pods have a loopback address of their own, so the node's would not lead them to the node.
-        let reachable = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if !ip.is_loopback());
-        let node_ip = match Some(self.address).filter(reachable).unwrap_or_else(host::address) {
-            IpAddr::V4(address) => address,
-            IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
+        let of_family = |family: IpFamily| {
+            let reachable = |address: &&IpAddr| IpFamily::of(**address) == family && !address.is_loopback();
+            self.addresses.iter().find(reachable).copied().or_else(|| host::address_of(family))
         };
         NodeInfo {
             name: self.name.clone(),
-            address: self.address,
-            node_ip,
+            address: self.address(),
+            node_ips: self.settings.cluster_cidr.families().filter_map(of_family).collect(),
             place: NodePlace { data_dir: self.data_dir.clone(), instance: config.instance() },
             pods_dir: config.pods_dir(),
             bridge: minik8s_kubelet::bridge_name(&config.instance()),
             own_ports: self.own_ports(),
             cluster_cidr: self.settings.cluster_cidr,
-            dns_address: self.settings.dns_address,
+            dns_addresses: self.settings.dns_addresses.clone(),
             domain: self.settings.domain.clone(),
         }
     }
@@ -183,21 +218,12 @@ impl Node {
 
 /// Refuses address ranges that this machine's own networks use, after clearing up what no longer has an owner. The data
 /// dir is a resolved path.
-pub async fn check_ranges(
-    data_dir: &Path,
-    cluster: Ipv4Net,
-    services: Option<Ipv4Net>,
-) -> anyhow::Result<()> {
+pub async fn check_ranges(data_dir: &Path, cluster: &Cidrs, services: Option<&Cidrs>) -> anyhow::Result<()> {
     let instance = Config::new("any", data_dir, host::address()).instance();
     let bridge = minik8s_kubelet::bridge_name(&instance);
     leftovers::remove().await;
-    Ok(minik8s_network::pod_network::check_ranges(
-        cluster.into(),
-        services.map(Into::into),
-        &instance,
-        &bridge,
-    )
-    .await?)
+    let services = services.copied();
+    Ok(minik8s_network::pod_network::check_ranges(*cluster, services, &instance, &bridge).await?)
 }
 
 /// The port of a node shows this identity and lets the API server in, nobody else.
@@ -224,6 +250,29 @@ pub async fn tear_down(data_dir: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn node_addresses_follow_the_families_of_pods() {
+        let check = |given: &str, pods: &str, expected: Option<&str>| {
+            let given: Vec<IpAddr> = given.split_whitespace().map(|ip| ip.parse().unwrap()).collect();
+            let found = |family: IpFamily| (family == IpFamily::V4).then(|| "192.0.2.9".parse().unwrap());
+            let addresses = node_addresses(&given, &pods.parse().unwrap(), found);
+            let shown =
+                addresses.ok().map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+            assert_eq!(shown.as_deref(), expected, "{given:?} {pods}");
+        };
+        let (v4, v6, both) = ("10.244.0.0/16", "fd00::/56", "fd00::/56,10.244.0.0/16");
+        check("", v4, Some("192.0.2.9"));
+        check("", both, Some("192.0.2.9"));
+        check("", v6, Some("::1"));
+        check("10.0.0.1", v4, Some("10.0.0.1"));
+        check("10.0.0.1 fd01::1", both, Some("fd01::1 10.0.0.1"));
+        check("fd01::1", both, Some("fd01::1 192.0.2.9"));
+        // Others may reach the node by a family that its pods do not have.
+        check("10.0.0.1", v6, Some("10.0.0.1"));
+        check("10.0.0.1 10.0.0.2", v4, None);
+        check("10.0.0.1 fd01::1 fd01::2", both, None);
+    }
 
     #[test]
     fn sockets() {

@@ -24,9 +24,14 @@ pub struct ServingHere {
 }
 
 impl ServingHere {
-    pub fn new(pki: Arc<Pki>, node_name: &str, address: IpAddr, now: Timestamp) -> Result<Self, PkiError> {
+    pub fn new(
+        pki: Arc<Pki>,
+        node_name: &str,
+        addresses: &[IpAddr],
+        now: Timestamp,
+    ) -> Result<Self, PkiError> {
         let subject = Subject::new(&format!("system:node:{node_name}"), &["system:nodes"]);
-        let names = AltNames { dns: [node_name.to_owned()].into(), ips: [address].into() };
+        let names = AltNames { dns: [node_name.to_owned()].into(), ips: addresses.iter().copied().collect() };
         let identity = pki.issue_server(subject.clone(), names.clone(), LIFETIME, now)?;
         let live = Arc::new(LiveIdentity::new(&identity)?);
         Ok(ServingHere { pki, subject, names, held: Mutex::new(identity), live })
@@ -79,7 +84,7 @@ mod tests {
             service_address: None,
         };
         let pki = Arc::new(Pki::load_or_create(directory.path(), &names, start).unwrap());
-        let here = ServingHere::new(pki, "n1", "10.0.0.1".parse().unwrap(), start).unwrap();
+        let here = ServingHere::new(pki, "n1", &["10.0.0.1".parse().unwrap()], start).unwrap();
         let shown = |here: &ServingHere| here.live.current().end_entity_cert().unwrap().to_vec();
         let first = shown(&here);
         let after = |days: i64| start + SignedDuration::from_hours(24 * days);

@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use ipnet::Ipv4Net;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_api::Extension;
 use minik8s_apiserver::{Config, Server};
@@ -16,6 +15,7 @@ use minik8s_auth::User;
 use minik8s_auth::pki::{Pki, ServingNames};
 use minik8s_auth::service_account_token::ObjectRef;
 use minik8s_datadir::{LockError, Occupant};
+use minik8s_meta::{IpFamily, nth_address};
 use minik8s_runtime::{Caches, Gate, LeaderConfig, Leadership, Supervisor, TaskError, elect};
 use minik8s_store::{EtcdStore, RedbStore, Store};
 use nix::fcntl::Flock;
@@ -35,7 +35,9 @@ use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
 use crate::store_trouble::StoreTrouble;
-use crate::{encryption, etcd_flags, host, identity, join_token, registry_hosts, server_list};
+use crate::{
+    address_ranges, encryption, etcd_flags, host, identity, join_token, registry_hosts, server_list,
+};
 
 /// Below this are all keys of a cluster in etcd.
 pub const ETCD_PREFIX: &str = "/minik8s";
@@ -59,7 +61,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     flags.data_dir = prepared.with_context(no_dir)?;
     let _lock = lock(&flags.data_dir)?;
     if !flags.no_agent {
-        node::check_ranges(&flags.data_dir, flags.cluster_cidr, Some(flags.service_cidr)).await?;
+        node::check_ranges(&flags.data_dir, &flags.cluster_cidr, Some(&flags.service_cidr)).await?;
     }
     let advertised = config.advertise;
     let data_dir = &flags.data_dir;
@@ -71,12 +73,12 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
         addresses: host::addresses(),
         extra_names: Vec::new(),
         cluster_domain: config.cluster_domain.clone(),
-        service_address: Some(config.service_address().into()),
+        service_address: Some(config.service_address()),
     };
     let pki = Arc::new(identity::settle(&*store, &data_dir.join("pki"), &names).await?);
     let mut server = Server::start(config, store.clone(), pki.clone()).await?;
     let port = server.address().port();
-    let url = format!("https://{}", SocketAddr::new(reachable(flags.bind), port));
+    let url = format!("https://{}", SocketAddr::new(reachable(bind(&flags)), port));
     let reached = format!("https://{}", SocketAddr::new(advertised, port));
     let path = data_dir.join("admin.kubeconfig");
     let kubeconfig = AdminKubeconfig { pki: pki.clone(), path, url: url.clone(), own: reached.clone() };
@@ -243,7 +245,7 @@ fn run_controllers(
         caches: Some(caches.clone()),
         root_ca: Some(pki.ca_pem()),
         token_signer: Some(token_signer(server)),
-        cluster_range: Some(flags.cluster_cidr),
+        cluster_cidr: Some(flags.cluster_cidr),
         authority: Some(Arc::new(ClusterAuthority { pki: pki.clone(), live: server.live() })),
         node_grace: SignedDuration::from_secs(flags.node_grace.into()),
         store_trouble: Arc::new(move || trouble.last()),
@@ -322,16 +324,15 @@ fn node_here(
     let machine = &flags.machine;
     let description = machine.description()?;
     let name = machine.node_name.clone().or(description.name.clone()).unwrap_or_else(host::name);
-    let bound = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
-    let address = machine.node_ip.unwrap_or(bound);
-    let certificate = Arc::new(ServingHere::new(pki.clone(), &name, address, Timestamp::now())?);
+    let addresses = machine.addresses(&flags.cluster_cidr, |family| address_here(bind(flags), family))?;
+    let certificate = Arc::new(ServingHere::new(pki.clone(), &name, &addresses, Timestamp::now())?);
     let serving = certificate.serving();
     parts.restart("the renewal of the node's certificate", move || lives(certificate.clone().keep_fresh()));
     Ok(Node {
         serving,
         data_dir: flags.data_dir.clone(),
         name,
-        address,
+        addresses,
         port: machine.node_port,
         api_port: Some(flags.port),
         cri_endpoint: machine.cri_endpoint.clone(),
@@ -345,11 +346,10 @@ fn node_here(
 }
 
 fn settings(flags: &ServerFlags) -> ClusterSettings {
-    let services = flags.service_cidr;
     ClusterSettings {
         cluster_cidr: flags.cluster_cidr,
         // By custom the tenth address of Services.
-        dns_address: services.hosts().nth(9).unwrap_or(services.addr()),
+        dns_addresses: flags.service_cidr.iter().filter_map(|range| nth_address(range, 10)).collect(),
         domain: flags.cluster_domain.clone(),
         node_grace: Duration::from_secs(flags.node_grace.into()),
     }
@@ -381,18 +381,20 @@ fn groups(user: &str) -> &'static [&'static str] {
 
 /// The flags as a configuration, or what is wrong with them together.
 fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
-    let overlap = |a: Ipv4Net, b: Ipv4Net| a.contains(&b.network()) || b.contains(&a.network());
-    if overlap(flags.service_cidr, flags.cluster_cidr) {
+    address_ranges::check(&flags.cluster_cidr, &flags.service_cidr)?;
+    let bind = bind(flags);
+    let primary = IpFamily::of(flags.service_cidr.primary().addr());
+    let is_specific = !bind.is_unspecified() && !bind.is_loopback();
+    if is_specific && IpFamily::of(bind) != primary {
         bail!(
-            "--service-cidr {} and --cluster-cidr {} overlap: give each a range of its own",
-            flags.service_cidr,
-            flags.cluster_cidr
+            "--bind {bind} is no address of {primary}, the primary family of --service-cidr {}: pods could not reach the \
+             server through the Service kubernetes; name a range of its family first, or another address",
+            flags.service_cidr
         );
     }
-    let advertise = if flags.bind.is_unspecified() { host::address() } else { flags.bind };
     Ok(Config {
-        bind: SocketAddr::new(flags.bind, flags.port),
-        advertise,
+        bind: SocketAddr::new(bind, flags.port),
+        advertise: address_here(bind, primary).unwrap_or(host::loopback(primary)),
         service_cidr: flags.service_cidr,
         cluster_domain: flags.cluster_domain.clone(),
         token_auth_file: flags.token_auth_file.clone(),
@@ -404,9 +406,25 @@ fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
     })
 }
 
+/// Where the server listens. On `::` it is reached by IPv4, too; but a machine may be without IPv6.
+fn bind(flags: &ServerFlags) -> IpAddr {
+    let has_v6 = flags.service_cidr.v6().is_some() || flags.cluster_cidr.v6().is_some();
+    let all = if has_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    flags.bind.unwrap_or(all)
+}
+
+/// An address of that family by which others reach a server, and the node beside it, that listens there.
+fn address_here(bind: IpAddr, family: IpFamily) -> Option<IpAddr> {
+    match bind {
+        bind if bind.is_loopback() && IpFamily::of(bind) != family => Some(host::loopback(family)),
+        bind if !bind.is_unspecified() && IpFamily::of(bind) == family => Some(bind),
+        _ => host::address_of(family),
+    }
+}
+
 /// Where a client on this machine reaches a server bound to that address.
 fn reachable(bind: IpAddr) -> IpAddr {
-    if bind.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bind }
+    if bind.is_unspecified() { host::loopback(IpFamily::of(bind)) } else { bind }
 }
 
 async fn open_store(flags: &ServerFlags) -> anyhow::Result<Arc<dyn Store>> {

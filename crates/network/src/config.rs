@@ -41,8 +41,8 @@ pub struct Config {
 
 #[derive(Debug, Clone)]
 pub struct Dns {
-    /// What pods have as their name server; leads to this node's own.
-    pub address: IpAddr,
+    /// What pods have as their name servers, at most one of each family; they lead to this node's own.
+    pub addresses: Vec<IpAddr>,
     pub domain: String,
 }
 

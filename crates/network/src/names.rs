@@ -30,7 +30,7 @@ impl Names {
         let dns = config.dns.clone()?;
         let zone = Arc::new(RwLock::new(Zone::new(&dns.domain)));
         let conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-        let upstreams = Upstreams::parse(&conf, dns.address);
+        let upstreams = Upstreams::parse(&conf, &dns.addresses);
         // The rules of a former run lead to the same port: names work before the API server answers.
         let port = preferred_port(&config.instance);
         let (pods, metrics) = (config.cluster_cidr, config.metrics.dns.clone());
@@ -69,16 +69,14 @@ impl Names {
         zone.set_complete();
     }
 
-    /// The cluster's DNS address leads to this node's resolver, whatever a Service there says. It is of one family.
+    /// The cluster's DNS address leads to this node's resolver, whatever a Service there says.
     pub fn routes(&self, family: IpFamily) -> Routes {
-        let of_family = |address: &SocketAddr| IpFamily::of(address.ip()) == family;
-        let endpoint = self.endpoints.iter().copied().find(of_family);
-        let Some(endpoint) = endpoint.filter(|_| IpFamily::of(self.dns.address) == family) else {
-            return Routes::default();
-        };
+        let endpoint = self.endpoints.iter().copied().find(|one| IpFamily::of(one.ip()) == family);
+        let address = self.dns.addresses.iter().copied().find(|one| IpFamily::of(*one) == family);
+        let (Some(endpoint), Some(address)) = (endpoint, address) else { return Routes::default() };
         let frontends = [Protocol::Tcp, Protocol::Udp].map(|protocol| {
             let inside = Balance { pick: Pick::Random, endpoints: [endpoint].into() };
-            let frontend = Frontend::Address(self.dns.address, protocol, 53);
+            let frontend = Frontend::Address(address, protocol, 53);
             (frontend, Route { inside, outside: None, only_from: None })
         });
         Routes { frontends: frontends.into(), ..Routes::default() }

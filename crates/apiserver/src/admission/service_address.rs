@@ -3,13 +3,13 @@
 //! An address is taken by writing its `IPAddress` object, a node port by writing a key of its own, in the
 //! same commit as the Service: two Services can never hold the same one, and a crash can leak none.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use ipnet::Ipv4Net;
 use minik8s_api::{FieldErrors, Path};
+use minik8s_meta::{Cidrs, IpFamily, nth_address};
 use minik8s_store::{Condition, Op};
 use serde_json::{Value, json};
 
@@ -22,15 +22,8 @@ use crate::registry::{Registry, timestamp};
 /// Where addresses and ports come from.
 #[derive(Debug, Clone)]
 pub struct AddressRanges {
-    pub services: Ipv4Net,
+    pub services: Cidrs,
     pub node_ports: RangeInclusive<u16>,
-}
-
-impl AddressRanges {
-    /// The n-th address of the service range: 1 is the API server, 10 is DNS.
-    pub fn nth(&self, n: u32) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(self.services.network()).wrapping_add(n))
-    }
 }
 
 /// At least so many of the lowest addresses and ports are left to those who ask for them by number.
@@ -108,25 +101,27 @@ impl ServiceAddresses {
     }
 
     async fn take_any_address(&self, registry: &Registry, request: &mut Request<'_>) -> Result<String> {
-        let size = 1u32 << (32 - u32::from(self.ranges.services.prefix_len())).min(31);
+        let range = self.ranges.services.primary();
+        let size = 1u32 << (range.max_prefix_len() - range.prefix_len()).min(31);
         let first = reserved(size, 16, 256).max(1);
+        let nth = |n: u32| nth_address(range, n.into()).unwrap_or(range.addr()).to_string();
         let taken = |address: String| async move {
             let key = self.address_key(registry, &address)?;
             Ok::<bool, ApiError>(registry.store.get(&key).await?.is_some())
         };
         for _ in 0..TRIES {
-            let address = self.ranges.nth(rand::random_range(first..size - 1)).to_string();
+            let address = nth(rand::random_range(first..size - 1));
             if !taken(address.clone()).await? {
                 return self.take_address(registry, request, &address).await;
             }
         }
         for n in (first..size - 1).chain(1..first) {
-            let address = self.ranges.nth(n).to_string();
+            let address = nth(n);
             if !taken(address.clone()).await? {
                 return self.take_address(registry, request, &address).await;
             }
         }
-        let text = format!("no free address is left in the service range {}", self.ranges.services);
+        let text = format!("no free address is left in the service range {range}");
         Err(ApiError::internal(text))
     }
 
@@ -142,15 +137,14 @@ impl ServiceAddresses {
             errors.invalid(path(), json!([address]), why);
             Err(ApiError::invalid("", "Service", request.object.name(), errors))
         };
-        let parsed: Option<Ipv4Addr> = address.parse().ok();
-        let Some(parsed) = parsed.filter(|ip| self.ranges.services.contains(ip)) else {
-            let why = format!(
-                "failed to allocate IP {address}: the provided IP is not in the valid range {}",
-                self.ranges.services
-            );
+        let range = self.ranges.services.primary();
+        let parsed: Option<IpAddr> = address.parse().ok();
+        let Some(parsed) = parsed.filter(|ip| range.contains(ip)) else {
+            let why =
+                format!("failed to allocate IP {address}: the provided IP is not in the valid range {range}");
             return refuse(request, why);
         };
-        if parsed == self.ranges.services.network() || parsed == self.ranges.services.broadcast() {
+        if parsed == range.network() || parsed == range.broadcast() {
             return refuse(request, format!("failed to allocate IP {address}: it is reserved"));
         }
         let key = self.address_key(registry, address)?;
@@ -167,7 +161,7 @@ impl ServiceAddresses {
                 "name": address, "uid": uuid::Uuid::new_v4().to_string(),
                 "creationTimestamp": timestamp(request.call.now), "generation": 1,
                 "labels": {
-                    "ipaddress.kubernetes.io/ip-family": "IPv4",
+                    "ipaddress.kubernetes.io/ip-family": IpFamily::of(parsed).name(),
                     "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
                 },
             },

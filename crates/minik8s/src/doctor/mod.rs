@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use ipnet::Ipv4Net;
+use minik8s_meta::Cidrs;
 
 use crate::output;
 
@@ -30,12 +30,12 @@ pub struct DoctorFlags {
     /// The node's port
     #[arg(long, value_name = "N", default_value_t = 10250)]
     node_port: u16,
-    /// Range of pod addresses
-    #[arg(long, value_name = "CIDR", default_value = "10.244.0.0/16")]
-    cluster_cidr: Ipv4Net,
-    /// Range of virtual Service addresses
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
-    service_cidr: Ipv4Net,
+    /// Range of pod addresses, or one of each family
+    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.244.0.0/16")]
+    cluster_cidr: Cidrs,
+    /// Range of virtual Service addresses, or one of each family
+    #[arg(long, value_name = "CIDR[,CIDR]", default_value = "10.96.0.0/12")]
+    service_cidr: Cidrs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

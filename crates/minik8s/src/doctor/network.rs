@@ -1,21 +1,30 @@
 //! Ports and address ranges.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::process::Command;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use minik8s_network::pod_network::ROUTE_PROTOCOL;
 
 use super::{DoctorFlags, Finding};
+use crate::address_ranges;
 
 pub fn check(flags: &DoctorFlags) -> Vec<Finding> {
     let mut findings = vec![port("the server", flags.port), port("the node", flags.node_port)];
-    let listed = Command::new("ip").args(["-4", "route", "show"]).output();
-    let routes =
-        listed.map(|listed| String::from_utf8_lossy(&listed.stdout).into_owned()).unwrap_or_default();
+    if let Err(error) = address_ranges::check(&flags.cluster_cidr, &flags.service_cidr) {
+        findings.push(Finding::broken(error.to_string(), "give the server other ranges"));
+    }
+    let routes = ["-4", "-6"].map(routes).concat();
     let ranges = [("--cluster-cidr", flags.cluster_cidr), ("--service-cidr", flags.service_cidr)];
-    findings.extend(ranges.into_iter().map(|(flag, range)| overlap(flag, range, &routes)));
+    let ranges = ranges.into_iter().flat_map(|(flag, ranges)| ranges.iter().map(move |range| (flag, range)));
+    findings.extend(ranges.map(|(flag, range)| overlap(flag, range, &routes)));
     findings
+}
+
+/// What `ip` says of one family.
+fn routes(family: &str) -> String {
+    let listed = Command::new("ip").args([family, "route", "show"]).output();
+    listed.map(|listed| String::from_utf8_lossy(&listed.stdout).into_owned()).unwrap_or_default()
 }
 
 fn port(whose: &str, port: u16) -> Finding {
@@ -29,7 +38,7 @@ fn port(whose: &str, port: u16) -> Finding {
 }
 
 /// A range through which the machine already reaches something else.
-fn overlap(flag: &str, range: Ipv4Net, routes: &str) -> Finding {
+fn overlap(flag: &str, range: IpNet, routes: &str) -> Finding {
     let other = routes.lines().filter_map(route).find(|(_, network)| {
         network.prefix_len() > 0 && (network.contains(&range.network()) || range.contains(&network.network()))
     });
@@ -43,7 +52,7 @@ fn overlap(flag: &str, range: Ipv4Net, routes: &str) -> Finding {
 }
 
 /// Device and destination of a line of `ip route`, if it is nothing that a node of minik8s set up.
-fn route(line: &str) -> Option<(&str, Ipv4Net)> {
+fn route(line: &str) -> Option<(&str, IpNet)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
     let device = after("dev")?;
@@ -51,8 +60,7 @@ fn route(line: &str) -> Option<(&str, Ipv4Net)> {
         || device.starts_with("mkv-")
         || after("proto").is_some_and(|protocol| **protocol == ROUTE_PROTOCOL.to_string());
     let destination = words.first()?;
-    let network =
-        destination.parse().ok().or_else(|| Some(Ipv4Net::from(destination.parse::<Ipv4Addr>().ok()?)));
+    let network = destination.parse().ok().or_else(|| Some(IpNet::from(destination.parse::<IpAddr>().ok()?)));
     network.filter(|_| !is_ours).map(|network| (*device, network))
 }
 
@@ -76,6 +84,8 @@ mod tests {
         // The node's own pods, and the way to another node's.
         check("10.244.0.0/16", "10.244.3.0/24 dev mk-0badcafe proto kernel", Severity::Fine);
         check("10.244.0.0/16", "10.244.3.0/24 via 10.0.0.2 dev eth0 proto 77 metric 9", Severity::Fine);
+        check("fd00:10::/56", "fd00:10:0:7::/64 dev eth1 proto kernel metric 256", Severity::Broken);
+        check("fd00:10::/56", "fd00:11::/64 dev eth1 proto kernel metric 256", Severity::Fine);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
 use minik8s_informer::{Caches, Change, Changes, Informer, ListOptions, Object};
+use minik8s_meta::IpFamily;
 use minik8s_meta::pod_address::PodAddress;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -138,8 +139,9 @@ const NAMESPACES: usize = 2;
 impl Follower {
     fn new(config: &Config, is_remembered: bool) -> Self {
         let name = policy_table(&config.instance);
-        let resolver = config.dns.as_ref().map(|dns| dns.address);
+        let resolvers = config.dns.as_ref().map(|dns| dns.addresses.as_slice()).unwrap_or_default();
         let table = |family| {
+            let resolver = resolvers.iter().copied().find(|address| IpFamily::of(*address) == family);
             (PolicyTable::new(family, &name, &config.node_name, resolver), PolicyRules::new(family, &name))
         };
         Follower {

@@ -244,7 +244,7 @@ async fn a_node_finds_all_servers(planes: &mut Planes) {
     let member = join(Joining {
         directory: directory.path().to_owned(),
         node_name: "n1".to_owned(),
-        address: Some("192.0.2.7".parse().unwrap()),
+        addresses: vec!["192.0.2.7".parse().unwrap()],
         servers: vec![told],
         token: Some(planes.file(0, "join-token").parse().unwrap()),
     });
@@ -277,7 +277,7 @@ async fn a_node_finds_all_servers(planes: &mut Planes) {
     let again = Joining {
         directory: directory.path().to_owned(),
         node_name: "n1".to_owned(),
-        address: None,
+        addresses: Vec::new(),
         servers: Vec::new(),
         token: None,
     };

@@ -246,7 +246,7 @@ async fn a_node_stays_what_it_is() {
     let again = |name: &str| Joining {
         directory: directory.path().to_owned(),
         node_name: name.to_owned(),
-        address: None,
+        addresses: Vec::new(),
         servers: Vec::new(),
         token: None,
     };

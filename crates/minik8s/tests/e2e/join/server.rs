@@ -68,7 +68,7 @@ impl Server {
         Joining {
             directory: directory.to_owned(),
             node_name: node_name.to_owned(),
-            address: Some("192.0.2.7".parse().unwrap()),
+            addresses: vec!["192.0.2.7".parse().unwrap()],
             servers: vec![self.address()],
             token: Some(self.token()),
         }
