@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use minik8s_api::routing;
 use minik8s_auth::rbac::{RbacKind, bootstrap as rbac};
-use minik8s_meta::nth_address;
+use minik8s_meta::{IpFamily, nth_address};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::error::Result;
 use crate::flow;
-use crate::object::Object;
+use crate::object::{Object, object_at};
 use crate::registry::{Call, Registry};
 use crate::server::Config;
 
@@ -72,14 +72,7 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
     for (kind, object) in rbac::objects() {
         ensure_rules(registry, kind, object).await?;
     }
-    ensure(
-        registry,
-        json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
-            "spec": {"cidrs": config.service_cidr.iter().map(|range| range.to_string()).collect::<Vec<_>>()},
-        }),
-    )
-    .await?;
+    service_ranges(registry, config).await?;
     ensure(
         registry,
         json!({
@@ -90,10 +83,40 @@ pub async fn run(registry: &Registry, config: &Config, port: u16) -> Result<()> 
     .await
 }
 
-/// The Service `kube-dns` at the tenth address. It has no endpoints: on every node it leads to the node's own
-/// resolver.
+/// The ServiceCIDR `kubernetes`: the ranges of the flags. A second family is added to it, nothing is taken away.
+async fn service_ranges(registry: &Registry, config: &Config) -> Result<()> {
+    let ranges: Vec<String> = config.service_cidr.iter().map(|range| range.to_string()).collect();
+    let wanted = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": ranges},
+    });
+    ensure(registry, wanted.clone()).await?;
+    let call = call_for(registry, &wanted)?;
+    let found = registry.get(&call.served, &call.namespace, &call.name).await?;
+    let known: Vec<&str> =
+        found["spec"]["cidrs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if known.len() < ranges.len() && ranges.iter().zip(&known).all(|(wanted, known)| wanted == known) {
+        return set_fields(registry, &wanted, &["spec"]).await;
+    }
+    if known != ranges {
+        tracing::warn!(
+            "the ServiceCIDR kubernetes says {}, --service-cidr says {}: addresses come from the latter",
+            known.join(","),
+            config.service_cidr
+        );
+    }
+    Ok(())
+}
+
+/// The Service `kube-dns` at the tenth address of each family. It has no endpoints: on every node it leads to the node's
+/// own resolver.
 async fn dns_service(registry: &Registry, config: &Config) -> Result<()> {
-    let Some(address) = nth_address(config.service_cidr.primary(), 10) else { return Ok(()) };
+    let addresses: Vec<String> = config
+        .service_cidr
+        .iter()
+        .filter_map(|range| nth_address(range, 10))
+        .map(|ip| ip.to_string())
+        .collect();
     let labels = json!({
         "k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
     });
@@ -101,21 +124,47 @@ async fn dns_service(registry: &Registry, config: &Config) -> Result<()> {
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
         "spec": {
-            "clusterIP": address.to_string(), "type": "ClusterIP",
+            "clusterIP": addresses.first(), "clusterIPs": addresses, "type": "ClusterIP",
+            "ipFamilyPolicy": "PreferDualStack",
             "ports": [
                 {"name": "dns", "port": 53, "targetPort": 53, "protocol": "UDP"},
                 {"name": "dns-tcp", "port": 53, "targetPort": 53, "protocol": "TCP"},
             ],
         },
     });
-    match ensure(registry, service).await {
+    let made = match ensure(registry, service.clone()).await {
+        Ok(()) => add_family(registry, &service).await,
+        failed => failed,
+    };
+    match made {
         // Names are resolved at that address whatever Service has it.
         Err(error) if error.code == 422 => {
-            tracing::warn!("the Service kube-dns cannot have its address {address}: {}", error.message);
+            let addresses = addresses.join(",");
+            tracing::warn!("the Service kube-dns cannot have its address {addresses}: {}", error.message);
             Ok(())
         }
         other => other,
     }
+}
+
+/// Gives a Service that was made before the cluster had its second family an address of it.
+async fn add_family(registry: &Registry, wanted: &Value) -> Result<()> {
+    let call = call_for(registry, wanted)?;
+    let (wanted, found) = (&wanted["spec"], registry.get(&call.served, &call.namespace, &call.name).await?);
+    let count = |spec: &Value| spec["clusterIPs"].as_array().map_or(0, Vec::len);
+    if count(&found["spec"]) >= count(wanted) || found["spec"]["clusterIP"] != wanted["clusterIP"] {
+        return Ok(());
+    }
+    let change = |old: &Value| {
+        let mut new = old.clone();
+        for field in ["ipFamilyPolicy", "clusterIPs"] {
+            new["spec"][field] = wanted[field].clone();
+        }
+        // They follow from the addresses.
+        object_at(&mut new, "spec").shift_remove("ipFamilies");
+        Ok(new)
+    };
+    registry.change(&call, change).await.map(drop)
 }
 
 /// Creates the object unless it is there.
@@ -176,15 +225,16 @@ async fn kubernetes_service(registry: &Registry, config: &Config, port: u16) -> 
     if config.has_peers {
         Ok(())
     } else {
-        point_to(registry, &[SocketAddr::new(config.advertise, port)].into()).await
+        let own = SocketAddr::new(config.advertise, port);
+        point_to(registry, own, &[own].into()).await
     }
 }
 
-/// Makes the Service `kubernetes` lead to these servers.
-pub async fn point_to(registry: &Registry, servers: &BTreeSet<SocketAddr>) -> Result<()> {
+/// Makes the Service `kubernetes` lead to these servers, as far as they are of the same family as this one.
+pub async fn point_to(registry: &Registry, own: SocketAddr, servers: &BTreeSet<SocketAddr>) -> Result<()> {
     // A loopback address is no endpoint: it would mean something else to every pod.
-    let reachable: Vec<&SocketAddr> =
-        servers.iter().filter(|server| server.is_ipv4() && !server.ip().is_loopback()).collect();
+    let fits = |server: &&SocketAddr| server.is_ipv4() == own.is_ipv4() && !server.ip().is_loopback();
+    let reachable: Vec<&SocketAddr> = servers.iter().filter(fits).collect();
     let Some(port) = reachable.iter().map(|server| server.port()).min() else { return Ok(()) };
     // A list of endpoints has one port for all.
     let hosts: Vec<String> = reachable
@@ -200,7 +250,7 @@ pub async fn point_to(registry: &Registry, servers: &BTreeSet<SocketAddr>) -> Re
             "name": "kubernetes", "namespace": "default",
             "labels": {"kubernetes.io/service-name": "kubernetes"},
         },
-        "addressType": "IPv4",
+        "addressType": IpFamily::of(own.ip()).name(),
         "endpoints": hosts.iter().map(endpoints).collect::<Vec<Value>>(),
         "ports": ports,
     });

@@ -62,7 +62,7 @@ impl Peers {
         let all = registry.all(&leases, NAMESPACE).await?;
         let mut found = self.living(&all, now);
         found.insert(self.own);
-        bootstrap::point_to(registry, &found).await?;
+        bootstrap::point_to(registry, self.own, &found).await?;
         Ok(found)
     }
 
@@ -125,7 +125,7 @@ impl Peers {
         let mut rest = Peers { own: self.own, seen: self.seen.clone() };
         let rest = rest.living(&registry.all(&leases, NAMESPACE).await?, Instant::now());
         // The last one stays: pods that ask for it shall find where it will be again.
-        if rest.is_empty() { Ok(()) } else { bootstrap::point_to(registry, &rest).await }
+        if rest.is_empty() { Ok(()) } else { bootstrap::point_to(registry, self.own, &rest).await }
     }
 }
 

@@ -63,9 +63,8 @@ impl Client {
     pub async fn post(&self, registry: &Registry, body: Bytes) -> Result<Bytes, String> {
         let place = self.place.as_ref().map_err(Clone::clone)?;
         let url = format!("{}?timeout={}s", place.path, self.timeout.as_secs());
-        let failed = |why: &str| {
-            format!("failed to call webhook: Post \"https://{}:{}{url}\": {why}", place.host, place.port)
-        };
+        let failed =
+            |why: &str| format!("failed to call webhook: Post \"https://{}{url}\": {why}", place.authority());
         match tokio::time::timeout(self.timeout, self.exchange(registry, place, &url, body)).await {
             Ok(Ok((StatusCode::OK, answer))) => Ok(answer),
             Ok(Ok((status, _))) => Err(failed(&format!("it answered {status}"))),
@@ -125,7 +124,7 @@ impl Client {
         let request = Request::builder()
             .method(Method::POST)
             .uri(url)
-            .header(HOST, format!("{}:{}", place.host, place.port))
+            .header(HOST, place.authority())
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
@@ -169,6 +168,14 @@ impl Place {
             path: uri.path().to_owned(),
             service: None,
         })
+    }
+
+    /// `HOST:PORT`, with brackets round an address of IPv6.
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
     }
 
     async fn address(&self, registry: &Registry) -> Result<SocketAddr, String> {

@@ -202,14 +202,25 @@ pub async fn service_endpoint(
     let port_name = found.ok_or_else(missing)?["name"].as_str().unwrap_or_default();
     let slices = registry.built_in("discovery.k8s.io", "v1", "endpointslices")?;
     let slices = registry.all(&slices, namespace).await?;
-    let own = slices.iter().filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name);
-    let mut candidates: Vec<(&str, u64)> = own.flat_map(|slice| ready_endpoints(slice, port_name)).collect();
+    let own = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name;
+    let own: Vec<&Value> = slices.iter().filter(own).collect();
+    let mut candidates = candidates(&own, &service["spec"]["ipFamilies"][0], port_name);
     if candidates.is_empty() {
         return Err(ApiError::unavailable(format!("no endpoints available for service \"{name}\"")));
     }
     let (host, port) = candidates.swap_remove(rand::random_range(0..candidates.len()));
     let port = u16::try_from(port).map_err(ApiError::internal)?;
     Ok(SocketAddr::new(address::dialable(host)?, port))
+}
+
+/// Those of the Service's primary family, by which servers and nodes reach each other; where there are none, all.
+fn candidates<'a>(slices: &[&'a Value], primary: &Value, port_name: &str) -> Vec<(&'a str, u64)> {
+    let of = |is_wanted: &dyn Fn(&Value) -> bool| -> Vec<(&'a str, u64)> {
+        let wanted = slices.iter().filter(|slice| is_wanted(slice));
+        wanted.flat_map(|slice| ready_endpoints(slice, port_name)).collect()
+    };
+    let found = of(&|slice| slice["addressType"] == *primary);
+    if found.is_empty() { of(&|_| true) } else { found }
 }
 
 /// Addresses behind the port of this name.
@@ -227,6 +238,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn candidates_are_of_the_primary_family() {
+        let slice = |family: &str, address: &str, ready: bool| {
+            json!({
+                "addressType": family, "ports": [{"name": "web", "port": 80}],
+                "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}],
+            })
+        };
+        let check = |slices: &[Value], primary: &str, expected: &[(&str, u64)]| {
+            let slices: Vec<&Value> = slices.iter().collect();
+            assert_eq!(candidates(&slices, &json!(primary), "web"), expected, "{primary}");
+        };
+        let both = [slice("IPv4", "10.0.0.1", true), slice("IPv6", "fd00::1", true)];
+        check(&both, "IPv4", &[("10.0.0.1", 80)]);
+        check(&both, "IPv6", &[("fd00::1", 80)]);
+        let one = [slice("IPv4", "10.0.0.1", false), slice("IPv6", "fd00::1", true)];
+        check(&one, "IPv4", &[("fd00::1", 80)]);
+    }
 
     #[test]
     fn proxy_names_have_a_scheme_and_a_port() {

@@ -18,6 +18,7 @@ mod definitions;
 mod deleting;
 mod devices;
 mod discovery;
+mod dual_stack;
 mod events;
 mod every_kind;
 mod extension;

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset, Endpoints};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use minik8s_meta::IpFamily;
 use minik8s_runtime::{Action, Plan, owner_reference};
 
 use super::{MANAGED_BY, MANAGER, Observed, SERVICE_NAME};
@@ -15,7 +16,7 @@ const MOST_ENDPOINTS: usize = 1000;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Slices differ in their addresses' family and their ports, here as text so that they can be ordered.
-type Place = (&'static str, String);
+type Place = (IpFamily, String);
 
 pub(super) fn plan(seen: &Observed) -> Plan {
     let mut plan = Plan::default();
@@ -48,7 +49,7 @@ fn slices(endpoints: &Endpoints) -> BTreeMap<Place, EndpointSlice> {
         let ports = ports(subset);
         for (address, is_ready) in addresses(subset) {
             let Ok(ip) = address.ip.parse::<IpAddr>() else { continue };
-            let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+            let family = IpFamily::of(ip);
             let slice = slices
                 .entry((family, shown(&ports)))
                 .or_insert_with(|| empty_slice(endpoints, family, ports.clone()));
@@ -87,7 +88,7 @@ fn endpoint(address: &EndpointAddress, is_ready: bool) -> Endpoint {
     }
 }
 
-fn empty_slice(endpoints: &Endpoints, family: &str, ports: Vec<EndpointPort>) -> EndpointSlice {
+fn empty_slice(endpoints: &Endpoints, family: IpFamily, ports: Vec<EndpointPort>) -> EndpointSlice {
     let meta = &endpoints.metadata;
     let name = meta.name.clone().unwrap_or_default();
     let mut labels = meta.labels.clone().unwrap_or_default();
@@ -96,7 +97,7 @@ fn empty_slice(endpoints: &Endpoints, family: &str, ports: Vec<EndpointPort>) ->
     let mut annotations = meta.annotations.clone().unwrap_or_default();
     annotations.remove(LAST_APPLIED);
     EndpointSlice {
-        address_type: family.to_owned(),
+        address_type: family.name().to_owned(),
         metadata: ObjectMeta {
             generate_name: Some(format!("{name}-")),
             namespace: meta.namespace.clone(),
@@ -111,7 +112,7 @@ fn empty_slice(endpoints: &Endpoints, family: &str, ports: Vec<EndpointPort>) ->
 }
 
 fn place(slice: &EndpointSlice) -> Place {
-    let family = if slice.address_type == "IPv6" { "IPv6" } else { "IPv4" };
+    let family = IpFamily::from_name(&slice.address_type).unwrap_or(IpFamily::V4);
     (family, shown(slice.ports.as_deref().unwrap_or_default()))
 }
 

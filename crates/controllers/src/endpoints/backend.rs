@@ -1,9 +1,11 @@
 //! One pod as a Service's backend.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use minik8s_meta::IpFamily;
 
 use crate::pods;
 
@@ -47,12 +49,18 @@ pub fn relevant(pod: &Pod) -> impl PartialEq + use<> {
 
 impl Backend {
     /// None if nothing can be sent to the pod.
-    pub fn of(service: &Service, pod: &Pod, zones: &HashMap<String, String>, family: Family) -> Option<Self> {
+    pub fn of(
+        service: &Service,
+        pod: &Pod,
+        zones: &HashMap<String, String>,
+        family: IpFamily,
+    ) -> Option<Self> {
         let spec = service.spec.as_ref()?;
         if pods::is_finished(pod) {
             return None;
         }
-        let addresses: Vec<String> = addresses(pod).into_iter().filter(|ip| family.has(ip)).take(1).collect();
+        let addresses: Vec<String> =
+            addresses(pod).into_iter().filter(|ip| is_of(family, ip)).take(1).collect();
         if addresses.is_empty() {
             return None;
         }
@@ -83,33 +91,20 @@ impl Backend {
     }
 }
 
-/// An address family that slices are made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    V4,
-    V6,
+/// The families that a Service is for, the primary one first. One of long ago may not name them: its address does.
+pub fn families(service: &Service) -> Vec<IpFamily> {
+    let Some(spec) = &service.spec else { return Vec::new() };
+    let named: Vec<IpFamily> =
+        spec.ip_families.iter().flatten().filter_map(|name| IpFamily::from_name(name)).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let address = spec.cluster_ip.as_ref().and_then(|ip| ip.parse().ok());
+    vec![address.map_or(IpFamily::V4, IpFamily::of)]
 }
 
-impl Family {
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
-        }
-    }
-
-    fn has(self, address: &str) -> bool {
-        address.contains(':') == (self == Family::V6)
-    }
-
-    /// Those a Service is for.
-    pub fn of(service: &Service) -> Vec<Family> {
-        let families = service.spec.as_ref().and_then(|spec| spec.ip_families.as_ref());
-        let named = families.into_iter().flatten();
-        let known: Vec<Family> =
-            named.map(|name| if name == "IPv6" { Family::V6 } else { Family::V4 }).collect();
-        if known.is_empty() { vec![Family::V4] } else { known }
-    }
+fn is_of(family: IpFamily, address: &str) -> bool {
+    address.parse().is_ok_and(|address: IpAddr| IpFamily::of(address) == family)
 }
 
 fn addresses(pod: &Pod) -> Vec<String> {

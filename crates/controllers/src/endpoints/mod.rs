@@ -16,6 +16,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Selector, Watches, key_of};
 
+pub(crate) use self::backend::families;
 use crate::pods;
 
 /// Who made a slice.

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::IpFamily;
 use minik8s_runtime::{EventRecord, Plan};
 
-use super::backend::{Backend, Family};
+use super::backend::{Backend, families};
 use super::{Observed, legacy, slices};
 use crate::pods;
 
@@ -17,15 +18,16 @@ pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut pods = seen.pods.clone();
     pods.sort_by_key(|pod| (pods::created(pod), pod.metadata.name.clone()));
     let changed_at = pods.iter().filter_map(|pod| changed(pod)).max().unwrap_or(now);
-    for family in [Family::V4, Family::V6] {
-        let wanted = Family::of(&seen.service).contains(&family);
+    let families = families(&seen.service);
+    for family in [IpFamily::V4, IpFamily::V6] {
+        let wanted = families.contains(&family);
         let backends: Vec<Backend> = pods
             .iter()
             .filter(|_| wanted)
             .filter_map(|pod| Backend::of(&seen.service, pod, &seen.zones, family))
             .collect();
         slices::reconcile(seen, family, wanted, &backends, changed_at, &mut plan);
-        if Family::of(&seen.service).first() == Some(&family) {
+        if families.first() == Some(&family) {
             legacy::reconcile(seen, &backends, &mut plan);
         }
     }

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::IpFamily;
 use minik8s_runtime::{Action, Plan, owner_reference};
 
-use super::backend::{Backend, Family, Port};
+use super::backend::{Backend, Port};
 use super::{HEADLESS, MANAGED_BY, MANAGER, Observed, SERVICE_NAME};
 
 const MOST_ENDPOINTS: usize = 100;
@@ -17,7 +18,7 @@ const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 pub(super) fn reconcile(
     seen: &Observed,
-    family: Family,
+    family: IpFamily,
     wanted: bool,
     backends: &[Backend],
     changed_at: Timestamp,
@@ -50,7 +51,7 @@ pub(super) fn reconcile(
 /// Backends with the same ports share slices.
 struct Group<'a> {
     service: &'a Service,
-    family: Family,
+    family: IpFamily,
     ports: Vec<Port>,
     changed_at: Timestamp,
 }

@@ -107,6 +107,67 @@ fn without_pods_there_is_one_empty_slice() {
     );
 }
 
+/// `family address` of every endpoint, `family -` of a slice without any.
+fn by_family(world: &World) -> Vec<String> {
+    let mut lines = Vec::new();
+    for slice in world.list::<EndpointSlice>() {
+        let endpoints = slice.endpoints.unwrap_or_default();
+        let addresses = endpoints.iter().flat_map(|endpoint| endpoint.addresses.clone());
+        let addresses: Vec<String> = addresses.collect();
+        let shown = if addresses.is_empty() { "-".to_owned() } else { addresses.join(" ") };
+        lines.push(format!("{} {shown}", slice.address_type));
+    }
+    lines.sort();
+    lines
+}
+
+fn dual_stack_pod(name: &str, ips: [&str; 2]) -> Pod {
+    let mut pod = pod(name, ips[0], true, 80);
+    let ips = ips.map(|ip| serde_json::from_value(json!({"ip": ip})).unwrap());
+    pod.status.as_mut().unwrap().pod_ips = Some(ips.into());
+    pod
+}
+
+#[test]
+fn slices_are_of_the_services_families() {
+    let check = |families: &[&str], cluster_ip: &str, expected: &[&str], primary: &str| {
+        let service = service(json!({"ipFamilies": families, "clusterIP": cluster_ip}));
+        let pods = [dual_stack_pod("a", ["10.0.0.1", "fd00::1"]), pod("b", "10.0.0.2", true, 80)];
+        check_convergence(
+            || simulate(&service, &pods),
+            |simulation| {
+                assert_eq!(by_family(&simulation.world), expected, "{families:?}");
+                let endpoints: Endpoints = simulation.world.get(&Key::new("ns", "web")).unwrap();
+                let addresses = endpoints.subsets.unwrap_or_default().remove(0).addresses.unwrap();
+                assert_eq!(addresses[0].ip, primary, "{families:?}");
+            },
+        );
+    };
+    check(&["IPv4"], "10.96.0.5", &["IPv4 10.0.0.1 10.0.0.2"], "10.0.0.1");
+    check(&["IPv6"], "fd01::5", &["IPv6 fd00::1"], "fd00::1");
+    check(&["IPv4", "IPv6"], "10.96.0.5", &["IPv4 10.0.0.1 10.0.0.2", "IPv6 fd00::1"], "10.0.0.1");
+    check(&["IPv6", "IPv4"], "None", &["IPv4 10.0.0.1 10.0.0.2", "IPv6 fd00::1"], "fd00::1");
+    // A Service from before there were families.
+    check(&[], "fd01::5", &["IPv6 fd00::1"], "fd00::1");
+}
+
+#[test]
+fn slices_come_and_go_with_the_services_families() {
+    let mut simulation = simulate(&service(json!({})), &[pod("a", "10.0.0.1", true, 80)]);
+    simulation.settle().unwrap();
+    let families = |simulation: &mut Simulation, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        simulation.world.change::<Service>(&Key::new("ns", "web"), |service| {
+            service.spec.as_mut().unwrap().ip_families = Some(names);
+        });
+        simulation.settle().unwrap();
+        by_family(&simulation.world)
+    };
+    // Nobody has an address of the new family: its slice is there, and empty.
+    assert_eq!(families(&mut simulation, &["IPv4", "IPv6"]), ["IPv4 10.0.0.1", "IPv6 -"]);
+    assert_eq!(families(&mut simulation, &["IPv4"]), ["IPv4 10.0.0.1"]);
+}
+
 #[test]
 fn whoever_selects_nothing_hears_of_it_once() {
     let seen = |slices: Vec<Arc<EndpointSlice>>, endpoints: Option<Arc<Endpoints>>| {

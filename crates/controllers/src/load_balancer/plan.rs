@@ -1,13 +1,15 @@
 //! Which addresses a Service has. Pure.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Node, Service};
+use minik8s_meta::IpFamily;
 use minik8s_runtime::{Action, EventRecord, Plan, Target, key_of};
 use serde_json::{Value, json};
 
 use super::Observed;
+use crate::endpoints::families;
 
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
@@ -18,7 +20,7 @@ pub(super) fn plan(seen: &Observed) -> Plan {
     if has_class || service.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let mut addresses = BTreeSet::new();
+    let mut addresses = Vec::new();
     if is_balanced(service) {
         match taken(seen) {
             Some((protocol, port, owner)) => plan.event(EventRecord::warning(
@@ -55,7 +57,7 @@ pub(super) fn ports(service: &Service) -> BTreeSet<(String, i32)> {
 
 /// What matters of a node: heartbeats do not.
 pub(super) fn relevant(node: &Node) -> impl PartialEq + use<> {
-    (is_excluded(node), is_ready(node), address(node), node.metadata.name.clone())
+    (is_excluded(node), is_ready(node), addresses(node), node.metadata.name.clone())
 }
 
 /// The first port that an older Service has, and who that is.
@@ -71,8 +73,9 @@ fn taken(seen: &Observed) -> Option<(String, i32, String)> {
     })
 }
 
-/// Ready nodes if there are any; those with endpoints of their own if only they may answer.
-fn node_addresses(seen: &Observed) -> BTreeSet<Ipv4Addr> {
+/// Ready nodes if there are any; those with endpoints of their own if only they may answer. Of each node one address of
+/// each of the Service's families, its primary one first.
+fn node_addresses(seen: &Observed) -> Vec<IpAddr> {
     let nodes: Vec<&Node> = seen.nodes.iter().map(|node| &**node).filter(|node| !is_excluded(node)).collect();
     let nodes = prefer(nodes, is_ready);
     let policy = seen.service.spec.as_ref().and_then(|spec| spec.external_traffic_policy.as_deref());
@@ -87,7 +90,12 @@ fn node_addresses(seen: &Observed) -> BTreeSet<Ipv4Addr> {
         }
         _ => nodes,
     };
-    nodes.into_iter().filter_map(address).collect()
+    let of_family = |family: IpFamily| -> BTreeSet<IpAddr> {
+        let first =
+            |node: &Node| addresses(node).into_iter().find(|address| IpFamily::of(*address) == family);
+        nodes.iter().filter_map(|node| first(node)).collect()
+    };
+    families(&seen.service).into_iter().flat_map(of_family).collect()
 }
 
 /// Those that fit, or all of them if none does: an address that may work later is better than none.
@@ -105,10 +113,10 @@ fn is_ready(node: &Node) -> bool {
     conditions.filter(|condition| condition.type_ == "Ready").any(|condition| condition.status == "True")
 }
 
-fn address(node: &Node) -> Option<Ipv4Addr> {
-    let addresses = node.status.as_ref()?.addresses.as_deref()?;
-    let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
-    internal.filter_map(|address| address.address.parse().ok()).next()
+fn addresses(node: &Node) -> Vec<IpAddr> {
+    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    let internal = addresses.filter(|address| address.type_ == "InternalIP");
+    internal.filter_map(|address| address.address.parse().ok()).collect()
 }
 
 fn current(service: &Service) -> Vec<Value> {

@@ -63,6 +63,19 @@ fn the_nodes_are_the_balancer() {
 }
 
 #[test]
+fn balancer_has_addresses_of_the_services_families() {
+    let mut both = node("a", "192.0.2.1", true, json!({}));
+    let second = json!({"type": "InternalIP", "address": "2001:db8::1"});
+    let addresses = both.status.as_mut().unwrap().addresses.as_mut().unwrap();
+    addresses.push(serde_json::from_value(second).unwrap());
+    let nodes = [both, node("b", "192.0.2.2", true, json!({}))];
+    let with = |families: &[&str]| [service("web", 1, json!({"ipFamilies": families}))];
+    check(&with(&["IPv4"]), &nodes, &[], &[("web", &["192.0.2.1", "192.0.2.2"])]);
+    check(&with(&["IPv6"]), &nodes, &[], &[("web", &["2001:db8::1"])]);
+    check(&with(&["IPv6", "IPv4"]), &nodes, &[], &[("web", &["2001:db8::1", "192.0.2.1", "192.0.2.2"])]);
+}
+
+#[test]
 fn a_port_leads_to_one_service() {
     let nodes = [node("a", "192.0.2.1", true, json!({}))];
     let udp = json!({"ports": [{"port": 80, "protocol": "UDP"}]});

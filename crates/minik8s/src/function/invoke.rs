@@ -116,7 +116,11 @@ async fn router(client: &Client) -> anyhow::Result<String> {
         let address = status.addresses.iter().flatten().find(|address| address.type_ == "InternalIP")?;
         let annotations = node.metadata.annotations.as_ref();
         let port = annotations.and_then(|all| all.get(HTTP_PORT_ANNOTATION)).map_or("80", String::as_str);
-        (is_ready && port != "0").then(|| format!("{}:{port}", address.address))
+        let host = match address.address.contains(':') {
+            true => format!("[{}]", address.address),
+            false => address.address.clone(),
+        };
+        (is_ready && port != "0").then(|| format!("{host}:{port}"))
     });
     found.context("no node with a router is ready")
 }

@@ -1,5 +1,6 @@
 //! Pod: containers that run together on one node.
 
+mod addresses;
 mod label_keys;
 mod row;
 mod tolerations;
@@ -43,7 +44,7 @@ impl Strategy for Pods {
         if let Some(spec) = pod.get_mut("spec") {
             defaults::pod_spec(spec);
         }
-        list_addresses(pod);
+        addresses::fill(pod);
     }
 
     fn prepare_create(&self, pod: &mut Value) {
@@ -82,6 +83,7 @@ impl Strategy for Pods {
             "" => update::validate(pod, old, errors),
             "ephemeralcontainers" => update::validate_ephemeral_containers(pod, old, errors),
             "resize" => update::validate_resize(pod, old, errors),
+            "status" => addresses::validate(pod, errors),
             _ => {}
         }
     }
@@ -159,20 +161,6 @@ impl Strategy for Pods {
         }
         let period = requested.or(pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
         if period < 0 { 1 } else { period }
-    }
-}
-
-/// `podIP` and `hostIP` are the first of `podIPs` and `hostIPs`, whichever of them a writer set.
-fn list_addresses(pod: &mut Value) {
-    let Some(status) = pod.get_mut("status").filter(|status| status.is_object()) else { return };
-    for (one, all) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
-        let first = status[all][0]["ip"].as_str().map(str::to_owned);
-        let single = status[one].as_str().filter(|ip| !ip.is_empty()).map(str::to_owned);
-        match (first, single) {
-            (Some(first), None) => status[one] = json!(first),
-            (None, Some(single)) => status[all] = json!([{ "ip": single }]),
-            _ => {}
-        }
     }
 }
 

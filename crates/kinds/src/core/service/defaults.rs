@@ -1,8 +1,7 @@
-//! What a Service gets if its author says nothing.
+//! What a Service gets if its author says nothing. Which address families it has depends on the cluster: the API server
+//! fills them in when it gives addresses.
 
-use std::net::IpAddr;
-
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::externally_accessible;
 use crate::fill;
@@ -21,7 +20,6 @@ pub(super) fn fill(object: &mut Value) {
     }
     if spec["type"] != "ExternalName" {
         fill::field(spec, "internalTrafficPolicy", "Cluster");
-        fill_families(spec);
     }
     if spec["type"] == "LoadBalancer" {
         fill::field(spec, "allocateLoadBalancerNodePorts", true);
@@ -48,24 +46,6 @@ fn fill_port(port: &mut Value) {
     }
     let number = port["port"].clone();
     fill::field(port, "targetPort", number);
-}
-
-/// One address family, that of the address asked for, else IPv4. A headless Service without a selector
-/// lists backends that someone else writes: it may carry both families.
-fn fill_families(spec: &mut Value) {
-    let family = match spec["clusterIP"].as_str().and_then(|ip| ip.parse::<IpAddr>().ok()) {
-        Some(IpAddr::V6(_)) => "IPv6",
-        _ => "IPv4",
-    };
-    let unselected = spec["selector"].as_object().is_none_or(|selector| selector.is_empty());
-    if super::is_headless(spec) && unselected {
-        fill::field(spec, "ipFamilyPolicy", "RequireDualStack");
-        if spec["ipFamilyPolicy"] != "SingleStack" {
-            fill::field(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
-        }
-    }
-    fill::field(spec, "ipFamilies", json!([family]));
-    fill::field(spec, "ipFamilyPolicy", "SingleStack");
 }
 
 fn fill_ip_modes(object: &mut Value) {

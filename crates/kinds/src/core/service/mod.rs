@@ -3,6 +3,7 @@
 //! Addresses and node ports are allocated by the API server, which sees all Services; what is here judges
 //! one Service alone.
 
+mod addresses;
 pub(crate) mod columns;
 mod defaults;
 mod update;
@@ -33,7 +34,7 @@ impl Strategy for Services {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        update::settle_cluster_ips(object);
+        addresses::fill_cluster_ips(object);
         object["status"] = serde_json::json!({ "loadBalancer": {} });
     }
 
@@ -81,6 +82,11 @@ fn externally_accessible(spec: &Value) -> bool {
 /// Nodes answer health checks for it, because some of them send traffic nowhere.
 fn needs_health_check(spec: &Value) -> bool {
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
+}
+
+/// All but those that are another name alone.
+fn needs_cluster_ip(spec: &Value) -> bool {
+    spec["type"] != "ExternalName"
 }
 
 fn is_headless(spec: &Value) -> bool {

@@ -17,7 +17,6 @@ fn defaults() {
         json!({
             "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
             "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
-            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
         }),
     );
     check(
@@ -26,7 +25,7 @@ fn defaults() {
             "type": "LoadBalancer", "sessionAffinity": "ClientIP",
             "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}},
             "externalTrafficPolicy": "Cluster", "internalTrafficPolicy": "Cluster",
-            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "allocateLoadBalancerNodePorts": true,
+            "allocateLoadBalancerNodePorts": true,
         }),
     );
     check(
@@ -37,7 +36,6 @@ fn defaults() {
         json!({"clusterIP": "None"}),
         json!({
             "clusterIP": "None", "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
-            "ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"],
         }),
     );
 }
@@ -50,7 +48,7 @@ fn validation() {
     }
     check(json!({"ports": [{"port": 80}]}), &[]);
     check(json!({}), &["spec.ports: Required value"]);
-    check(json!({"clusterIP": "None"}), &[]);
+    check(json!({"clusterIP": "None", "clusterIPs": ["None"]}), &[]);
     check(json!({"type": "ExternalName", "externalName": "example.com."}), &[]);
     check(json!({"type": "ExternalName"}), &["spec.externalName: Required value"]);
     check(
@@ -103,6 +101,104 @@ fn validation() {
             "spec.selector: Invalid value: \"b c\"",
             "spec.externalIPs[0]: Invalid value: \"127.0.0.1\": may not be in the loopback range",
         ],
+    );
+}
+
+#[test]
+fn addresses_are_one_of_each_family() {
+    #[track_caller]
+    fn check(spec: Value, expected: &[&str]) {
+        let mut whole = json!({"ports": [{"port": 80}]});
+        whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        check::errors("services", service(whole), expected);
+    }
+    let both = |first: &str, second: &str| json!({"clusterIP": first, "clusterIPs": [first, second]});
+    check(both("10.96.0.7", "fd00::7"), &[]);
+    check(both("fd00::7", "10.96.0.7"), &[]);
+    check(
+        both("10.96.0.7", "10.96.0.8"),
+        &[
+            "spec.clusterIPs: Invalid value: [\"10.96.0.7\",\"10.96.0.8\"]: may specify no more than one IP for each IP family",
+        ],
+    );
+    check(
+        both("None", "10.96.0.8"),
+        &["spec.clusterIPs: Invalid value: [\"None\",\"10.96.0.8\"]: 'None' must be"],
+    );
+    check(
+        both("10.96.0.8", "None"),
+        &["spec.clusterIPs[1]: Invalid value: \"None\": must be a valid IP address"],
+    );
+    check(json!({"clusterIP": "10.96.0.7"}), &["spec.clusterIPs: Required value"]);
+    check(
+        json!({"clusterIPs": ["10.96.0.7"]}),
+        &["spec.clusterIPs: Invalid value: [\"10.96.0.7\"]: must be empty when `clusterIP` is not specified"],
+    );
+    check(
+        json!({"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.8"]}),
+        &["spec.clusterIPs: Invalid value: [\"10.96.0.8\"]: first value must match `clusterIP`"],
+    );
+    check(
+        json!({"ipFamilies": ["IPv4", "IPv4"], "ipFamilyPolicy": "Triple"}),
+        &[
+            "spec.ipFamilies[1]: Duplicate value: \"IPv4\"",
+            "spec.ipFamilyPolicy: Unsupported value: \"Triple\": supported values: \"PreferDualStack\"",
+        ],
+    );
+    check(
+        json!({"ipFamilies": ["IPv5"]}),
+        &["spec.ipFamilies[0]: Unsupported value: \"IPv5\": supported values: \"IPv4\", \"IPv6\""],
+    );
+    check(
+        json!({"clusterIP": "fd00::7", "clusterIPs": ["fd00::7"], "ipFamilies": ["IPv4"]}),
+        &[
+            "spec.clusterIPs[0]: Invalid value: \"fd00::7\": expected an IPv4 value as indicated by `ipFamilies[0]`",
+        ],
+    );
+}
+
+#[test]
+fn primary_address_stays() {
+    let of = |ips: &[&str], families: &[&str], policy: &str| {
+        service(json!({
+            "clusterIP": ips[0], "clusterIPs": ips, "ipFamilies": families, "ipFamilyPolicy": policy,
+            "ports": [{"port": 80}],
+        }))
+    };
+    let single = || of(&["10.96.0.7"], &["IPv4"], "SingleStack");
+    let dual = || of(&["10.96.0.7", "fd00::7"], &["IPv4", "IPv6"], "PreferDualStack");
+    let check = |new: Value, old: Value, expected: &[&str]| {
+        check::update_errors("services", new, old, expected);
+    };
+    check(dual(), single(), &[]);
+    check(single(), dual(), &[]);
+    check(
+        of(&["10.96.0.7"], &["IPv4"], "PreferDualStack"),
+        dual(),
+        &[
+            "spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be set to 'SingleStack' when releasing the secondary clusterIP",
+            "spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be set to 'SingleStack' when releasing the secondary ipFamily",
+        ],
+    );
+    check(
+        of(&["fd00::7", "10.96.0.7"], &["IPv6", "IPv4"], "PreferDualStack"),
+        single(),
+        &[
+            "spec.clusterIPs[0]: Invalid value: [\"fd00::7\",\"10.96.0.7\"]: may not change once set",
+            "spec.ipFamilies[0]: Invalid value: [\"IPv6\",\"IPv4\"]: may not change once set",
+        ],
+    );
+    check(
+        of(&["10.96.0.7", "fd00::8"], &["IPv4", "IPv6"], "PreferDualStack"),
+        dual(),
+        &["spec.clusterIPs[1]: Invalid value: [\"10.96.0.7\",\"fd00::8\"]: may not change once set"],
+    );
+    let headless = |families: &[&str]| of(&["None"], families, "PreferDualStack");
+    check(headless(&["IPv6", "IPv4"]), headless(&["IPv4"]), &[]);
+    check(
+        headless(&["IPv4"]),
+        single(),
+        &["spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set"],
     );
 }
 

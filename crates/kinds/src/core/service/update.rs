@@ -5,22 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::{externally_accessible, needs_health_check};
+use super::{addresses, externally_accessible, needs_cluster_ip, needs_health_check};
 use crate::At;
 use crate::FieldErrors;
 use crate::fill;
-
-/// `clusterIP` and `clusterIPs[0]` are the same thing: a writer who knows only one gets both.
-pub(super) fn settle_cluster_ips(object: &mut Value) {
-    let Some(spec) = fill::object(object, "spec") else { return };
-    let first = spec["clusterIPs"][0].as_str().unwrap_or_default().to_owned();
-    let single = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
-    if first.is_empty() && !single.is_empty() {
-        spec["clusterIPs"] = json!([single]);
-    } else if single.is_empty() && !first.is_empty() {
-        spec["clusterIP"] = json!(first);
-    }
-}
 
 pub(super) fn carry_over(object: &mut Value, old: &Value) {
     let Some(spec) = fill::object(object, "spec") else { return };
@@ -31,19 +19,12 @@ pub(super) fn carry_over(object: &mut Value, old: &Value) {
         fill::restore(spec, old, "healthCheckNodePort");
     }
     drop_of_other_types(spec, old);
-    settle_cluster_ips(object);
+    addresses::fill_cluster_ips(object);
 }
 
 pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (new, old) = (At::root(object).field("spec"), At::root(old).field("spec"));
-    if has_cluster_ip(new.value) && has_cluster_ip(old.value) {
-        for field in ["clusterIPs", "ipFamilies"] {
-            let (new, old) = (new.field(field), old.field(field));
-            if old.is_set() && new.value[0] != old.value[0] {
-                errors.invalid(new.path.index(0), new.value.clone(), "may not change once set");
-            }
-        }
-    }
+    addresses::validate_update(&new, &old, errors);
     let (class, old_class) = (new.field("loadBalancerClass"), old.field("loadBalancerClass"));
     let both_balancers = new.value["type"] == "LoadBalancer" && old.value["type"] == "LoadBalancer";
     if both_balancers && class.value != old_class.value {
@@ -52,22 +33,18 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn keep_cluster_ips(spec: &mut Value, old: &Value) {
-    if !has_cluster_ip(spec) || !has_cluster_ip(old) {
+    if !needs_cluster_ip(spec) || !needs_cluster_ip(old) {
         return;
     }
-    let unset = |value: &Value| value.as_str().is_none_or(str::is_empty);
-    let single_unset = unset(&spec["clusterIP"]);
-    let list_unset = spec["clusterIPs"].as_array().is_none_or(Vec::is_empty);
-    if single_unset && list_unset {
+    if is_unset(&spec["clusterIP"]) {
         fill::restore(spec, old, "clusterIP");
+    }
+    let is_same = spec["clusterIP"] == old["clusterIP"];
+    if is_same && is_unset(&spec["clusterIPs"]) {
         fill::restore(spec, old, "clusterIPs");
-    } else if list_unset && spec["clusterIP"] == old["clusterIP"] {
-        fill::restore(spec, old, "clusterIPs");
-    } else if !list_unset && spec["clusterIPs"] == old["clusterIPs"] && spec["clusterIP"] != old["clusterIP"]
-    {
+    } else if !is_same && spec["clusterIPs"] == old["clusterIPs"] {
         // Only the single field was changed: the list follows, and validation judges the change.
-        let changed = spec["clusterIP"].clone();
-        spec["clusterIPs"] = if unset(&changed) { json!([]) } else { json!([changed]) };
+        spec["clusterIPs"] = json!([spec["clusterIP"]]);
     }
 }
 
@@ -96,14 +73,15 @@ fn drop_of_other_types(spec: &mut Value, old: &Value) {
     let had = |test: fn(&Value) -> bool, spec: &Value| test(old) && !test(spec);
     let is_balancer: fn(&Value) -> bool = |spec| spec["type"] == "LoadBalancer";
     let groups: [(bool, &[&str]); 4] = [
-        (
-            had(has_cluster_ip, spec),
-            &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"],
-        ),
+        (had(needs_cluster_ip, spec), &["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]),
         (had(needs_health_check, spec), &["healthCheckNodePort"]),
         (had(is_balancer, spec), &["allocateLoadBalancerNodePorts", "loadBalancerClass"]),
         (had(externally_accessible, spec), &["externalTrafficPolicy"]),
     ];
+    if had(needs_cluster_ip, spec) && has_same_cluster_ips(spec, old) {
+        fill::remove(spec, "clusterIP");
+        fill::remove(spec, "clusterIPs");
+    }
     for (_, fields) in groups.iter().filter(|(lost, _)| *lost) {
         for field in *fields {
             if spec[field] == old[field] {
@@ -120,14 +98,25 @@ fn drop_of_other_types(spec: &mut Value, old: &Value) {
     }
 }
 
-fn has_cluster_ip(spec: &Value) -> bool {
-    spec["type"] != "ExternalName"
-}
-
 fn has_node_ports(spec: &Value) -> bool {
     match spec["type"].as_str().unwrap_or_default() {
         "NodePort" => true,
         "LoadBalancer" => spec["allocateLoadBalancerNodePorts"] != false,
+        _ => false,
+    }
+}
+
+/// Also for who knows the single field alone, or has cleared it.
+fn has_same_cluster_ips(spec: &Value, old: &Value) -> bool {
+    let (single, list) = (&spec["clusterIP"], &spec["clusterIPs"]);
+    *list == old["clusterIPs"] || is_unset(list) && (is_unset(single) || *single == old["clusterIP"])
+}
+
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
         _ => false,
     }
 }

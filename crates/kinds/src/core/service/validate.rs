@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::{externally_accessible, is_headless, needs_health_check};
+use super::{addresses, externally_accessible, is_headless, needs_health_check};
 use crate::At;
 use crate::metadata::validate_labels;
 use crate::{FieldErrors, format};
@@ -28,7 +28,7 @@ pub(super) fn service(object: &Value, errors: &mut FieldErrors) {
     ports(&spec, errors);
     validate_labels(&spec.value["selector"], &spec.path.field("selector"), errors);
     session_affinity(&spec, errors);
-    addresses(&spec, errors);
+    addresses::validate(&spec, errors);
     for ip in spec.field("externalIPs").items() {
         ip.problems(errors, format::endpoint_ip(ip.text()));
     }
@@ -149,65 +149,6 @@ fn session_affinity(spec: &At<'_>, errors: &mut FieldErrors) {
             config.forbidden(errors, "must not be set when session affinity is None");
         }
         _ => {}
-    }
-}
-
-fn addresses(spec: &At<'_>, errors: &mut FieldErrors) {
-    if spec.field("type").text() == "ExternalName" {
-        return;
-    }
-    let families = spec.field("ipFamilies");
-    let mut seen = HashSet::new();
-    for family in families.items() {
-        family.one_of(errors, &["IPv4", "IPv6"]);
-        if !seen.insert(family.text()) {
-            family.duplicate(errors);
-        }
-    }
-    let policy = spec.field("ipFamilyPolicy");
-    policy.one_of(errors, &["PreferDualStack", "RequireDualStack", "SingleStack"]);
-
-    let ips = spec.field("clusterIPs");
-    if ips.len() > 2 {
-        ips.invalid(errors, "may only hold up to 2 values");
-    }
-    if policy.text() == "SingleStack" {
-        for field in [&families, &ips].into_iter().filter(|field| field.len() > 1) {
-            field.invalid(errors, "may only hold one value when `ipFamilyPolicy` is 'SingleStack'");
-        }
-    }
-    let single = spec.field("clusterIP");
-    if ips.is_set() && single.text() != ips.value[0].as_str().unwrap_or_default() {
-        ips.invalid(errors, "first value must match `clusterIP`");
-    }
-    for (index, ip) in ips.items().enumerate() {
-        match ip.text() {
-            "None" if index > 0 || ips.len() > 1 => {
-                ip.invalid(errors, "'None' must be the first and only value");
-            }
-            "None" => {}
-            text => {
-                let problems = format::ip(text);
-                if problems.is_empty() && !family_matches(text, families.value[index].as_str()) {
-                    ip.invalid(
-                        errors,
-                        format!(
-                            "expected an {} value as indicated by `ipFamilies[{index}]`",
-                            families.value[index].as_str().unwrap_or_default()
-                        ),
-                    );
-                }
-                ip.problems(errors, problems);
-            }
-        }
-    }
-}
-
-fn family_matches(ip: &str, family: Option<&str>) -> bool {
-    match family {
-        Some("IPv4") => !ip.contains(':'),
-        Some("IPv6") => ip.contains(':'),
-        _ => true,
     }
 }
 

@@ -63,7 +63,7 @@ fn wrong_values(k: &Kubectl) {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {clusterIP: 1.2.3.4, ports: [{port: 80}]}\n";
     k.fail_with(service, "create -f -")
         .says("spec.clusterIPs: Invalid value")
-        .says("provided IP is not in the valid range");
+        .says("is not in the valid range");
     k.fail_with(&service.replace("1.2.3.4", "10.96.0.1"), "create -f -")
         .says("provided IP is already allocated");
     k.fail_with(
