@@ -80,7 +80,7 @@ pub struct NodeInfo {
 type Done = oneshot::Sender<Result<(), String>>;
 
 /// The interface on the node, and what the pod behind it may send from: its hardware address and its addresses.
-type PodPort = (String, String, Vec<Ipv4Addr>);
+type PodPort = (String, String, Vec<IpAddr>);
 /// Namespace and name of a pod that is about to start, and a port to be guarded.
 type PortRequest = (Option<(String, String)>, PodPort, Done);
 

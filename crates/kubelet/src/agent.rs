@@ -44,7 +44,9 @@ const STARTS_PER_CPU: usize = 8;
 pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> {
     let ApiAccess { client, caches, recorder } = access;
     let containerd = prepare(&config).await?;
-    let cri = Cri::new(&config.cri_socket()).with_timeout(config.runtime_timeout);
+    let cri = Cri::new(&config.cri_socket())
+        .with_timeout(config.runtime_timeout)
+        .with_primary_family(config.primary_family);
     let host_dns = ResolvConf::parse(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     let machine = Machine::detect(&config);
     let slots = Arc::new(Slots::load(&config));

@@ -1,4 +1,5 @@
-//! A pod network for one node: a bridge, addresses from the node's pod CIDR, host ports.
+//! A pod network for one node: a bridge, addresses from the node's pod CIDRs, host ports. An IPv6 address is usable at once:
+//! the bridge plugin looks for no duplicates in pods unless it is told to.
 //!
 //! The way to pods of other nodes is somebody else's business.
 
@@ -7,13 +8,13 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ipnet::Ipv4Net;
+use minik8s_meta::Cidrs;
 use serde_json::{Value, json};
 
 use crate::Config;
 
 /// Writes the configuration where containerd looks for it.
-pub fn write(config: &Config, cidr: Ipv4Net) -> io::Result<()> {
+pub fn write(config: &Config, cidr: Cidrs) -> io::Result<()> {
     let dir = config.cni_dir().join("net.d");
     std::fs::create_dir_all(&dir)?;
     let list = conflist(&config.instance(), cidr, config.pod_mtu, &config.cni_dir().join("state"));
@@ -33,7 +34,9 @@ pub fn bridge_name(instance: &str) -> String {
     format!("mk-{instance}")
 }
 
-fn conflist(instance: &str, cidr: Ipv4Net, mtu: Option<u32>, state: &Path) -> Value {
+fn conflist(instance: &str, cidr: Cidrs, mtu: Option<u32>, state: &Path) -> Value {
+    // A set of ranges for each family: a pod gets an address of every set.
+    let ranges: Vec<Value> = cidr.iter().map(|range| json!([{"subnet": range.to_string()}])).collect();
     let mut list = json!({
         "cniVersion": "0.4.0",
         "name": format!("minik8s-{instance}"),
@@ -49,7 +52,7 @@ fn conflist(instance: &str, cidr: Ipv4Net, mtu: Option<u32>, state: &Path) -> Va
                 "ipam": {
                     "type": "host-local",
                     "dataDir": state,
-                    "ranges": [[{"subnet": cidr.trunc().to_string()}]],
+                    "ranges": ranges,
                 },
             },
             {"type": "portmap", "capabilities": {"portMappings": true}},
@@ -63,12 +66,20 @@ fn conflist(instance: &str, cidr: Ipv4Net, mtu: Option<u32>, state: &Path) -> Va
 
 /// Removes what the plugins of this agent left in the host's NAT table, as after pods that were killed.
 pub fn remove_rules(instance: &str) -> io::Result<()> {
-    let saved = Command::new("iptables-save").args(["-t", "nat"]).stderr(Stdio::null()).output()?;
+    remove_rules_of(("iptables-save", "iptables-restore"), instance)?;
+    if Path::new("/proc/net/if_inet6").exists() {
+        remove_rules_of(("ip6tables-save", "ip6tables-restore"), instance)?;
+    }
+    Ok(())
+}
+
+fn remove_rules_of((save, restore): (&str, &str), instance: &str) -> io::Result<()> {
+    let saved = Command::new(save).args(["-t", "nat"]).stderr(Stdio::null()).output()?;
     let script = removal(&String::from_utf8_lossy(&saved.stdout), instance);
     if script.is_empty() {
         return Ok(());
     }
-    let mut restore = Command::new("iptables-restore").arg("--noflush").stdin(Stdio::piped()).spawn()?;
+    let mut restore = Command::new(restore).arg("--noflush").stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = restore.stdin.take() {
         stdin.write_all(script.as_bytes())?;
     }
@@ -125,5 +136,11 @@ mod tests {
         assert_eq!(list["plugins"][0]["bridge"], "mk-0badcafe");
         assert_eq!(list["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.42.0.0/24");
         assert!(bridge_name("0badcafe").len() <= 15);
+        let both = "10.42.0.0/24,fd42:0:0:1::/64".parse().unwrap();
+        let list = conflist("0badcafe", both, None, Path::new("/d/cni/state"));
+        assert_eq!(
+            list["plugins"][0]["ipam"]["ranges"],
+            json!([[{"subnet": "10.42.0.0/24"}], [{"subnet": "fd42:0:0:1::/64"}]])
+        );
     }
 }

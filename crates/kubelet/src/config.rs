@@ -1,14 +1,14 @@
 //! What the agent must be told. Everything that can be found out on the host is found out instead.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use minik8s_meta::mesh::MeshStep;
+use minik8s_meta::{Cidrs, IpFamily};
 use minik8s_telemetry::{LogRecord, Queue};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -22,7 +22,7 @@ use crate::server::Serving;
 use crate::slots::AdoptedSlots;
 
 /// The interface on the node, and what the pod behind it may send from: its hardware address and its addresses.
-pub type PodPort = (String, String, Vec<Ipv4Addr>);
+pub type PodPort = (String, String, Vec<IpAddr>);
 /// Namespace and name of a pod that is about to start, a port to be guarded, and whom to tell that it is, or why not.
 pub type PortRequest = (Option<(String, String)>, PodPort, oneshot::Sender<Result<(), String>>);
 /// Something about a pod with a proxy of the mesh, and whom to tell that it is done, or why not.
@@ -43,8 +43,12 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The address under which other nodes reach this one.
     pub node_ip: IpAddr,
+    /// Its address of the other family, if it has one.
+    pub second_node_ip: Option<IpAddr>,
     /// Addresses of this node's pods. `None`: those that the cluster gives to the Node object.
-    pub pod_cidr: Option<Ipv4Net>,
+    pub pod_cidr: Option<Cidrs>,
+    /// Whose addresses come first where a pod has some of both: that of the cluster's first range.
+    pub primary_family: IpFamily,
     /// Name servers that pods with `dnsPolicy: ClusterFirst` use.
     pub cluster_dns: Vec<IpAddr>,
     pub cluster_domain: String,
@@ -108,8 +112,8 @@ pub enum ConfigError {
     DataDirLink(PathBuf),
     #[error("node name {0:?} must be a DNS name: lower case letters, digits, '-' and '.'")]
     NodeName(String),
-    #[error("pod CIDR {0} has no room for pods: it needs a prefix of at most 29 bits")]
-    PodCidr(Ipv4Net),
+    #[error("pod CIDR {0} has no room for pods: it needs a prefix of at most 29 bits, or 125 of IPv6")]
+    PodCidr(Cidrs),
 }
 
 impl Config {
@@ -118,7 +122,9 @@ impl Config {
             node_name: node_name.to_owned(),
             data_dir: data_dir.to_owned(),
             node_ip,
+            second_node_ip: None,
             pod_cidr: None,
+            primary_family: IpFamily::V4,
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
             cri_endpoint: None,
@@ -170,9 +176,21 @@ impl Config {
             return Err(ConfigError::NodeName(name.clone()));
         }
         match self.pod_cidr {
-            Some(cidr) if cidr.prefix_len() > 29 => Err(ConfigError::PodCidr(cidr)),
+            Some(cidr) if cidr.iter().any(|range| range.max_prefix_len() - range.prefix_len() < 3) => {
+                Err(ConfigError::PodCidr(cidr))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// The addresses under which others reach this node.
+    pub fn node_ips(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        std::iter::once(self.node_ip).chain(self.second_node_ip)
+    }
+
+    /// The same, as objects have them.
+    pub fn node_ip_texts(&self) -> Vec<String> {
+        self.node_ips().map(|address| address.to_string()).collect()
     }
 
     /// Tells this agent's host-wide names (bridge, cgroups) from those of other agents on the host.

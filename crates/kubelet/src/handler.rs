@@ -1,7 +1,7 @@
 //! What probes and lifecycle hooks do to a container: run a command, ask for a page, open a connection.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,26 +53,26 @@ pub struct Origin {
 
 pub async fn connect(host: &str, port: u16, origin: &Origin, timeout: Duration) -> Result<TcpStream, String> {
     let host = host.trim_matches(['[', ']']);
-    let inside = origin.netns.as_ref().and_then(|netns| Some((netns, host.parse::<Ipv4Addr>().ok()?)));
+    let inside = origin.netns.as_ref().and_then(|netns| Some((netns, host.parse::<IpAddr>().ok()?)));
     let connecting = async {
         match inside {
-            Some((netns, ip)) => socket_in(netns)?.connect(SocketAddr::from((ip, port))).await,
+            Some((netns, ip)) => socket_in(netns, ip)?.connect(SocketAddr::from((ip, port))).await,
             None => TcpStream::connect((host, port)).await,
         }
     };
     match tokio::time::timeout(timeout, connecting).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(format!("dial tcp {host}:{port}: connect: {error}")),
-        Err(_) => Err(format!("dial tcp {host}:{port}: i/o timeout")),
+        Ok(Err(error)) => Err(format!("dial tcp {}: connect: {error}", authority(host, port))),
+        Err(_) => Err(format!("dial tcp {}: i/o timeout", authority(host, port))),
     }
 }
 
 /// A socket is of the namespace that it was made in. The thread that went there ends, so that nothing else does.
-fn socket_in(netns: &Path) -> io::Result<TcpSocket> {
+fn socket_in(netns: &Path, to: IpAddr) -> io::Result<TcpSocket> {
     let namespace = std::fs::File::open(netns)?;
     let made = std::thread::spawn(move || {
         setns(namespace, CloneFlags::CLONE_NEWNET)?;
-        TcpSocket::new_v4()
+        if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
     });
     made.join().map_err(|_| io::Error::other("the thread for it ended"))?
 }
@@ -91,14 +91,15 @@ pub async fn http_get(
     let path = action.path.as_deref().unwrap_or("/");
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let request = request(&host, port, &path, action.http_headers.as_deref().unwrap_or_default(), agent)?;
-    let url = format!("{}://{host}:{port}{path}", if secure { "https" } else { "http" });
+    let url = format!("{}://{}{path}", if secure { "https" } else { "http" }, authority(&host, port));
     let exchange = async {
         let origin = if host == pod_ip { origin } else { &Origin::default() };
         let stream = connect(&host, port, origin, timeout).await?;
         if !secure {
             return send(stream, request, LARGEST_PAGE).await;
         }
-        let name = ServerName::try_from(host.clone()).map_err(|e| e.to_string())?;
+        let name =
+            ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|e| e.to_string())?;
         let connector = TlsConnector::from(Arc::new(tls::trusting_client()));
         let stream = connector.connect(name, stream).await.map_err(|e| e.to_string())?;
         send(stream, request, LARGEST_PAGE).await
@@ -125,6 +126,12 @@ pub async fn page(
     tokio::time::timeout(timeout, exchange).await.map_err(|_| "no answer in time".to_owned())?
 }
 
+/// Host and port as URLs have them: an IPv6 address is in brackets.
+pub fn authority(host: &str, port: u16) -> String {
+    let host = host.trim_matches(['[', ']']);
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 fn request(
     host: &str,
     port: u16,
@@ -133,7 +140,7 @@ fn request(
     agent: &'static str,
 ) -> Result<Request<Empty<Bytes>>, String> {
     let uri: Uri = path.parse().map_err(|e| format!("invalid path {path:?}: {e}"))?;
-    let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let authority = authority(host, port);
     let mut request = Request::get(uri)
         .header("user-agent", agent)
         .header("accept", "*/*")

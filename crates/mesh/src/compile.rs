@@ -179,7 +179,9 @@ pub fn endpoints(
     let accounts: HashMap<String, Option<String>> =
         pods.iter().map(|pod| (name(pod), account(pod))).collect();
     let (mut ready, mut serving) = (Vec::new(), Vec::new());
-    for slice in slices {
+    // Proxies speak IPv4 to each other. A pod of two families is in slices of both.
+    let has_v4 = slices.iter().any(|slice| slice.address_type == "IPv4");
+    for slice in slices.iter().filter(|slice| !has_v4 || slice.address_type == "IPv4") {
         let mut ports = slice.ports.iter().flatten();
         let named = ports.find(|port| port.name.as_deref().unwrap_or_default() == port_name);
         let Some(number) = named.and_then(|port| u16::try_from(port.port?).ok()) else { continue };

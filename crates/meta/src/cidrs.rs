@@ -11,8 +11,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use thiserror::Error;
 
 /// An address family, by the name that Services and EndpointSlices give it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IpFamily {
+    #[default]
     V4,
     V6,
 }

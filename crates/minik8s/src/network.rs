@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use minik8s_informer::Kind;
+use minik8s_meta::{Cidrs, IpFamily};
 use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
 use minik8s_network::{Config, Dns, Metrics, pod_ports};
 use tokio::sync::{Mutex, mpsc};
@@ -25,6 +26,19 @@ impl NetworkAgent {
     pub fn new(backend: Backend, domain: &str) -> Self {
         NetworkAgent { backend, metrics: Arc::new(Metrics::new(domain)) }
     }
+
+    /// Behind the smallest uplink. Nodes meet in the family of the cluster's first range if they can.
+    async fn pod_mtu(&self, node_ips: &[IpAddr], cluster_cidr: &Cidrs) -> Option<u32> {
+        let primary = IpFamily::of(cluster_cidr.primary().addr());
+        let has_primary = node_ips.iter().any(|address| IpFamily::of(*address) == primary);
+        let underlay = if has_primary { primary } else { primary.other() };
+        let mut smallest = None;
+        for address in node_ips {
+            let uplink = Kernel::default().uplink(*address).await.ok();
+            smallest = smallest.into_iter().chain(uplink.map(|uplink| uplink.mtu)).min();
+        }
+        smallest.map(|mtu| pod_mtu(mtu, underlay, self.backend))
+    }
 }
 
 impl AgentFeature for NetworkAgent {
@@ -43,33 +57,21 @@ impl AgentFeature for NetworkAgent {
             let (drains, ending) = mpsc::channel(WAITING);
             parts.hooks.port_guards = Some(guards);
             parts.hooks.drains = Some(drains);
-            let (instance, ports) = (parts.node.place.instance.clone(), Arc::new(Mutex::new(ports)));
+            let guard = (parts.node.place.instance.clone(), parts.node.cluster_cidr.v6().is_some());
+            let ports = Arc::new(Mutex::new(ports));
             parts.task("the guard of pods' ports", move || {
-                let (instance, ports, policies) = (instance.clone(), ports.clone(), policies.clone());
-                async move { lives(pod_ports::guard_ports(instance, &mut *ports.lock().await, policies)).await }
+                let (guard, ports, policies) = (guard.clone(), ports.clone(), policies.clone());
+                async move { lives(pod_ports::guard_ports(guard, &mut *ports.lock().await, policies)).await }
             });
             let node = &parts.node;
-            // The network of nodes is one of IPv4 so far.
-            let v4 = |addresses: &[IpAddr]| {
-                addresses.iter().find_map(|address| match address {
-                    IpAddr::V4(address) => Some(*address),
-                    IpAddr::V6(_) => None,
-                })
-            };
-            let (Some(node_ip), Some(cluster_cidr)) = (v4(&node.node_ips), node.cluster_cidr.v4()) else {
-                tracing::error!(
-                    "this node has no IPv4 address for its pods to reach: its network does not run"
-                );
-                return;
-            };
-            let uplink = Kernel::default().uplink(node_ip).await;
-            parts.hooks.pod_mtu = uplink.ok().map(|uplink| pod_mtu(uplink.mtu, self.backend));
+            let (cluster_cidr, node_ips) = (node.cluster_cidr, node.node_ips.clone());
+            parts.hooks.pod_mtu = self.pod_mtu(&node_ips, &cluster_cidr).await;
             let config = Config {
                 node_name: node.name.clone(),
-                node_ip,
+                node_ips,
                 cluster_cidr,
                 backend: self.backend,
-                dns: v4(&node.dns_addresses).map(|address| Dns { address, domain: node.domain.clone() }),
+                dns: Some(Dns { addresses: node.dns_addresses.clone(), domain: node.domain.clone() }),
                 own_ports: node.own_ports.clone(),
                 hosts: parts.hosts.clone(),
                 pod_addresses: Arc::new(Mutex::new(pod_addresses)),

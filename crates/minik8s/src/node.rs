@@ -172,7 +172,10 @@ impl Node {
     fn kubelet(&self) -> Config {
         let mut config = Config::new(&self.name, &self.data_dir, self.address());
         config.cluster_domain = self.settings.domain.clone();
-        config.cluster_dns = self.settings.dns_addresses.clone();
+        config.second_node_ip = self.addresses.get(1).copied();
+        config.primary_family = IpFamily::of(self.settings.cluster_cidr.primary().addr());
+        // A resolver answers for both families, whichever it is asked in.
+        config.cluster_dns = self.settings.dns_addresses.first().copied().into_iter().collect();
         config.heartbeat = self.settings.heartbeat();
         config.port = self.port;
         config.cri_endpoint = self.cri_endpoint.clone();
@@ -219,13 +222,8 @@ pub async fn check_ranges(data_dir: &Path, cluster: &Cidrs, services: Option<&Ci
     let instance = Config::new("any", data_dir, host::address()).instance();
     let bridge = minik8s_kubelet::bridge_name(&instance);
     leftovers::remove().await;
-    let services = services.and_then(Cidrs::v4);
-    match cluster.v4() {
-        Some(cluster) => {
-            Ok(minik8s_network::pod_network::check_ranges(cluster, services, &instance, &bridge).await?)
-        }
-        None => Ok(()),
-    }
+    let services = services.copied();
+    Ok(minik8s_network::pod_network::check_ranges(*cluster, services, &instance, &bridge).await?)
 }
 
 /// The port of a node shows this identity and lets the API server in, nobody else.

@@ -1,6 +1,6 @@
 //! The HTTP router of this machine's node.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -95,6 +95,8 @@ fn config(flags: &RouterFlags, parts: &AgentParts) -> Config {
     // A node that only its own machine reaches has a router that only this machine and its pods reach.
     let addresses = match node.address.is_loopback() {
         true => vec![node.address, node_ip],
+        // That of IPv6 takes clients of IPv4, too.
+        false if node.cluster_cidr.v6().is_some() => vec![IpAddr::V6(Ipv6Addr::UNSPECIFIED)],
         false => vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)],
     };
     Config {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use minik8s_meta::IpFamily;
 use minik8s_network::proxy::{Book, Nft, Table, diff, plan_service, ruleset};
 use process::verdict;
 use serde_json::json;
@@ -27,7 +28,7 @@ async fn main() -> Result<()> {
     let started = Instant::now();
     let mut book = Book::default();
     for (number, (service, slice)) in objects.iter().enumerate() {
-        book.put(&key(number as u32), plan_service(service, [slice].into_iter(), "node"));
+        book.put(&key(number as u32), plan_service(service, [slice].into_iter(), ("node", IpFamily::V4)));
     }
     book.take_changes();
     let routes = book.routes();
@@ -35,17 +36,17 @@ async fn main() -> Result<()> {
     Nft.apply(&wanted.to_string()).await?;
     verdict("load 10,000 Services x 5 endpoints", started.elapsed().as_secs_f64(), "s", 2.0);
     let started = Instant::now();
-    let found = Nft.list(TABLE).await?.into_ruleset(&wanted).context("the table is ours")?;
+    let found = Nft.list(IpFamily::V4, TABLE).await?.into_ruleset(&wanted).context("the table is ours")?;
     let change = diff(&found, &wanted).context("maps are of the same types")?;
     ensure!(change.is_empty(), "a new start would change what is there:\n{change}");
     verdict("a new start: read them and find nothing to change", started.elapsed().as_secs_f64(), "s", 2.0);
-    let mut table = Table::new(TABLE, &routes);
+    let mut table = Table::new(IpFamily::V4, TABLE, &routes);
     let mut times: Vec<Duration> = Vec::new();
     for number in 0..CHANGES {
         let changed = slice(number, 1)?;
         let started = Instant::now();
         let service = &objects[number as usize].0;
-        book.put(&key(number), plan_service(service, [&changed].into_iter(), "node"));
+        book.put(&key(number), plan_service(service, [&changed].into_iter(), ("node", IpFamily::V4)));
         Nft.apply(&table.change(&book.take_changes()).to_string()).await?;
         times.push(started.elapsed());
     }
@@ -54,7 +55,7 @@ async fn main() -> Result<()> {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3 + GATHER_MS;
     verdict("change one endpoint, from watch event to kernel", milliseconds(median), "ms", 50.0);
     verdict("the slowest of 50 such changes", milliseconds(slowest), "ms", 50.0);
-    Nft.delete_table(TABLE).await?;
+    Nft.delete_table(IpFamily::V4, TABLE).await?;
     Ok(())
 }
 

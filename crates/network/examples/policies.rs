@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use minik8s_meta::IpFamily;
 use minik8s_network::policy::{NamedPort, Pod, Policy, PolicyTable, Protocol};
 use minik8s_network::proxy::{Nft, diff};
 use process::verdict;
@@ -28,7 +29,7 @@ async fn main() -> Result<()> {
     let policies: Vec<Policy> = (0..POLICIES).map(policy).collect::<Result<_>>()?;
     let pods: Vec<Pod> = (0..PODS).map(|number| pod(number, "1")).collect();
     let started = Instant::now();
-    let mut table = PolicyTable::new(TABLE, "node", Some([10, 96, 0, 10].into()));
+    let mut table = PolicyTable::new(IpFamily::V4, TABLE, "node", Some([10, 96, 0, 10].into()));
     for number in 0..NAMESPACES {
         let labels = [("team".to_owned(), (number % 10).to_string())];
         table.set_namespace(&namespace(number), Some(labels.into()));
@@ -42,7 +43,7 @@ async fn main() -> Result<()> {
     Nft.apply(&wanted.to_string()).await?;
     verdict("load 10,000 pods x 1,000 NetworkPolicies", started.elapsed().as_secs_f64(), "s", 2.0);
     let started = Instant::now();
-    let found = Nft.list(TABLE).await?.into_ruleset(&wanted).context("the table is ours")?;
+    let found = Nft.list(IpFamily::V4, TABLE).await?.into_ruleset(&wanted).context("the table is ours")?;
     let change = diff(&found, &wanted).context("maps are of the same types")?;
     ensure!(change.is_empty(), "a new start would change what is there:\n{change}");
     verdict("a new start: read them and find nothing to change", started.elapsed().as_secs_f64(), "s", 2.0);
@@ -59,7 +60,7 @@ async fn main() -> Result<()> {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3 + GATHER_MS;
     verdict("change one pod, from watch event to kernel", milliseconds(times[times.len() / 2]), "ms", 30.0);
     verdict("the slowest of 50 such changes", milliseconds(times[times.len() - 1]), "ms", 30.0);
-    Nft.delete_table(TABLE).await?;
+    Nft.delete_table(IpFamily::V4, TABLE).await?;
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! What the network of a node must be told.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use minik8s_meta::{Cidrs, IpFamily};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -16,10 +16,10 @@ use crate::policy::PodAddresses;
 #[derive(Debug, Clone)]
 pub struct Config {
     pub node_name: String,
-    /// An address of this node that its pods reach.
-    pub node_ip: Ipv4Addr,
-    /// Addresses of all pods of the cluster: what comes from elsewhere comes from outside.
-    pub cluster_cidr: Ipv4Net,
+    /// Addresses of this node that its pods reach: one, or one of each family.
+    pub node_ips: Vec<IpAddr>,
+    /// Addresses of all pods of the cluster: what comes from elsewhere comes from outside. Each family has rules of its own.
+    pub cluster_cidr: Cidrs,
     /// How packets reach pods of other nodes.
     pub backend: Backend,
     /// `None`: somebody else answers for the cluster's domain.
@@ -41,8 +41,8 @@ pub struct Config {
 
 #[derive(Debug, Clone)]
 pub struct Dns {
-    /// What pods have as their name server; leads to this node's own.
-    pub address: Ipv4Addr,
+    /// What pods have as their name servers, at most one of each family; they lead to this node's own.
+    pub addresses: Vec<IpAddr>,
     pub domain: String,
 }
 
@@ -50,6 +50,19 @@ impl Config {
     /// The name of the agent's own nftables table.
     pub fn table(&self) -> String {
         table_of(&self.instance)
+    }
+
+    /// What stands for all addresses of the node. The one of IPv6 stands for those of IPv4, too.
+    pub fn any_address(&self) -> IpAddr {
+        match self.cluster_cidr.v6() {
+            Some(_) => Ipv6Addr::UNSPECIFIED.into(),
+            None => Ipv4Addr::UNSPECIFIED.into(),
+        }
+    }
+
+    /// The node's address of that family.
+    pub fn node_ip(&self, family: IpFamily) -> Option<IpAddr> {
+        self.node_ips.iter().copied().find(|address| IpFamily::of(*address) == family)
     }
 }
 

@@ -143,7 +143,8 @@ async fn connections_end(addresses: &BTreeSet<String>) {
     for address in addresses {
         loop {
             let mut command = Command::new("conntrack");
-            command.args(["-L", "-p", "tcp", "--state", "ESTABLISHED", "--reply-src", address]);
+            let family = if address.contains(':') { "ipv6" } else { "ipv4" };
+            command.args(["-L", "-f", family, "-p", "tcp", "--state", "ESTABLISHED", "--reply-src", address]);
             command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
             match command.output().await {
                 Ok(output) if output.status.success() && !output.stdout.is_empty() => sleep(LOOK_AGAIN).await,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
@@ -34,7 +34,8 @@ struct HealthPort {
 }
 
 impl HealthPorts {
-    pub fn update(&mut self, backends: &Backends, changed: &BTreeSet<Key>, node: &str) {
+    /// `any` is the address that stands for all of the node's.
+    pub fn update(&mut self, backends: &Backends, changed: &BTreeSet<Key>, (node, any): (&str, IpAddr)) {
         for service in changed {
             let Some(port) = backends.service(service).and_then(health_port) else {
                 self.0.remove(service);
@@ -44,7 +45,8 @@ impl HealthPorts {
             match self.0.get(service).filter(|known| known.port == port) {
                 Some(known) => drop(known.endpoints.send_replace(endpoints)),
                 None => {
-                    drop(self.0.insert(service.clone(), HealthPort::open(service.clone(), port, endpoints)))
+                    let open = HealthPort::open(service.clone(), (any, port), endpoints);
+                    drop(self.0.insert(service.clone(), open));
                 }
             }
         }
@@ -52,10 +54,10 @@ impl HealthPorts {
 }
 
 impl HealthPort {
-    fn open(service: Key, port: u16, endpoints: usize) -> HealthPort {
+    fn open(service: Key, at: (IpAddr, u16), endpoints: usize) -> HealthPort {
         let (sender, receiver) = watch::channel(endpoints);
-        let task = AbortOnDropHandle::new(tokio::spawn(listen(service, port, receiver)));
-        HealthPort { port, endpoints: sender, _task: task }
+        let task = AbortOnDropHandle::new(tokio::spawn(listen(service, at, receiver)));
+        HealthPort { port: at.1, endpoints: sender, _task: task }
     }
 }
 
@@ -76,11 +78,11 @@ fn local_endpoints<'a>(slices: impl Iterator<Item = &'a EndpointSlice>, node: &s
     ready.flat_map(|endpoint| &endpoint.addresses).collect::<BTreeSet<_>>().len()
 }
 
-async fn listen(service: Key, port: u16, endpoints: watch::Receiver<usize>) {
+async fn listen(service: Key, (any, port): (IpAddr, u16), endpoints: watch::Receiver<usize>) {
     let (namespace, name) = &service;
     let mut retries = RETRY.retries();
     let listener = loop {
-        match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await {
+        match TcpListener::bind((any, port)).await {
             Ok(listener) => break listener,
             Err(error) => {
                 warn!("cannot tell the health of Service {namespace}/{name} on port {port}: {error}");
@@ -128,6 +130,7 @@ fn reply(namespace: &str, name: &str, endpoints: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
     use std::sync::Arc;
 
     use minik8s_informer::Change;
@@ -167,7 +170,7 @@ mod tests {
         {
             backends.take_slice(slice(node, ready));
             let changed = backends.take_changed();
-            ports.update(&backends, &changed, "a");
+            ports.update(&backends, &changed, ("a", Ipv4Addr::UNSPECIFIED.into()));
             let answer = loop {
                 match ask(port).await {
                     Some(answer) => break answer,
@@ -178,7 +181,7 @@ mod tests {
         }
         backends.take_service(Change::Removed(object));
         let changed = backends.take_changed();
-        ports.update(&backends, &changed, "a");
+        ports.update(&backends, &changed, ("a", Ipv4Addr::UNSPECIFIED.into()));
         while ask(port).await.is_some() {
             sleep(Duration::from_millis(5)).await;
         }

@@ -2,13 +2,14 @@
 //! behind them, knows their names, and enforces NetworkPolicies.
 //!
 //! [`run`] follows Nodes, Services and EndpointSlices and keeps routes and one nftables table of its own in
-//! step with them. The data path is the kernel's: when this process ends, everything goes on as it was. It never
+//! step with them, one for each address family of the cluster. The data path is the kernel's: when this process ends, everything goes on as it was. It never
 //! touches a table that it did not make, and it never decides who is an endpoint: the EndpointSlice controller does.
 
 mod backends;
 mod config;
 pub mod dns;
 mod drain;
+mod family_rules;
 mod health;
 mod localnet;
 pub mod metrics;

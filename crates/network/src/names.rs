@@ -1,10 +1,11 @@
 //! The resolver beside the rules of Services, and what it knows.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use minik8s_meta::IpFamily;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -21,7 +22,8 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Ended when dropped.
 pub struct Names {
     dns: Dns,
-    endpoint: SocketAddrV4,
+    /// Of each address of the node.
+    endpoints: Vec<SocketAddr>,
     zone: Arc<RwLock<Zone>>,
     task: AbortOnDropHandle<()>,
     _hosts: Option<AbortOnDropHandle<()>>,
@@ -33,22 +35,21 @@ impl Names {
         let dns = config.dns.clone()?;
         let zone = Arc::new(RwLock::new(Zone::new(&dns.domain)));
         let conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-        let upstreams = Upstreams::parse(&conf, dns.address.into());
+        let upstreams = Upstreams::parse(&conf, &dns.addresses);
         // The rules of a former run lead to the same port: names work before the API server answers.
         let port = preferred_port(&config.instance);
-        let (at, pods, metrics) = ((config.node_ip, port), config.cluster_cidr, config.metrics.dns.clone());
-        let bound = Resolver::bind(at, pods, zone.clone(), upstreams, metrics).await;
-        match bound.and_then(|resolver| Ok((resolver.port()?, resolver))) {
-            Ok((port, resolver)) => {
-                let endpoint = SocketAddrV4::new(config.node_ip, port);
+        let (pods, metrics) = (config.cluster_cidr, config.metrics.dns.clone());
+        let bound = Resolver::bind((&config.node_ips, port), pods, zone.clone(), upstreams, metrics).await;
+        match bound.and_then(|resolver| Ok((resolver.endpoints()?, resolver))) {
+            Ok((endpoints, resolver)) => {
                 let task = AbortOnDropHandle::new(tokio::spawn(resolver.serve()));
-                let hosts =
-                    config.hosts.clone().map(|hosts| follow_hosts(hosts, zone.clone(), config.node_ip));
+                let addresses: Vec<IpAddr> = config.node_ips.clone();
+                let hosts = config.hosts.clone().map(|hosts| follow_hosts(hosts, zone.clone(), addresses));
                 let hosts = hosts.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
-                Some(Names { dns, endpoint, zone, task, _hosts: hosts })
+                Some(Names { dns, endpoints, zone, task, _hosts: hosts })
             }
             Err(error) => {
-                error!(%error, "pods of this node cannot resolve names: cannot listen on {}", config.node_ip);
+                error!(%error, "pods of this node cannot resolve names: cannot listen on {:?}", config.node_ips);
                 None
             }
         }
@@ -79,10 +80,13 @@ impl Names {
     }
 
     /// The cluster's DNS address leads to this node's resolver, whatever a Service there says.
-    pub fn routes(&self) -> Routes {
+    pub fn routes(&self, family: IpFamily) -> Routes {
+        let endpoint = self.endpoints.iter().copied().find(|one| IpFamily::of(one.ip()) == family);
+        let address = self.dns.addresses.iter().copied().find(|one| IpFamily::of(*one) == family);
+        let (Some(endpoint), Some(address)) = (endpoint, address) else { return Routes::default() };
         let frontends = [Protocol::Tcp, Protocol::Udp].map(|protocol| {
-            let inside = Balance { pick: Pick::Random, endpoints: [self.endpoint].into() };
-            let frontend = Frontend::Address(self.dns.address, protocol, 53);
+            let inside = Balance { pick: Pick::Random, endpoints: [endpoint].into() };
+            let frontend = Frontend::Address(address, protocol, 53);
             (frontend, Route { inside, outside: None, only_from: None })
         });
         Routes { frontends: frontends.into(), ..Routes::default() }

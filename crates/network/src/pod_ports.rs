@@ -2,10 +2,11 @@
 //!
 //! A process with raw sockets, which most pods may have, could otherwise answer in a name server's place, take over a
 //! neighbour's connections or evade rules by address. Ports are told by the kubelet once a pod's sandbox is there and
-//! before anything of the pod runs, and whoever enforces NetworkPolicies is told of the pod's addresses. The rules are in a table of the bridge family; its sets outlive the agent, and ports
-//! that are gone are taken out of them when the kernel says that they are. Ports that nobody told of are left alone.
+//! before anything of the pod runs, and whoever enforces NetworkPolicies is told of the pod's addresses. The rules are in a
+//! table of the bridge family; its sets outlive the agent, and ports that are gone are taken out of them when the kernel says
+//! that they are. Ports that nobody told of are left alone.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -22,16 +23,16 @@ use crate::policy::PodAddresses;
 use crate::proxy::Nft;
 
 /// The interface on the node, and what the pod behind it may send from: its hardware address and its addresses.
-pub type PodPort = (String, String, Vec<Ipv4Addr>);
+pub type PodPort = (String, String, Vec<IpAddr>);
 /// Namespace and name of a pod that is about to start, its port, and whom to tell that the port is guarded, or why not.
 pub type PortRequest = (Option<(String, String)>, PodPort, oneshot::Sender<Result<(), String>>);
 
 /// Ports that go together are taken out together.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Guards ports until nobody asks any more; the rules stay.
+/// Guards ports until nobody asks any more; the rules stay. Whether pods have IPv6 addresses is the cluster's to say.
 pub async fn guard_ports(
-    instance: String,
+    (instance, has_v6): (String, bool),
     requests: &mut mpsc::Receiver<PortRequest>,
     policies: mpsc::Sender<PodAddresses>,
 ) {
@@ -45,7 +46,7 @@ pub async fn guard_ports(
         tokio::select! {
             request = requests.recv() => {
                 let Some((pod, port, done)) = request else { return };
-                let guarded = Nft.apply(&(rules(&table) + &elements(&table, &port))).await;
+                let guarded = Nft.apply(&(rules(&table, has_v6) + &elements(&table, &port))).await;
                 let guarded = guarded.map_err(|error| error.to_string());
                 let policies = policies.clone();
                 // Pods do not wait for each other.
@@ -72,7 +73,7 @@ pub async fn guard_ports(
 async fn enforce(
     policies: &mpsc::Sender<PodAddresses>,
     pod: (String, String),
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
 ) -> Result<(), String> {
     let (done, enforced) = oneshot::channel();
     let ended = |_| "whoever enforces NetworkPolicies has ended".to_owned();
@@ -95,15 +96,18 @@ pub(crate) async fn clear(instance: &str) {
     }
 }
 
-/// The table with its rules; what is in its sets stays. Of IPv6, which pods have not, neighbours may ask for each other and
-/// no more: every interface has an address of its link, by which pods would reach each other past NetworkPolicies.
-pub fn rules(table: &str) -> String {
+/// The table with its rules; what is in its sets stays.
+pub fn rules(table: &str, has_v6: bool) -> String {
+    let (sets, v6) = match has_v6 {
+        true => (V6_SETS, V6_RULES),
+        false => ("", NO_V6_RULES),
+    };
     format!(
         "table bridge {table} {{
   set ports {{ type ifname; }}
   set macs {{ type ifname . ether_addr; }}
   set addresses {{ type ifname . ipv4_addr; }}
-  chain sources {{ type filter hook prerouting priority -300; policy accept; }}
+{sets}  chain sources {{ type filter hook prerouting priority -300; policy accept; }}
 }}
 flush chain bridge {table} sources
 table bridge {table} {{
@@ -113,13 +117,31 @@ table bridge {table} {{
     ether type ip iifname . ip saddr @addresses accept
     ether type arp iifname . arp saddr ip @addresses accept
     icmpv6 type nd-router-advert drop
-    ip6 saddr {{ ::, fe80::/10 }} icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, mld-listener-report, mld2-listener-report }} accept
-    drop
+{v6}    drop
   }}
 }}
 "
     )
 }
+
+/// Where pods have no IPv6 addresses neighbours may ask for each other and no more: every interface has an address of its
+/// link, by which pods would reach each other past NetworkPolicies.
+const NO_V6_RULES: &str = "    ip6 saddr { ::, fe80::/10 } icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, mld-listener-report, mld2-listener-report } accept\n";
+
+/// What neighbour advertisements may be about stands apart, as a number: nft has no name for that part of the packet.
+const V6_SETS: &str = "  set addresses6 { type ifname . ipv6_addr; }
+  set targets6 { typeof iifname . @th,64,128; }
+";
+
+/// Nobody advertises a neighbour's address, which is what a forged ARP answer is in IPv4. Addresses of the link are for
+/// finding neighbours alone, as is what goes to groups: neither is known to NetworkPolicies.
+const V6_RULES: &str = "    icmpv6 type nd-redirect drop
+    icmpv6 type nd-neighbor-advert iifname . @th,64,128 != @targets6 drop
+    ip6 saddr { ::, fe80::/10 } icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, mld-listener-report, mld2-listener-report } accept
+    iifname . ip6 saddr @addresses6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept
+    ip6 daddr { fe80::/10, ff00::/8 } drop
+    iifname . ip6 saddr @addresses6 accept
+";
 
 /// What makes a port guarded.
 pub fn elements(table: &str, (device, mac, addresses): &PodPort) -> String {
@@ -128,7 +150,18 @@ pub fn elements(table: &str, (device, mac, addresses): &PodPort) -> String {
          add element bridge {table} macs {{ \"{device}\" . {mac} }}\n"
     );
     for address in addresses {
-        text += &format!("add element bridge {table} addresses {{ \"{device}\" . {address} }}\n");
+        match address {
+            IpAddr::V4(address) => {
+                text += &format!("add element bridge {table} addresses {{ \"{device}\" . {address} }}\n");
+            }
+            IpAddr::V6(address) => {
+                let number = address.to_bits();
+                text += &format!(
+                    "add element bridge {table} addresses6 {{ \"{device}\" . {address} }}\n\
+                     add element bridge {table} targets6 {{ \"{device}\" . {number:#034x} }}\n"
+                );
+            }
+        }
     }
     text
 }

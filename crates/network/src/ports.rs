@@ -17,6 +17,9 @@ const LISTENING: [(&str, Protocol, &str); 4] = [
     ("/proc/net/udp6", Protocol::Udp, "07"),
 ];
 
+/// ::1, as /proc/net writes it.
+const LOOPBACK_V6: &str = "00000000000000000000000001000000";
+
 pub type Port = (Protocol, u16);
 
 /// Ports that programs of this machine listen on.
@@ -43,7 +46,7 @@ fn parse(text: &str, state: &str) -> BTreeSet<u16> {
     let listener = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (address, port) = fields.get(1)?.rsplit_once(':')?;
-        let is_loopback = address.len() == 8 && address.ends_with("7F");
+        let is_loopback = address.len() == 8 && address.ends_with("7F") || address == LOOPBACK_V6;
         let fits = fields.get(3) == Some(&state) && !is_loopback;
         u16::from_str_radix(port, 16).ok().filter(|_| fits)
     };
@@ -94,6 +97,7 @@ fn balancer_ips(service: &Service) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use minik8s_meta::IpFamily;
     use serde_json::json;
 
     use super::*;
@@ -105,7 +109,8 @@ mod tests {
                     0: 00000000:0050 00000000:0000 0A 00000000\n   \
                     1: 0100007F:1F90 00000000:0000 0A 00000000\n   \
                     2: 0B62A8C0:0016 0162A8C0:C350 01 00000000\n   \
-                    3: 0B62A8C0:192B 00000000:0000 0A 00000000\n";
+                    3: 0B62A8C0:192B 00000000:0000 0A 00000000\n   \
+                    4: 00000000000000000000000001000000:1F91 00000000:0000 0A 00000000\n";
         assert_eq!(parse(text, "0A"), [80, 0x192b].into());
     }
 
@@ -121,7 +126,7 @@ mod tests {
         };
         let check = |kind: &str, port: u16, own: u16, wanted: usize, left: usize| {
             let service = service(kind, port);
-            let mut routes = plan_service(&service, std::iter::empty(), "a");
+            let mut routes = plan_service(&service, std::iter::empty(), ("a", IpFamily::V4));
             let found = keep_own(&mut routes, &service, &[own].into());
             assert_eq!((found.len(), routes.frontends.len()), (wanted, left), "{kind} {port} {own}");
         };

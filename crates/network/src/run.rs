@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use minik8s_informer::{ApiAccess, Backoff, Kind, ListOptions};
-use minik8s_meta::error_chain;
 use minik8s_meta::pod_address::PodAddress;
+use minik8s_meta::{IpFamily, error_chain};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
@@ -48,7 +48,9 @@ pub fn checkpointed() -> Vec<Kind> {
 pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<EndingPod>) {
     let ApiAccess { client, caches, recorder } = access;
     let reports = Arc::new(Reports::new(recorder, &config.node_name));
-    for problem in sysctl::prepare() {
+    let uplinks = uplinks(&config).await;
+    let families: Vec<_> = config.cluster_cidr.families().collect();
+    for problem in sysctl::prepare(&families, &uplinks) {
         reports.about_node("KernelSettingMissing", problem);
     }
     let mut names = Names::start(&config).await;
@@ -103,7 +105,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
                 if let Some(names) = &names {
                     names.update(&backends, &changed);
                 }
-                health.update(&backends, &changed, &config.node_name);
+                health.update(&backends, &changed, (&config.node_name, config.any_address()));
                 rules.note(changed);
                 // What is only remembered is older than rules that are there already.
                 if !backends.is_complete() && !is_bare {
@@ -146,6 +148,21 @@ async fn until(due: Option<Instant>) {
     sleep_until(due.unwrap_or_else(Instant::now)).await;
 }
 
+/// Those whose addresses this machine's kernel knows: rules of another one are refused.
+pub(crate) fn machine_families() -> impl Iterator<Item = IpFamily> {
+    let has_v6 = std::path::Path::new("/proc/net/if_inet6").exists();
+    std::iter::once(IpFamily::V4).chain(has_v6.then_some(IpFamily::V6))
+}
+
+/// The interfaces that have the node's addresses.
+async fn uplinks(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    for address in &config.node_ips {
+        found.extend(Kernel::default().uplink(*address).await.ok().map(|uplink| uplink.device));
+    }
+    found
+}
+
 /// Removes the rules and routes of a stopped agent; where there are none it does nothing.
 pub async fn tear_down(instance: &str) {
     pod_ports::clear(instance).await;
@@ -154,8 +171,10 @@ pub async fn tear_down(instance: &str) {
     if let Err(error) = Localnet::of(instance).revert() {
         warn!(%error, "cannot take back route_localnet of this machine's interfaces");
     }
-    if let Err(error) = Nft.delete_table(&table_of(instance)).await {
-        warn!("cannot remove the rules of Services: {error}");
+    for family in machine_families() {
+        if let Err(error) = Nft.delete_table(family, &table_of(instance)).await {
+            warn!("cannot remove the rules of Services: {error}");
+        }
     }
     if let Err(error) = Kernel::default().clear(&Owner::of(instance)).await {
         warn!("cannot remove the routes to other nodes: {error}");

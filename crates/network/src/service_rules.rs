@@ -1,39 +1,28 @@
-//! The rules of Services in the kernel, kept in step with what is known of them.
+//! The rules of Services in the kernel, of each of the cluster's address families, kept in step with what is known of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
-use tracing::debug;
 
 use crate::Config;
 use crate::backends::{Backends, Key};
+use crate::family_rules::FamilyRules;
 use crate::localnet::Localnet;
 use crate::metrics::{Extent, Metrics};
 use crate::names::Names;
 use crate::pod_network::{Kernel, Owner};
 use crate::ports::{Port, keep_own, listened, node_ports};
-use crate::proxy::{
-    Book, Nft, NftError, Routes, Table, diff, forget_flows, plan_service, ruleset, stale_flows,
-    stale_flows_between,
-};
+use crate::proxy::{NftError, Routes};
 use crate::reports::Reports;
 
 pub struct ServiceRules {
     node: String,
-    table_name: String,
-    cluster: Ipv4Net,
-    nft: Nft,
-    book: Book,
+    families: Vec<FamilyRules>,
     /// Services whose routes are to be looked at again.
     waiting: BTreeSet<Key>,
-    /// What the kernel has; `None` if that is not known.
-    table: Option<Table>,
-    /// What is there could not be changed into what is wanted.
-    must_replace: bool,
     own_ports: BTreeSet<u16>,
     /// Ports of the node by the Services that take them: looked at when they change.
     node_ports: BTreeMap<Key, BTreeSet<Port>>,
@@ -42,39 +31,44 @@ pub struct ServiceRules {
     endpoints: usize,
     reports: Arc<Reports>,
     metrics: Arc<Metrics>,
-    localnet: Localnet,
+    /// What ports of nodes on 127.0.0.1 need; IPv6 has no such thing.
+    localnet: Option<Localnet>,
     /// Those that lead to pods.
     interfaces: Vec<String>,
 }
 
 impl ServiceRules {
     pub async fn new(config: &Config, reports: Arc<Reports>) -> Self {
+        let mut interfaces = vec![config.bridge.clone(), Owner::of(&config.instance).tunnel];
         // Without an uplink there are no other nodes.
-        let uplink = Kernel::default().uplink(config.node_ip).await.ok().map(|uplink| uplink.device);
-        let own = [config.bridge.clone(), Owner::of(&config.instance).tunnel];
+        if let Some(address) = config.node_ips.iter().find(|address| address.is_ipv4())
+            && let Ok(uplink) = Kernel::default().uplink(*address).await
+        {
+            interfaces.push(uplink.device);
+        }
+        let families = config.cluster_cidr.iter().map(|range| FamilyRules::new(&config.table(), range));
         ServiceRules {
             node: config.node_name.clone(),
-            table_name: config.table(),
-            cluster: config.cluster_cidr,
-            nft: Nft,
-            book: Book::default(),
+            families: families.collect(),
             waiting: BTreeSet::new(),
-            table: None,
-            must_replace: false,
             own_ports: config.own_ports.clone(),
             node_ports: BTreeMap::new(),
             sizes: BTreeMap::new(),
             endpoints: 0,
             reports,
             metrics: config.metrics.clone(),
-            localnet: Localnet::of(&config.instance),
-            interfaces: own.into_iter().chain(uplink).filter(|name| name != "lo").collect(),
+            localnet: config.cluster_cidr.v4().map(|_| Localnet::of(&config.instance)),
+            interfaces: interfaces.into_iter().filter(|name| name != "lo").collect(),
         }
     }
 
     /// Whether the kernel has no rules of a former run. Fails where there can be no rules at all.
     pub async fn is_bare(&self) -> Result<bool, NftError> {
-        Ok(self.nft.list(&self.table_name).await?.is_empty())
+        let mut is_bare = true;
+        for rules in &self.families {
+            is_bare &= rules.is_bare().await?;
+        }
+        Ok(is_bare)
     }
 
     pub fn note(&mut self, changed: BTreeSet<Key>) {
@@ -84,14 +78,18 @@ impl ServiceRules {
     /// Makes the kernel's rules follow what was noted, and counts how that went.
     pub async fn apply(&mut self, backends: &mut Backends, names: Option<&Names>) -> Result<(), NftError> {
         let started = Instant::now();
-        let extent = if self.table.is_some() { Extent::Partial } else { Extent::Full };
+        let is_full = self.families.iter().any(FamilyRules::is_unknown);
         self.plan(backends, names);
-        let applied = self.change().await;
+        let mut applied = Ok(());
+        for rules in &mut self.families {
+            // One family's failure is no reason for the other's rules to grow old.
+            applied = applied.and(rules.apply().await);
+        }
         match &applied {
             Ok(()) => {
                 self.open_loopback();
                 let (rules, now) = (&self.metrics.rules, Timestamp::now());
-                rules.synced(extent, started.elapsed(), now);
+                rules.synced(if is_full { Extent::Full } else { Extent::Partial }, started.elapsed(), now);
                 backends.take_triggers().into_iter().for_each(|since| rules.programmed(since, now));
                 rules.set_sizes(self.sizes.len(), self.endpoints);
             }
@@ -102,7 +100,8 @@ impl ServiceRules {
 
     /// The rules are there that make it safe. Pods' bridge comes with the first of them.
     fn open_loopback(&self) {
-        if let Err(error) = self.localnet.allow(&self.interfaces) {
+        let Some(localnet) = &self.localnet else { return };
+        if let Err(error) = localnet.allow(&self.interfaces) {
             let message =
                 format!("ports of Services do not answer on 127.0.0.1: cannot set route_localnet: {error}");
             self.reports.about_node("KernelSettingMissing", message);
@@ -112,52 +111,48 @@ impl ServiceRules {
     fn plan(&mut self, backends: &Backends, names: Option<&Names>) {
         for service in std::mem::take(&mut self.waiting) {
             let object = backends.service(&service);
-            let mut routes = object.map(|object| plan_service(object, backends.slices(&service), &self.node));
-            if let (Some(object), Some(routes)) = (object, &mut routes) {
-                self.check_ports(&service, object, routes);
+            let plan = |rules: &FamilyRules| match object {
+                Some(object) => rules.plan(&service, object, backends, &self.node),
+                None => Routes::default(),
+            };
+            let mut all: Vec<Routes> = self.families.iter().map(plan).collect();
+            if let Some(object) = object {
+                self.check_ports(&service, object, &mut all);
             }
-            let routes = routes.unwrap_or_default();
-            self.note_size(&service, &routes);
-            self.book.put(&service, routes);
+            self.note_size(&service, &all);
+            for (rules, routes) in self.families.iter_mut().zip(all) {
+                rules.put(&service, routes);
+            }
         }
         if let Some(names) = names {
-            // Before all Services, by name.
-            self.book.put(&(String::new(), String::new()), names.routes());
+            for rules in &mut self.families {
+                // Before all Services, by name.
+                rules.put(&(String::new(), String::new()), names.routes(rules.family));
+            }
         }
     }
 
-    fn note_size(&mut self, service: &Key, routes: &Routes) {
-        let before = match routes.frontends.is_empty() {
+    fn note_size(&mut self, service: &Key, all: &[Routes]) {
+        let endpoints = all.iter().map(Routes::endpoints).sum();
+        let before = match all.iter().all(|routes| routes.frontends.is_empty()) {
             true => self.sizes.remove(service),
-            false => self.sizes.insert(service.clone(), routes.endpoints()),
+            false => self.sizes.insert(service.clone(), endpoints),
         };
-        self.endpoints = self.endpoints - before.unwrap_or_default() + routes.endpoints();
-    }
-
-    async fn change(&mut self) -> Result<(), NftError> {
-        let changes = self.book.take_changes();
-        let Some(mut table) = self.table.take() else { return self.load().await };
-        if !changes.is_empty() {
-            let started = Instant::now();
-            self.nft.apply(&table.change(&changes).to_string()).await?;
-            debug!(frontends = changes.frontends.len(), took = ?started.elapsed(), "changed the rules of Services");
-        }
-        self.table = Some(table);
-        forget_flows(&stale_flows(&changes)).await;
-        Ok(())
+        self.endpoints = self.endpoints - before.unwrap_or_default() + endpoints;
     }
 
     /// Leaves the node its own ports, and tells of others that somebody listens on.
-    fn check_ports(&mut self, service: &Key, object: &Service, routes: &mut Routes) {
+    fn check_ports(&mut self, service: &Key, object: &Service, all: &mut [Routes]) {
         let node = &self.node;
-        for (protocol, port) in keep_own(routes, object, &self.own_ports) {
+        let own = all.iter_mut().flat_map(|routes| keep_own(routes, object, &self.own_ports));
+        for (protocol, port) in own.collect::<BTreeSet<Port>>() {
             let message = format!(
                 "port {port}/{protocol} of node {node} is the node's own, so connections to it do not reach this \
                  Service; use another port"
             );
             self.reports.about_service(object, "PortReserved", message);
         }
-        let wanted: BTreeSet<Port> = node_ports(routes, object).collect();
+        let wanted: BTreeSet<Port> = all.iter().flat_map(|routes| node_ports(routes, object)).collect();
         let known = match wanted.is_empty() {
             true => self.node_ports.remove(service).unwrap_or_default(),
             false => self.node_ports.insert(service.clone(), wanted.clone()).unwrap_or_default(),
@@ -172,31 +167,5 @@ impl ServiceRules {
             );
             self.reports.about_service(object, "PortInUse", message);
         }
-    }
-
-    /// Makes what is there into what is wanted. Only what differs is touched: connections, counters and clients'
-    /// endpoints stay as they are.
-    async fn load(&mut self) -> Result<(), NftError> {
-        let started = Instant::now();
-        let routes = self.book.routes();
-        let wanted = ruleset(&routes, &self.table_name, self.cluster);
-        let found = match self.must_replace {
-            true => None,
-            false => self.nft.list(&self.table_name).await?.into_ruleset(&wanted),
-        };
-        let change = found.as_ref().and_then(|found| diff(found, &wanted));
-        self.must_replace = true;
-        match change {
-            Some(change) if change.is_empty() => {}
-            Some(change) => self.nft.apply(&change.to_string()).await?,
-            None => self.nft.apply(&wanted.to_string()).await?,
-        }
-        self.must_replace = false;
-        debug!(frontends = routes.frontends.len(), took = ?started.elapsed(), "loaded the rules of Services");
-        self.table = Some(Table::new(&self.table_name, &routes));
-        if let Some(found) = found {
-            forget_flows(&stale_flows_between(&found, &wanted)).await;
-        }
-        Ok(())
     }
 }

@@ -96,6 +96,8 @@ impl Workers {
 
     /// Closes the connection if its client has too many, or if no thread has time for one more.
     fn hand_over(&self, stream: TcpStream, peer: SocketAddr, entrance: Entrance) -> io::Result<()> {
+        // On [::] an IPv4 client comes by an address of IPv6 that means its own.
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let Some(place) = self.limit.admit(peer.ip()) else {
             debug!(client = %peer, "too many connections");
             return Ok(());

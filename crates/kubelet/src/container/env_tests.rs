@@ -29,7 +29,7 @@ fn check(container: Value, want: Result<&[(&str, &str)], &str>) {
     let desired_pod = desired_pod(container.clone());
     let placement = Placement {
         node_name: "n1".into(),
-        host_ip: "192.0.2.1".into(),
+        host_ips: vec!["192.0.2.1".into()],
         pod_ips: vec!["10.0.0.2".into(), "fd00::2".into()],
         allocatable_cpu: 4000,
         allocatable_memory: 1 << 30,

@@ -10,7 +10,7 @@ use crate::pod::DesiredPod;
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     pub node_name: String,
-    pub host_ip: String,
+    pub host_ips: Vec<String>,
     pub pod_ips: Vec<String>,
     /// What a container without a limit may use, in thousandths of a core and in bytes.
     pub allocatable_cpu: i64,
@@ -48,7 +48,8 @@ pub fn field(desired_pod: &DesiredPod, placement: &Placement, path: &str) -> Res
         "metadata.annotations" => lines(&meta.annotations),
         "spec.nodeName" => placement.node_name.clone(),
         "spec.serviceAccountName" => spec.and_then(|s| s.service_account_name.clone()).unwrap_or_default(),
-        "status.hostIP" | "status.hostIPs" => placement.host_ip.clone(),
+        "status.hostIP" => placement.host_ips.first().cloned().unwrap_or_default(),
+        "status.hostIPs" => placement.host_ips.join(","),
         "status.podIP" => placement.pod_ips.first().cloned().unwrap_or_default(),
         "status.podIPs" => placement.pod_ips.join(","),
         _ => return Err(FieldError::Path(path.to_owned())),

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_cri::v1 as cri;
 use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
+use minik8s_meta::IpFamily;
 use tokio::sync::{OnceCell, Semaphore};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
@@ -33,6 +34,8 @@ pub struct Cri {
     /// For what CRI cannot do and containerd can.
     containerd: Channel,
     timeout: Duration,
+    /// Whose addresses of a pod come first.
+    primary_family: IpFamily,
     strict_groups: Arc<OnceCell<StrictGroups>>,
     looks: Arc<Semaphore>,
 }
@@ -45,6 +48,7 @@ impl Cri {
             images: ImageServiceClient::new(channel.clone()).max_decoding_message_size(LARGEST_ANSWER),
             containerd: channel,
             timeout: CALL_TIMEOUT,
+            primary_family: IpFamily::V4,
             strict_groups: Arc::default(),
             looks: Arc::new(Semaphore::new(LOOKS)),
         }
@@ -52,6 +56,10 @@ impl Cri {
 
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Cri { timeout, ..self }
+    }
+
+    pub fn with_primary_family(self, primary_family: IpFamily) -> Self {
+        Cri { primary_family, ..self }
     }
 
     fn call<T>(&self, message: T) -> Request<T> {
@@ -112,7 +120,10 @@ impl Cri {
         let Some(status) = answer.status else { return Ok(None) };
         let network = status.network.unwrap_or_default();
         let more = network.additional_ips.into_iter().map(|ip| ip.ip);
-        let ips = std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect();
+        let mut ips: Vec<String> =
+            std::iter::once(network.ip).chain(more).filter(|ip| !ip.is_empty()).collect();
+        // Runtimes have an order of their own.
+        ips.sort_by_key(|ip| ip.contains(':') != (self.primary_family == IpFamily::V6));
         Ok(Some(SandboxRecord {
             id: status.id,
             attempt: status.metadata.map(|m| m.attempt).unwrap_or_default(),

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use minik8s_informer::{Backoff, Lenient};
+use minik8s_meta::Cidrs;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -236,9 +237,12 @@ impl NodeActor {
     }
 }
 
-/// The range of addresses that the cluster has given to the node.
-fn pod_range(node: &core::Node) -> Option<Ipv4Net> {
-    node.spec.as_ref()?.pod_cidr.as_deref()?.parse().ok()
+/// The ranges of addresses that the cluster has given to the node: one, or one of each family.
+fn pod_range(node: &core::Node) -> Option<Cidrs> {
+    let spec = node.spec.as_ref()?;
+    let all = spec.pod_cidrs.iter().flatten().filter(|range| Some(*range) != spec.pod_cidr.as_ref());
+    let second: Option<IpNet> = all.into_iter().next().and_then(|range| range.parse().ok());
+    Cidrs::new(spec.pod_cidr.as_deref()?.parse().ok()?, second).ok()
 }
 
 fn without_heartbeats(mut status: Value) -> Value {

@@ -43,6 +43,12 @@ pub fn default_labels(config: &Config, machine: &Machine) -> BTreeMap<String, St
     own.chain(config.labels.clone()).collect()
 }
 
+fn addresses(config: &Config) -> Vec<core::NodeAddress> {
+    let address = |type_: &str, address| core::NodeAddress { type_: type_.to_owned(), address };
+    let internal = config.node_ip_texts().into_iter().map(|one| address("InternalIP", one));
+    internal.chain([address("Hostname", config.node_name.clone())]).collect()
+}
+
 pub fn node_status(
     config: &Config,
     machine: &Machine,
@@ -56,10 +62,7 @@ pub fn node_status(
         devices.chain(measured.clone()).collect()
     };
     core::NodeStatus {
-        addresses: Some(vec![
-            core::NodeAddress { type_: "InternalIP".to_owned(), address: config.node_ip.to_string() },
-            core::NodeAddress { type_: "Hostname".to_owned(), address: config.node_name.clone() },
-        ]),
+        addresses: Some(addresses(config)),
         allocatable: Some(with_devices(|(_, usable)| *usable)),
         capacity: Some(with_devices(|(all, _)| *all)),
         conditions: Some(conditions(seen, node, now)),

@@ -415,12 +415,12 @@ impl Operation {
     pub(super) fn placement(&self) -> Placement {
         let context = &self.context;
         let pod_ips = match self.desired_pod.host_network() {
-            true => vec![context.node.config.node_ip.to_string()],
+            true => context.node.config.node_ip_texts(),
             false => self.record.sandbox().map(|sandbox| sandbox.ips.clone()).unwrap_or_default(),
         };
         Placement {
             node_name: context.node.config.node_name.clone(),
-            host_ip: context.node.config.node_ip.to_string(),
+            host_ips: context.node.config.node_ip_texts(),
             pod_ips,
             allocatable_cpu: context.node.machine.cpus as i64 * 1000,
             allocatable_memory: context.node.machine.memory as i64,

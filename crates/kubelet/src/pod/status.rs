@@ -13,7 +13,8 @@ use crate::cri::{ContainerRecord, PodRecord};
 /// What the status says of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeAddress {
-    pub host_ip: String,
+    /// The first is the one by which it is known.
+    pub host_ips: Vec<String>,
 }
 
 pub fn status(
@@ -50,8 +51,8 @@ pub fn status(
         container_statuses: list(&[Kind::Main]),
         init_container_statuses: list(&[Kind::Init, Kind::Sidecar]),
         ephemeral_container_statuses: list(&[Kind::Ephemeral]),
-        host_ip: Some(node.host_ip.clone()),
-        host_ips: Some(vec![core::HostIP { ip: node.host_ip.clone() }]),
+        host_ip: node.host_ips.first().cloned(),
+        host_ips: Some(node.host_ips.iter().map(|ip| core::HostIP { ip: ip.clone() }).collect()),
         start_time: old.start_time.clone().or(Some(Time(local_state.accepted.unwrap_or(now)))),
         qos_class: old.qos_class.clone().or_else(|| Some(qos::class(desired_pod).to_string())),
         reason: end.as_ref().map(|end| end.reason.clone()).or(old_reason),
@@ -117,7 +118,7 @@ fn set_addresses(
 ) {
     let sandbox = record.sandboxes.first();
     let ips: Vec<String> = match sandbox {
-        Some(_) if desired_pod.host_network() => vec![node.host_ip.clone()],
+        Some(_) if desired_pod.host_network() => node.host_ips.clone(),
         Some(sandbox) if sandbox.ready => sandbox.ips.clone(),
         _ => Vec::new(),
     };

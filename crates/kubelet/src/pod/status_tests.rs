@@ -62,7 +62,7 @@ fn exited(code: i32) -> ContainerState {
 }
 
 fn compute(desired_pod: &DesiredPod, record: &PodRecord, local_state: &LocalState) -> Value {
-    let node = NodeAddress { host_ip: "192.0.2.1".into() };
+    let node = NodeAddress { host_ips: vec!["192.0.2.1".into()] };
     serde_json::to_value(status(desired_pod, record, local_state, &node, at(NOW))).unwrap()
 }
 

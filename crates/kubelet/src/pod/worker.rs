@@ -271,7 +271,7 @@ impl Worker {
             && !being_removed
             && let Some(pod) = self.reports_to()
         {
-            let node = NodeAddress { host_ip: self.context.node.config.node_ip.to_string() };
+            let node = NodeAddress { host_ips: self.context.node.config.node_ip_texts() };
             let status = status(&self.desired_pod, &self.record, &self.local_state, &node, now);
             self.reporter.want(Report { pod, status });
         }

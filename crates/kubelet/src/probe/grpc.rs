@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use crate::handler::{Origin, connect};
+use crate::handler::{Origin, authority, connect};
 
 const SERVING: u64 = 1;
 const LARGEST_ANSWER: usize = 4096;
@@ -20,7 +20,10 @@ pub async fn check(
 ) -> Result<(), String> {
     match tokio::time::timeout(timeout, ask((host, port), origin, service, timeout)).await {
         Ok(result) => result,
-        Err(_) => Err(format!("timeout: failed to connect service {host}:{port} within {timeout:?}")),
+        Err(_) => {
+            let authority = authority(host, port);
+            Err(format!("timeout: failed to connect service {authority} within {timeout:?}"))
+        }
     }
 }
 
@@ -34,7 +37,7 @@ async fn ask(
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|e| e.to_string())?;
     let connection = tokio::spawn(connection);
-    let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let authority = authority(host, port);
     let request = Request::post(format!("http://{authority}/grpc.health.v1.Health/Check"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")

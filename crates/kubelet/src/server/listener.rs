@@ -68,15 +68,25 @@ struct Door {
 /// Listens and answers for ever.
 pub async fn serve(context: Arc<ServerContext>, serving: Serving) -> Result<(), ServingError> {
     let acceptor = TlsAcceptor::from(Arc::new(tls_config(&serving)?));
-    let address = SocketAddr::new(context.node.config.node_ip, context.node.config.port);
-    let listener = TcpListener::bind(address).await.map_err(|e| ServingError::Listen(address, e))?;
-    info!(%address, "the node's HTTPS port is open");
+    let mut listeners = Vec::new();
+    for ip in context.node.config.node_ips() {
+        let address = SocketAddr::new(ip, context.node.config.port);
+        listeners.push(TcpListener::bind(address).await.map_err(|e| ServingError::Listen(address, e))?);
+        info!(%address, "the node's HTTPS port is open");
+    }
     let door = Arc::new(Door {
         acceptor,
         client_name: serving.client_name,
         tokens: TokenAccess::new(context.volumes.client.clone(), &context.node.config.node_name),
         strangers: Arc::new(Semaphore::new(STRANGERS)),
     });
+    let accept = |listener| accept(listener, context.clone(), door.clone());
+    futures::future::join_all(listeners.into_iter().map(accept)).await;
+    Ok(())
+}
+
+/// Of one address of the node, for ever.
+async fn accept(listener: TcpListener, context: Arc<ServerContext>, door: Arc<Door>) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

@@ -3,7 +3,7 @@
 //! It says what policies mean, not what the network does: that a pod listens there, or that a node is reached, is not
 //! looked at.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
@@ -66,11 +66,11 @@ fn target(text: &str) -> anyhow::Result<Target<'_>> {
 
 enum End {
     Pod(String, String),
-    Address(Ipv4Addr),
+    Address(IpAddr),
 }
 
 fn end(text: &str, namespace: &str) -> End {
-    match (text.parse(), text.split_once('/')) {
+    match (text.trim_matches(['[', ']']).parse(), text.split_once('/')) {
         (Ok(address), _) => End::Address(address),
         (_, Some(("pod" | "pods" | "po", name))) => End::Pod(namespace.to_owned(), name.to_owned()),
         (_, Some((namespace, name))) => End::Pod(namespace.to_owned(), name.to_owned()),
@@ -107,7 +107,7 @@ fn port(target: &Target<'_>, to: Party<'_>) -> anyhow::Result<u16> {
     })
 }
 
-fn has_address(node: &Node, address: Ipv4Addr) -> bool {
+fn has_address(node: &Node, address: IpAddr) -> bool {
     let status = node.status.as_ref().and_then(|status| status.addresses.as_ref());
     status.into_iter().flatten().any(|one| one.address == address.to_string())
 }

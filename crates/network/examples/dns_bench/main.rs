@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "another measurement uses the rest")]
 mod process;
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,9 +84,10 @@ fn resolver(port: u16) -> Result<()> {
     let zone = Arc::new(RwLock::new(zone));
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let pods = "127.0.0.0/8".parse()?;
-        let (at, metrics) = ((Ipv4Addr::LOCALHOST, port), Arc::new(DnsMetrics::new(DOMAIN)));
+        let (at, metrics) =
+            ((&[IpAddr::from(Ipv4Addr::LOCALHOST)][..], port), Arc::new(DnsMetrics::new(DOMAIN)));
         let bound = Resolver::bind(at, pods, zone, Upstreams::default(), metrics).await?;
-        ensure!(bound.port()? == port, "port {port} is taken");
+        ensure!(bound.endpoints()?.iter().all(|at| at.port() == port), "port {port} is taken");
         bound.serve().await;
         Ok(())
     })

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use lab::Lab;
+use minik8s_meta::IpFamily;
 use minik8s_network::proxy::{plan_service, ruleset};
 use nix::sched::{CloneFlags, setns};
 use serde_json::json;
@@ -58,7 +59,7 @@ fn rules() -> Result<String> {
         "metadata": {"namespace": "bench", "name": "s-1"}, "addressType": "IPv4", "ports": [{"port": PORT}],
         "endpoints": [{"addresses": [POD]}],
     }))?;
-    let routes = plan_service(&service, [&slice].into_iter(), "node");
+    let routes = plan_service(&service, [&slice].into_iter(), ("node", IpFamily::V4));
     Ok(ruleset(&routes, "minik8s-bench", "10.244.0.0/16".parse()?).to_string())
 }
 

@@ -24,14 +24,14 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
-    /// Out of the text of a resolv.conf, without the cluster's own address: that way lies a circle.
-    pub fn parse(text: &str, own: IpAddr) -> Self {
+    /// Out of the text of a resolv.conf, without the cluster's own addresses: that way lies a circle.
+    pub fn parse(text: &str, own: &[IpAddr]) -> Self {
         let server = |line: &str| {
             let mut words = line.split_whitespace();
             words.next().filter(|word| *word == "nameserver")?;
             words.next()?.parse::<IpAddr>().ok()
         };
-        let servers = text.lines().filter_map(server).filter(|address| *address != own);
+        let servers = text.lines().filter_map(server).filter(|address| !own.contains(address));
         let search = |line: &str| {
             let mut words = line.split_whitespace();
             words.next().filter(|word| matches!(*word, "search" | "domain"))?;

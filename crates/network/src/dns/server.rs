@@ -1,15 +1,15 @@
 //! Answers DNS questions over UDP and TCP.
 //!
-//! It listens on a port of the node's own address; the service proxy leads the cluster's DNS address there. It
+//! It listens on a port of the node's own addresses; the service proxy leads the cluster's DNS address there. It
 //! answers pods and the node, nobody else: an open resolver would serve attacks on others.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ipnet::Ipv4Net;
 use minik8s_limits::ClientLimit;
+use minik8s_meta::Cidrs;
 use parking_lot::RwLock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -35,8 +35,8 @@ const NOT_A_PORT_OF_BOTH: usize = 16;
 const FAILURE: Reply = Reply { status: Status::ServerFailure, records: Vec::new(), authority: None };
 
 pub struct Resolver {
-    udp: UdpSocket,
-    tcp: TcpListener,
+    /// Of each address of the node.
+    sockets: Vec<(UdpSocket, TcpListener)>,
     shared: Arc<Shared>,
 }
 
@@ -45,53 +45,65 @@ struct Shared {
     upstreams: Upstreams,
     cache: Cache,
     metrics: Arc<DnsMetrics>,
-    pods: Ipv4Net,
-    node: Ipv4Addr,
+    pods: Cidrs,
+    node: Vec<IpAddr>,
     forwards: Arc<ClientLimit>,
     connections: Arc<ClientLimit>,
 }
 
 impl Resolver {
-    /// On one port for both protocols: the given one, or if that is taken any free one.
+    /// On one port of each address for both protocols: the given one, or if that is taken any free one.
     pub async fn bind(
-        (node, port): (Ipv4Addr, u16),
-        pods: Ipv4Net,
+        (node, port): (&[IpAddr], u16),
+        pods: Cidrs,
         zone: Arc<RwLock<Zone>>,
         upstreams: Upstreams,
         metrics: Arc<DnsMetrics>,
     ) -> io::Result<Self> {
-        let mut tries = 0;
-        let (udp, tcp) = loop {
-            let port = if tries == 0 { port } else { 0 };
-            let udp = match UdpSocket::bind((node, port)).await {
-                Ok(udp) => udp,
-                Err(error) if port == 0 => return Err(error),
-                Err(_) => {
-                    tries += 1;
-                    continue;
-                }
-            };
-            match TcpListener::bind(udp.local_addr()?).await {
-                Ok(tcp) => break (udp, tcp),
-                Err(error) if tries == NOT_A_PORT_OF_BOTH => return Err(error),
-                Err(_) => tries += 1,
-            }
-        };
+        let mut sockets = Vec::new();
+        for address in node {
+            sockets.push(bind_both(*address, port).await?);
+        }
         let [forwards, connections] =
             [FORWARDS, CONNECTIONS].map(|(each, total)| ClientLimit::new(each, total));
-        let cache = Cache::default();
+        let (cache, node) = (Cache::default(), node.to_vec());
         let shared = Shared { zone, upstreams, cache, metrics, pods, node, forwards, connections };
-        Ok(Resolver { udp, tcp, shared: Arc::new(shared) })
+        Ok(Resolver { sockets, shared: Arc::new(shared) })
     }
 
-    pub fn port(&self) -> io::Result<u16> {
-        Ok(self.udp.local_addr()?.port())
+    /// Where it listens.
+    pub fn endpoints(&self) -> io::Result<Vec<SocketAddr>> {
+        self.sockets.iter().map(|(udp, _)| udp.local_addr()).collect()
     }
 
     /// Serves until it is dropped.
     pub async fn serve(self) {
-        let Resolver { udp, tcp, shared } = self;
-        tokio::join!(serve_udp(Arc::new(udp), shared.clone()), serve_tcp(tcp, shared));
+        let Resolver { sockets, shared } = self;
+        let serve = |(udp, tcp): (UdpSocket, TcpListener)| {
+            let shared = shared.clone();
+            async move { tokio::join!(serve_udp(Arc::new(udp), shared.clone()), serve_tcp(tcp, shared)) }
+        };
+        futures::future::join_all(sockets.into_iter().map(serve)).await;
+    }
+}
+
+async fn bind_both(address: IpAddr, port: u16) -> io::Result<(UdpSocket, TcpListener)> {
+    let mut tries = 0;
+    loop {
+        let port = if tries == 0 { port } else { 0 };
+        let udp = match UdpSocket::bind((address, port)).await {
+            Ok(udp) => udp,
+            Err(error) if port == 0 => return Err(error),
+            Err(_) => {
+                tries += 1;
+                continue;
+            }
+        };
+        match TcpListener::bind(udp.local_addr()?).await {
+            Ok(tcp) => return Ok((udp, tcp)),
+            Err(error) if tries == NOT_A_PORT_OF_BOTH => return Err(error),
+            Err(_) => tries += 1,
+        }
     }
 }
 
@@ -160,10 +172,8 @@ async fn serve_stream(mut stream: TcpStream, shared: &Shared) -> io::Result<()> 
 
 impl Shared {
     fn may_ask(&self, peer: SocketAddr) -> bool {
-        match peer.ip() {
-            IpAddr::V4(ip) => self.pods.contains(&ip) || ip == self.node || ip.is_loopback(),
-            IpAddr::V6(_) => false,
-        }
+        let ip = peer.ip();
+        self.pods.contains(ip) || self.node.contains(&ip) || ip.is_loopback()
     }
 
     /// The answer that needs nobody else's word.

@@ -77,14 +77,18 @@ pub fn changes(seen: &Links, wanted: &Links, owner: &Owner) -> Changes {
 }
 
 fn add_device(out: &mut String, vxlan: &Vxlan, tunnel: &str) {
-    let Vxlan { id, port, local, mac, mtu, address } = vxlan;
+    let Vxlan { id, port, local, mac, mtu, addresses } = vxlan;
     line(
         out,
         format_args!(
             "link add {tunnel} address {mac} mtu {mtu} type vxlan id {id} dstport {port} local {local} nolearning"
         ),
     );
-    line(out, format_args!("address add {address}/32 dev {tunnel}"));
+    for address in addresses {
+        // Nobody else has it: there is no need to ask and to wait for an answer.
+        let (length, nodad) = if address.is_ipv4() { (32, "") } else { (128, " nodad") };
+        line(out, format_args!("address add {address}/{length} dev {tunnel}{nodad}"));
+    }
     line(out, format_args!("link set {tunnel} up"));
 }
 

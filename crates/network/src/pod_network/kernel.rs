@@ -3,10 +3,11 @@
 //! Programs and not netlink messages: what is done can be read, repeated by hand and printed in a golden test.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::{Output, Stdio};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
+use minik8s_meta::IpFamily;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -30,7 +31,7 @@ pub enum KernelError {
     )]
     NoVxlan(String),
     #[error("no interface has the node's address {0}: give the node an address of this machine")]
-    NoUplink(Ipv4Addr),
+    NoUplink(IpAddr),
 }
 
 /// The network namespace of this process, or the named one.
@@ -76,13 +77,14 @@ struct LinkInfo {
 struct VxlanInfo {
     id: Option<u32>,
     port: Option<u16>,
-    local: Option<Ipv4Addr>,
+    local: Option<IpAddr>,
+    local6: Option<IpAddr>,
 }
 
 #[derive(Debug, Deserialize)]
 struct FoundRoute {
     dst: String,
-    gateway: Option<Ipv4Addr>,
+    gateway: Option<IpAddr>,
     dev: Option<String>,
     metric: Option<u32>,
 }
@@ -103,7 +105,10 @@ impl Kernel {
     /// The links that this agent, or a former run of it, made.
     pub async fn links(&self, owner: &Owner) -> Result<Links, KernelError> {
         let protocol = ROUTE_PROTOCOL.to_string();
-        let found: Vec<FoundRoute> = self.list("ip", &["-4", "route", "show", "proto", &protocol]).await?;
+        let mut found: Vec<FoundRoute> = Vec::new();
+        for family in families() {
+            found.extend(self.list("ip", &[family, "route", "show", "proto", &protocol]).await?);
+        }
         let route = |found: FoundRoute| {
             if found.metric != Some(owner.metric) {
                 return None;
@@ -115,8 +120,11 @@ impl Kernel {
             return Ok(links);
         };
         links.vxlan = Some(device.vxlan());
-        let on_tunnel = ["-4", "neigh", "show", "dev", &owner.tunnel, "nud", "permanent"];
-        let neighbours: Vec<Neighbour> = self.list("ip", &on_tunnel).await?;
+        let mut neighbours: Vec<Neighbour> = Vec::new();
+        for family in families() {
+            let on_tunnel = [family, "neigh", "show", "dev", &owner.tunnel, "nud", "permanent"];
+            neighbours.extend(self.list("ip", &on_tunnel).await?);
+        }
         let neighbour = |found: Neighbour| Some((found.dst.parse().ok()?, found.lladdr?.parse().ok()?));
         links.neighbours = neighbours.into_iter().filter_map(neighbour).collect();
         let forwarding: Vec<Forwarding> = self.list("bridge", &["fdb", "show", "dev", &owner.tunnel]).await?;
@@ -132,17 +140,19 @@ impl Kernel {
     }
 
     /// The interface with that address.
-    pub async fn uplink(&self, address: Ipv4Addr) -> Result<Uplink, KernelError> {
+    pub async fn uplink(&self, address: IpAddr) -> Result<Uplink, KernelError> {
         let interfaces = self.interfaces().await?;
         let found = interfaces.into_iter().find_map(|one| {
-            let network = one.networks().find(|network| network.addr() == address)?;
-            Some(Uplink { device: one.ifname, network: network.trunc(), mtu: one.mtu })
+            let mut networks = one.networks();
+            let network = networks.find(|network| network.addr() == address)?;
+            drop(networks);
+            Some(Uplink { device: one.ifname, address, network: network.trunc(), mtu: one.mtu })
         });
         found.ok_or(KernelError::NoUplink(address))
     }
 
     pub(super) async fn interfaces(&self) -> Result<Vec<Interface>, KernelError> {
-        self.list("ip", &["-4", "-details", "address", "show"]).await
+        self.list("ip", &["-details", "address", "show"]).await
     }
 
     /// Removes all links of a stopped agent.
@@ -201,6 +211,14 @@ impl Kernel {
     }
 }
 
+/// Those of this machine, as `ip` calls them.
+fn families() -> impl Iterator<Item = &'static str> {
+    crate::run::machine_families().map(|family| match family {
+        IpFamily::V4 => "-4",
+        IpFamily::V6 => "-6",
+    })
+}
+
 impl KernelError {
     /// Of the commands that make the tunnel.
     fn about_tunnel(self) -> Self {
@@ -221,24 +239,28 @@ impl Interface {
         self.operstate == "DOWN"
     }
 
-    /// Its addresses, with the networks they are in.
-    pub(super) fn networks(&self) -> impl Iterator<Item = Ipv4Net> {
-        let parse = |one: &Address| Ipv4Net::new(one.local.parse().ok()?, one.prefixlen).ok();
-        self.addr_info.iter().filter_map(parse)
+    /// Its addresses, with the networks they are in. Every interface has an IPv6 address of its link, which leads nowhere
+    /// else.
+    pub(super) fn networks(&self) -> impl Iterator<Item = IpNet> {
+        let parse = |one: &Address| IpNet::new(one.local.parse().ok()?, one.prefixlen).ok();
+        let is_far = |network: &IpNet| match network {
+            IpNet::V4(_) => true,
+            IpNet::V6(network) => !network.addr().is_unicast_link_local(),
+        };
+        self.addr_info.iter().filter_map(parse).filter(is_far)
     }
 
     /// What cannot be read is left at values that nobody wants: then the device is made anew.
     fn vxlan(&self) -> Vxlan {
         let info = &self.linkinfo.info_data;
-        let none = Ipv4Addr::UNSPECIFIED;
         let is_up = self.flags.iter().any(|flag| flag == "UP");
         Vxlan {
             id: info.id.filter(|_| is_up).unwrap_or_default(),
             port: info.port.unwrap_or_default(),
-            local: info.local.unwrap_or(none),
+            local: info.local.or(info.local6).unwrap_or(IpAddr::from([0; 4])),
             mac: self.address.parse().unwrap_or(super::Mac([0; 6])),
             mtu: self.mtu,
-            address: self.networks().next().map_or(none, |network| network.addr()),
+            addresses: self.networks().map(|network| network.addr()).collect(),
         }
     }
 }

@@ -11,10 +11,15 @@ use nix::sys::socket::{
 };
 use tokio::sync::mpsc;
 
-/// Groups of link_events, as bits: interfaces, IPv4 addresses, IPv4 routes.
-const GROUPS: u32 = 0x1 | 0x10 | 0x40;
+use super::ROUTE_PROTOCOL;
+
+/// Groups of link_events, as bits: interfaces, IPv4 addresses and routes, IPv6 addresses and routes.
+const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 const NEW_LINK: u16 = 16;
 const DELETED_LINK: u16 = 17;
+const NEW_ADDRESS: u16 = 20;
+const DELETED_ADDRESS: u16 = 21;
+const V6: u8 = 10;
 
 pub struct LinkEvents(mpsc::Receiver<LinkEvent>);
 
@@ -82,15 +87,20 @@ fn pass_on(fd: &OwnedFd, sender: &mpsc::Sender<LinkEvent>) {
     }
 }
 
-/// Messages begin with their length and type; in those about interfaces their index is at a fixed place.
+/// Messages begin with their length and type; in those about interfaces and addresses the interface's index is at a fixed
+/// place. Every interface has IPv6 addresses and routes that the kernel makes: they say nothing unless they are ours.
 fn parse(mut messages: &[u8]) -> Vec<LinkEvent> {
     let number = |bytes: Option<&[u8]>| bytes.and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes);
     let mut found = Vec::new();
     while let Some(length) = number(messages.get(..4)).filter(|length| *length >= 16) {
         let kind = messages.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
+        let is_v6 = messages.get(16) == Some(&V6);
         found.push(match (kind, number(messages.get(20..24))) {
             (Some(NEW_LINK), Some(index)) => LinkEvent::Interface(index),
             (Some(DELETED_LINK), Some(index)) => LinkEvent::Removed(index),
+            (Some(NEW_ADDRESS | DELETED_ADDRESS), Some(index)) if is_v6 => LinkEvent::Interface(index),
+            // Its protocol is at a fixed place, too.
+            _ if is_v6 && messages.get(21) != Some(&ROUTE_PROTOCOL) => LinkEvent::Interface(0),
             _ => LinkEvent::Other,
         });
         // The next one begins at a multiple of four.
@@ -102,6 +112,8 @@ fn parse(mut messages: &[u8]) -> Vec<LinkEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DELETED_ROUTE: u16 = 25;
 
     fn message(kind: u16, index: u32) -> Vec<u8> {
         let mut bytes = vec![0; 32];
@@ -120,6 +132,13 @@ mod tests {
         check(&[], &[]);
         check(&[(NEW_LINK, 7)], &[LinkEvent::Interface(7)]);
         check(&[(DELETED_LINK, 4), (20, 7)], &[LinkEvent::Removed(4), LinkEvent::Other]);
+        let v6 = |kind: u16, protocol: u8| {
+            let mut bytes = message(kind, 5);
+            (bytes[16], bytes[21]) = (V6, protocol);
+            parse(&bytes)
+        };
+        assert_eq!(v6(DELETED_ROUTE, ROUTE_PROTOCOL), [LinkEvent::Other], "a route of ours");
+        assert_eq!(v6(DELETED_ROUTE, 2), [LinkEvent::Interface(0)], "a route of the kernel's");
         assert_eq!(parse(&[0; 64]), [], "a message without a length does not lead in circles");
     }
 }

@@ -1,11 +1,11 @@
 //! What the kernel must have for pods to reach other nodes, as a value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 /// All of it, wanted or found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,27 +13,28 @@ pub struct Links {
     /// The tunnel device, if any node is reached through it.
     pub vxlan: Option<Vxlan>,
     /// By the pods that they lead to.
-    pub routes: BTreeMap<Ipv4Net, Route>,
+    pub routes: BTreeMap<IpNet, Route>,
     /// Behind which node's address a tunnel device is.
-    pub forwarding: BTreeMap<Mac, Ipv4Addr>,
+    pub forwarding: BTreeMap<Mac, IpAddr>,
     /// The tunnel devices' hardware addresses, so that nobody has to ask for them.
-    pub neighbours: BTreeMap<Ipv4Addr, Mac>,
+    pub neighbours: BTreeMap<IpAddr, Mac>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vxlan {
     pub id: u32,
     pub port: u16,
-    pub local: Ipv4Addr,
+    /// Its family is that of the packets between the nodes, whatever is in them.
+    pub local: IpAddr,
     pub mac: Mac,
     pub mtu: u32,
-    /// What this node itself calls from.
-    pub address: Ipv4Addr,
+    /// What this node itself calls from: one of each family that pods have.
+    pub addresses: BTreeSet<IpAddr>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    pub via: Ipv4Addr,
+    pub via: IpAddr,
     pub device: String,
 }
 
@@ -41,10 +42,21 @@ pub struct Route {
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// A locally administered address that follows from the node's pod range.
-    pub fn of(pods: Ipv4Net) -> Mac {
-        let [a, b, c, d] = pods.network().octets();
+    /// A locally administered address that follows from the node's first pod range.
+    pub fn of(pods: IpNet) -> Mac {
+        let [a, b, c, d] = digest(pods).to_be_bytes();
         Mac([0x02, 0x4d, a, b, c, d])
+    }
+}
+
+/// The network's number; of an IPv6 one, whose ranges differ in their middle, a sum of its parts (FNV-1a).
+pub(super) fn digest(range: IpNet) -> u32 {
+    match range.network() {
+        IpAddr::V4(network) => network.to_bits(),
+        IpAddr::V6(network) => network
+            .octets()
+            .into_iter()
+            .fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)),
     }
 }
 

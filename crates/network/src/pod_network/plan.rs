@@ -1,15 +1,19 @@
 //! From Node objects to [`Links`]. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
+use minik8s_meta::{Cidrs, IpFamily};
 
+use super::links::digest;
 use super::{Links, Mac, Route, Vxlan};
 
 /// What VXLAN puts around a packet: Ethernet, IP, UDP and its own header.
 const OVERHEAD: u32 = 50;
+/// IPv6's header is that much longer.
+const OVERHEAD_V6: u32 = OVERHEAD + 20;
 /// Linux's own choice, and flannel's.
 const PORT: u16 = 8472;
 
@@ -41,19 +45,20 @@ impl std::str::FromStr for Backend {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Me {
     pub name: String,
-    pub address: Ipv4Addr,
-    pub uplink: Uplink,
-    pub cluster: Ipv4Net,
+    /// One of each family that it has an address of.
+    pub uplinks: Vec<Uplink>,
+    pub cluster: Cidrs,
     pub backend: Backend,
     /// The tunnel device's name.
     pub tunnel: String,
 }
 
-/// The interface that has the node's address.
+/// An interface that has an address of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uplink {
     pub device: String,
-    pub network: Ipv4Net,
+    pub address: IpAddr,
+    pub network: IpNet,
     pub mtu: u32,
 }
 
@@ -61,8 +66,10 @@ pub struct Uplink {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     pub name: String,
-    pub address: Ipv4Addr,
-    pub pods: Ipv4Net,
+    /// At most one of each family, in the node's own order.
+    pub addresses: Vec<IpAddr>,
+    /// Ranges of its pods, at most one of each family.
+    pub pods: Vec<IpNet>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,80 +87,142 @@ pub fn peers<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<Peer> {
 fn peer(node: &Node) -> Option<Peer> {
     let spec = node.spec.as_ref()?;
     let ranges = spec.pod_cidr.iter().chain(spec.pod_cidrs.iter().flatten());
-    let pods: Ipv4Net = ranges.filter_map(|text| text.parse().ok()).next()?;
+    let pods = one_of_each(ranges.filter_map(|text| text.parse::<IpNet>().ok()), |range| range.addr());
     let addresses = node.status.as_ref()?.addresses.as_deref().unwrap_or_default();
     let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
-    let address = internal.filter_map(|address| address.address.parse().ok()).next()?;
-    Some(Peer { name: node.metadata.name.clone()?, address, pods: pods.trunc() })
+    let internal = internal.filter_map(|address| address.address.parse().ok());
+    let peer = Peer {
+        name: node.metadata.name.clone()?,
+        addresses: one_of_each(internal, |address| *address),
+        pods: pods.into_iter().map(|range| range.trunc()).collect(),
+    };
+    (!peer.pods.is_empty() && !peer.addresses.is_empty()).then_some(peer)
+}
+
+/// The first of each family.
+fn one_of_each<T>(all: impl Iterator<Item = T>, address: impl Fn(&T) -> IpAddr) -> Vec<T> {
+    let mut families = BTreeSet::new();
+    all.filter(|one| families.insert(IpFamily::of(address(one)))).collect()
 }
 
 /// The links of this node. Peers come in a fixed order: if two claim the same pods, the first has them.
 pub fn plan(peers: &[Peer], me: &Me) -> Plan {
     let mut plan = Plan::default();
     let Some(own) = peers.iter().find(|peer| peer.name == me.name) else { return plan };
-    let mut taken: BTreeSet<Ipv4Net> = [own.pods].into();
+    let underlay = underlay(peers, me);
+    let mut taken: BTreeSet<IpNet> = own.pods.iter().copied().collect();
     for peer in peers.iter().filter(|peer| peer.name != me.name) {
-        // A node must not be able to draw other traffic than its pods' to itself.
-        let overlaps = |other: &Ipv4Net| other.contains(&peer.pods) || peer.pods.contains(other);
-        let problem = if !me.cluster.contains(&peer.pods) {
-            Some(format!("its pod range {} is not part of the cluster's {}", peer.pods, me.cluster))
-        } else if taken.iter().any(overlaps) {
-            Some(format!("its pod range {} is another node's, too", peer.pods))
-        } else if peer.address == me.address {
-            Some(format!("it claims this node's address {}", me.address))
-        } else {
-            reach(&mut plan.links, peer, own, me)
-        };
-        match problem {
+        match distrust(peer, &taken, me) {
             Some(problem) => drop(plan.problems.insert(peer.name.clone(), problem)),
-            None => drop(taken.insert(peer.pods)),
+            None => {
+                for pods in &peer.pods {
+                    match reach(&mut plan.links, (peer, *pods), own, (me, underlay)) {
+                        Some(problem) => drop(plan.problems.insert(peer.name.clone(), problem)),
+                        None => drop(taken.insert(*pods)),
+                    }
+                }
+            }
         }
     }
     plan
 }
 
-/// Adds what leads to the peer's pods, or says why nothing does.
-fn reach(links: &mut Links, peer: &Peer, own: &Peer, me: &Me) -> Option<String> {
-    let on_link = me.uplink.network.contains(&peer.address);
-    match me.backend {
-        Backend::Auto | Backend::HostGw if on_link => {
-            links.routes.insert(peer.pods, Route { via: peer.address, device: me.uplink.device.clone() });
+/// The family in which nodes send each other what they tunnel: the first one that all of them have. All nodes see the same
+/// Node objects, and so choose the same one.
+fn underlay(peers: &[Peer], me: &Me) -> IpFamily {
+    let primary = IpFamily::of(me.cluster.primary().addr());
+    let has = |peer: &Peer, family| peer.addresses.iter().any(|address| IpFamily::of(*address) == family);
+    let of_all = |family: &IpFamily| peers.iter().all(|peer| has(peer, *family));
+    let own = || me.uplinks.first().map(|uplink| IpFamily::of(uplink.address));
+    [primary, primary.other()].into_iter().find(of_all).or_else(own).unwrap_or(primary)
+}
+
+/// A node must not be able to draw other traffic than its pods' to itself.
+fn distrust(peer: &Peer, taken: &BTreeSet<IpNet>, me: &Me) -> Option<String> {
+    for pods in &peer.pods {
+        let overlaps = |other: &IpNet| other.contains(pods) || pods.contains(other);
+        match me.cluster.of_family(IpFamily::of(pods.addr())) {
+            Some(cluster) if cluster.contains(pods) => {}
+            _ => return Some(format!("its pod range {pods} is not part of the cluster's {}", me.cluster)),
         }
-        Backend::HostGw => {
-            return Some(format!(
-                "its address {} is not on this node's link {} ({}): use --network-backend vxlan",
-                peer.address, me.uplink.device, me.uplink.network
-            ));
+        if taken.iter().any(overlaps) {
+            return Some(format!("its pod range {pods} is another node's, too"));
         }
-        Backend::Auto | Backend::Vxlan => {
-            let mac = Mac::of(peer.pods);
-            links.vxlan.get_or_insert_with(|| tunnel(own, me));
-            links.forwarding.insert(mac, peer.address);
-            links.neighbours.insert(peer.pods.network(), mac);
-            links.routes.insert(peer.pods, Route { via: peer.pods.network(), device: me.tunnel.clone() });
+    }
+    let claimed = me.uplinks.iter().find(|uplink| peer.addresses.contains(&uplink.address))?;
+    Some(format!("it claims this node's address {}", claimed.address))
+}
+
+/// Adds what leads to pods of the peer, or says why nothing does.
+fn reach(
+    links: &mut Links,
+    (peer, pods): (&Peer, IpNet),
+    own: &Peer,
+    (me, underlay): (&Me, IpFamily),
+) -> Option<String> {
+    let family = IpFamily::of(pods.addr());
+    let uplink = |family| me.uplinks.iter().find(|uplink| IpFamily::of(uplink.address) == family);
+    let address = |family| peer.addresses.iter().copied().find(|one| IpFamily::of(*one) == family);
+    // The next hop of a route is of the route's family.
+    let direct = uplink(family).zip(address(family)).filter(|(link, via)| link.network.contains(via));
+    match (me.backend, direct) {
+        (Backend::Auto | Backend::HostGw, Some((uplink, via))) => {
+            links.routes.insert(pods, Route { via, device: uplink.device.clone() });
+        }
+        (Backend::HostGw, None) => return Some(not_on_link(uplink(family), address(family), family)),
+        (Backend::Auto | Backend::Vxlan, _) => {
+            let (Some(uplink), Some(address)) = (uplink(underlay), address(underlay)) else {
+                return Some(format!("it and this node do not both have an {underlay} address"));
+            };
+            let mac = Mac::of(peer.pods.first().copied().unwrap_or(pods));
+            links.vxlan.get_or_insert_with(|| tunnel(own, me, uplink));
+            links.forwarding.insert(mac, address);
+            links.neighbours.insert(pods.network(), mac);
+            links.routes.insert(pods, Route { via: pods.network(), device: me.tunnel.clone() });
         }
     }
     None
 }
 
-fn tunnel(own: &Peer, me: &Me) -> Vxlan {
-    let [a, b, c, _] = me.cluster.network().octets();
-    Vxlan {
-        // The same on all nodes, and another one in every cluster that a machine may be part of.
-        id: u32::from_be_bytes([0, a, b, c]),
-        port: PORT,
-        local: me.address,
-        mac: Mac::of(own.pods),
-        mtu: me.uplink.mtu.saturating_sub(OVERHEAD),
-        address: own.pods.network(),
+fn not_on_link(uplink: Option<&Uplink>, address: Option<IpAddr>, family: IpFamily) -> String {
+    match (uplink, address) {
+        (Some(uplink), Some(address)) => format!(
+            "its address {address} is not on this node's link {} ({}): use --network-backend vxlan",
+            uplink.device, uplink.network
+        ),
+        _ => format!("it and this node do not both have an {family} address: use --network-backend vxlan"),
     }
 }
 
-/// The largest packet of pods behind an uplink of that size. Unless there are routes only, it leaves room for
-/// the tunnel: a node that needs it may join when the pods are long there.
-pub fn pod_mtu(uplink: u32, backend: Backend) -> u32 {
+fn tunnel(own: &Peer, me: &Me, uplink: &Uplink) -> Vxlan {
+    let network = me.cluster.primary();
+    let [a, b, c, d] = digest(network).to_be_bytes();
+    Vxlan {
+        // The same on all nodes, and another one in every cluster that a machine may be part of.
+        id: match network {
+            IpNet::V4(_) => u32::from_be_bytes([0, a, b, c]),
+            IpNet::V6(_) => u32::from_be_bytes([0, b, c, d]),
+        },
+        port: PORT,
+        local: uplink.address,
+        mac: Mac::of(own.pods.first().copied().unwrap_or(network)),
+        mtu: uplink.mtu.saturating_sub(overhead(IpFamily::of(uplink.address))),
+        addresses: own.pods.iter().map(IpNet::network).collect(),
+    }
+}
+
+fn overhead(underlay: IpFamily) -> u32 {
+    match underlay {
+        IpFamily::V4 => OVERHEAD,
+        IpFamily::V6 => OVERHEAD_V6,
+    }
+}
+
+/// The largest packet of pods behind an uplink of that size, on which nodes meet in that family. Unless there are routes
+/// only, it leaves room for the tunnel: a node that needs it may join when the pods are long there.
+pub fn pod_mtu(uplink: u32, underlay: IpFamily, backend: Backend) -> u32 {
     match backend {
         Backend::HostGw => uplink,
-        Backend::Auto | Backend::Vxlan => uplink.saturating_sub(OVERHEAD),
+        Backend::Auto | Backend::Vxlan => uplink.saturating_sub(overhead(underlay)),
     }
 }

@@ -100,10 +100,13 @@ impl<'a> PodNetwork<'a> {
         if alone && seen == super::Links::default() {
             return Ok(());
         }
+        let mut uplinks = Vec::new();
+        for address in &self.config.node_ips {
+            uplinks.push(self.kernel.uplink(*address).await?);
+        }
         let me = Me {
             name: self.config.node_name.clone(),
-            address: self.config.node_ip,
-            uplink: self.kernel.uplink(self.config.node_ip).await?,
+            uplinks,
             cluster: self.config.cluster_cidr,
             backend: self.config.backend,
             tunnel: self.owner.tunnel.clone(),
@@ -119,7 +122,9 @@ impl<'a> PodNetwork<'a> {
             self.reports.about_node("NodeUnreachable", message);
         }
         let all = self.kernel.interfaces().await?;
-        let ours = all.iter().filter(|one| one.ifname == me.uplink.device || one.ifname == self.owner.tunnel);
+        let ours = all.iter().filter(|one| {
+            one.ifname == self.owner.tunnel || me.uplinks.iter().any(|uplink| uplink.device == one.ifname)
+        });
         self.interfaces = ours.map(|one| one.ifindex).collect();
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Which node is reached how, and the commands that lead there.
 
-use std::net::Ipv4Addr;
-
 use k8s_openapi::api::core::v1::Node;
+use minik8s_meta::IpFamily;
 use serde_json::json;
 
 use super::*;
@@ -19,11 +18,15 @@ fn node(name: &str, address: &str, pods: &str) -> Node {
     .unwrap()
 }
 
+fn uplink(address: &str) -> Uplink {
+    let network: ipnet::IpNet = address.parse().unwrap();
+    Uplink { device: "eth0".to_owned(), address: network.addr(), network: network.trunc(), mtu: 1500 }
+}
+
 fn me(backend: Backend) -> Me {
     Me {
         name: "a".to_owned(),
-        address: [192, 0, 2, 1].into(),
-        uplink: Uplink { device: "eth0".to_owned(), network: "192.0.2.0/24".parse().unwrap(), mtu: 1500 },
+        uplinks: vec![uplink("192.0.2.1/24")],
         cluster: "10.244.0.0/16".parse().unwrap(),
         backend,
         tunnel: "mkx-0badcafe".to_owned(),
@@ -43,8 +46,7 @@ fn three() -> Vec<Peer> {
 fn how_nodes_are_reached() {
     let check = |backend: Backend, expected: &[&str], problems: &[&str]| {
         let plan = plan(&three(), &me(backend));
-        let shown =
-            |(pods, route): (&ipnet::Ipv4Net, &Route)| format!("{pods} {} {}", route.via, route.device);
+        let shown = |(pods, route): (&ipnet::IpNet, &Route)| format!("{pods} {} {}", route.via, route.device);
         assert_eq!(plan.links.routes.iter().map(shown).collect::<Vec<_>>(), expected, "{backend:?}");
         assert_eq!(plan.problems.values().collect::<Vec<_>>(), problems, "{backend:?}");
         let tunnelled = plan.links.routes.values().filter(|route| route.device != "eth0").count();
@@ -103,13 +105,80 @@ fn only_what_differs_is_changed() {
     check("left", &now, &wanted(&all[..2], Backend::Auto));
     check("backend", &now, &wanted(&all, Backend::Vxlan));
     let mut moved = all.clone();
-    moved[2].address = Ipv4Addr::new(198, 51, 100, 4);
+    moved[2].addresses = vec![[198, 51, 100, 4].into()];
     check("moved", &now, &wanted(&moved, Backend::Auto));
 }
 
 #[test]
 fn the_size_of_pods_packets() {
-    assert_eq!(pod_mtu(1500, Backend::HostGw), 1500);
-    assert_eq!(pod_mtu(1500, Backend::Auto), 1450);
-    assert_eq!(pod_mtu(9001, Backend::Vxlan), 8951);
+    let (v4, v6) = (IpFamily::V4, IpFamily::V6);
+    assert_eq!(pod_mtu(1500, v4, Backend::HostGw), 1500);
+    assert_eq!(pod_mtu(1500, v4, Backend::Auto), 1450);
+    assert_eq!(pod_mtu(9001, v4, Backend::Vxlan), 8951);
+    assert_eq!(pod_mtu(1500, v6, Backend::Auto), 1430);
+}
+
+/// A node of both families: addresses and ranges, separated by commas, in the node's order.
+fn dual(name: &str, addresses: &str, pods: &str) -> Node {
+    let mut node = node(name, "", "");
+    let spec = node.spec.as_mut().unwrap();
+    let ranges: Vec<String> = pods.split(',').map(str::to_owned).collect();
+    (spec.pod_cidr, spec.pod_cidrs) = (ranges.first().cloned(), Some(ranges));
+    let internal = addresses.split(',').map(|address| json!({"type": "InternalIP", "address": address}));
+    let status = json!({"addresses": internal.collect::<Vec<_>>()});
+    node.status = serde_json::from_value(status).unwrap();
+    node
+}
+
+#[test]
+fn pods_of_both_families_are_reached() {
+    let check = |nodes: &[Node], uplinks: &[&str], (cluster, backend): (&str, Backend), expected: &[&str]| {
+        let me = Me {
+            uplinks: uplinks.iter().map(|address| uplink(address)).collect(),
+            cluster: cluster.parse().unwrap(),
+            ..me(backend)
+        };
+        let plan = plan(&peers(nodes), &me);
+        let routes = plan.links.routes.iter();
+        let mut found: Vec<String> =
+            routes.map(|(pods, route)| format!("{pods} {} {}", route.via, route.device)).collect();
+        let tunnels = plan.links.forwarding.values().map(|address| format!("tunnel to {address}"));
+        found.extend(tunnels.chain(plan.problems.into_values()));
+        assert_eq!(found, expected, "{nodes:?}");
+    };
+    let cluster = "10.244.0.0/16,fd00:244::/56";
+    let own = |addresses: &str| dual("a", addresses, "10.244.0.0/24,fd00:244::/64");
+    let other = |addresses: &str| dual("b", addresses, "10.244.1.0/24,fd00:244:0:1::/64");
+    let both = [own("192.0.2.1,2001:db8::1"), other("192.0.2.2,2001:db8::2")];
+    let (links, far) = (["192.0.2.1/24", "2001:db8::1/64"], ["192.0.2.1/32", "2001:db8::1/128"]);
+    let direct = ["10.244.1.0/24 192.0.2.2 eth0", "fd00:244:0:1::/64 2001:db8::2 eth0"];
+    check(&both, &links, (cluster, Backend::Auto), &direct);
+    check(&both, &links, (cluster, Backend::HostGw), &direct);
+    let tunnelled =
+        ["10.244.1.0/24 10.244.1.0 mkx-0badcafe", "fd00:244:0:1::/64 fd00:244:0:1:: mkx-0badcafe"];
+    let [one, two] = tunnelled;
+    check(&both, &far, (cluster, Backend::Auto), &[one, two, "tunnel to 192.0.2.2"]);
+    let primary_v6 = "fd00:244::/56,10.244.0.0/16";
+    check(&both, &links, (primary_v6, Backend::Vxlan), &[one, two, "tunnel to 2001:db8::2"]);
+    // Nodes of IPv4 alone carry pods' IPv6 in their tunnel.
+    let v4 = [own("192.0.2.1"), other("192.0.2.2")];
+    check(&v4, &links[..1], (primary_v6, Backend::Auto), &[direct[0], two, "tunnel to 192.0.2.2"]);
+    let missing = "it and this node do not both have an IPv6 address: use --network-backend vxlan";
+    check(&v4, &links[..1], (cluster, Backend::HostGw), &[direct[0], missing]);
+    // One node without IPv4: all meet in IPv6.
+    let mixed = [own("192.0.2.1,2001:db8::1"), other("2001:db8::2")];
+    check(&mixed, &far, (cluster, Backend::Auto), &[one, two, "tunnel to 2001:db8::2"]);
+}
+
+#[test]
+fn tunnel_of_ipv6_is_made() {
+    let nodes = [dual("a", "2001:db8::1", "fd00:244::/64"), dual("b", "2001:db8::2", "fd00:244:0:1::/64")];
+    let me = Me {
+        uplinks: vec![uplink("2001:db8::1/128")],
+        cluster: "fd00:244::/56".parse().unwrap(),
+        ..me(Backend::Auto)
+    };
+    let wanted = plan(&peers(&nodes), &me).links;
+    let Changes { device, forwarding, routes } = changes(&Links::default(), &wanted, &Owner::of("0badcafe"));
+    insta::assert_snapshot!("ipv6", format!("{device}--\n{forwarding}--\n{routes}"));
 }

@@ -1,8 +1,10 @@
 //! The rules of one address of this node: those of the pod that has it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use minik8s_meta::IpFamily;
 
 use super::lines::{Line, lines};
 use super::members::fingerprint;
@@ -23,6 +25,7 @@ pub struct PolicyChain {
     pub name: String,
     pub direction: Direction,
     pub lines: BTreeSet<Line>,
+    family: IpFamily,
 }
 
 impl AddressRules {
@@ -37,7 +40,7 @@ impl AddressRules {
 
 impl PolicyChain {
     pub fn text(&self) -> Vec<String> {
-        let lines = self.lines.iter().map(|line| line.text(self.direction));
+        let lines = self.lines.iter().map(|line| line.text(self.direction, self.family));
         lines.chain(["drop".to_owned()]).collect()
     }
 }
@@ -52,7 +55,7 @@ type Made = (Arc<PolicyChain>, Vec<Protocol>);
 pub fn address_rules(
     cluster: &Cluster,
     pod: &Pod,
-    resolver: Option<Ipv4Addr>,
+    (resolver, family): (Option<IpAddr>, IpFamily),
     made: &mut MadeChains,
 ) -> AddressRules {
     let mut chain = |direction: Direction| -> Option<Made> {
@@ -65,7 +68,10 @@ pub fn address_rules(
         let key = (direction, places, pod.ports.clone());
         let make = || {
             let resolver = resolver.filter(|_| direction == Direction::Egress).map(resolver_pod);
-            (Arc::new(policy_chain(&policies, pod, direction)), resolver_protocols(cluster, pod, resolver))
+            (
+                Arc::new(policy_chain(&policies, pod, (direction, family))),
+                resolver_protocols(cluster, pod, resolver),
+            )
         };
         Some(made.entry(key).or_insert_with(make).clone())
     };
@@ -74,14 +80,14 @@ pub fn address_rules(
     AddressRules { ingress: chain(Direction::Ingress).map(|(chain, _)| chain), egress, resolver }
 }
 
-fn policy_chain(policies: &[&Policy], pod: &Pod, direction: Direction) -> PolicyChain {
-    let lines = lines(policies, pod, direction);
-    let texts: Vec<String> = lines.iter().map(|line| line.text(direction)).collect();
+fn policy_chain(policies: &[&Policy], pod: &Pod, (direction, family): (Direction, IpFamily)) -> PolicyChain {
+    let lines = lines(policies, pod, (direction, family));
+    let texts: Vec<String> = lines.iter().map(|line| line.text(direction, family)).collect();
     let word = match direction {
         Direction::Ingress => "ingress",
         Direction::Egress => "egress",
     };
-    PolicyChain { name: format!("{word}-{}", fingerprint(&texts.join("\n"))), direction, lines }
+    PolicyChain { name: format!("{word}-{}", fingerprint(&texts.join("\n"))), direction, lines, family }
 }
 
 fn resolver_protocols(cluster: &Cluster, pod: &Pod, resolver: Option<Pod>) -> Vec<Protocol> {
@@ -95,7 +101,7 @@ fn resolver_protocols(cluster: &Cluster, pod: &Pod, resolver: Option<Pod>) -> Ve
 }
 
 /// There are no pods behind the cluster's DNS address. What policies say of the usual ones holds for the resolvers.
-pub fn resolver_pod(address: Ipv4Addr) -> Pod {
+pub fn resolver_pod(address: IpAddr) -> Pod {
     let port = |name: &str, protocol| NamedPort { name: name.to_owned(), protocol, number: 53 };
     Pod {
         namespace: "kube-system".to_owned(),

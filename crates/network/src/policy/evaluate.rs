@@ -1,7 +1,7 @@
 //! What policies say about one connection, as plainly as Kubernetes' documentation puts it. Slow, and the judge of all
 //! that is fast.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Cluster, Direction, Peer, Pod, Policy, Port, Protocol, Rule};
 
@@ -18,9 +18,9 @@ pub struct Connection<'a> {
 pub enum Party<'a> {
     Pod(&'a Pod),
     /// Anybody who is no pod: other machines, other nodes and the pods of their networks.
-    Address(Ipv4Addr),
+    Address(IpAddr),
     /// The node of the pod at the other end: it always reaches its pods.
-    OwnNode(Ipv4Addr),
+    OwnNode(IpAddr),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -58,13 +58,13 @@ impl<'a> Party<'a> {
     fn seen(self) -> Party<'a> {
         match self {
             Party::Pod(pod) if pod.host_network => {
-                Party::Address(pod.addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED))
+                Party::Address(pod.addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
             }
             other => other,
         }
     }
 
-    fn has_address(&self, test: impl Fn(Ipv4Addr) -> bool) -> bool {
+    fn has_address(&self, test: impl Fn(IpAddr) -> bool) -> bool {
         match self {
             Party::Pod(pod) => pod.addresses.iter().any(|address| test(*address)),
             Party::Address(address) | Party::OwnNode(address) => test(*address),

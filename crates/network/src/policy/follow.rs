@@ -3,7 +3,7 @@
 //! Pods and namespaces are followed only while there is a policy. A pod that starts on this node is let go only when its
 //! rules are in the kernel, so that nothing of it ever runs without them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
 use minik8s_informer::{Caches, Change, Changes, Informer, ListOptions, Object};
+use minik8s_meta::IpFamily;
 use minik8s_meta::pod_address::PodAddress;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use super::kernel::PolicyRules;
-use super::{Key, Pod, Policy, PolicyTable};
+use super::{Cluster, Key, Pod, Policy, PolicyTable};
 use crate::Config;
 use crate::proxy::NftError;
 use crate::reports::Reports;
@@ -28,7 +29,7 @@ use crate::watches::key;
 const GATHER: Duration = Duration::from_millis(5);
 
 /// A pod of this node that is about to start, its addresses, and whom to tell that its rules are in the kernel.
-pub type PodAddresses = (Key, Vec<Ipv4Addr>, oneshot::Sender<()>);
+pub type PodAddresses = (Key, Vec<IpAddr>, oneshot::Sender<()>);
 
 /// The name of the agent's nftables table for policies.
 pub fn policy_table(instance: &str) -> String {
@@ -44,7 +45,7 @@ pub(crate) async fn follow(caches: &Caches, config: &Config, reports: &Reports) 
     let mut retries = RETRY.retries();
     let mut due: Option<Instant> = None;
     // After a restart of the machine nothing guards the pods that are there.
-    if follower.is_remembered && follower.rules.is_bare().await.unwrap_or(false) {
+    if follower.is_remembered && follower.is_bare().await.unwrap_or(false) {
         due = Some(Instant::now() + GATHER);
     }
     loop {
@@ -121,8 +122,8 @@ async fn next(others: &mut Option<(Followed<PodAddress>, Followed<Namespace>)>) 
 }
 
 struct Follower {
-    table: PolicyTable,
-    rules: PolicyRules,
+    /// One for each address family of the cluster, so at least one. They differ in the pods' addresses alone.
+    tables: Vec<(PolicyTable, PolicyRules)>,
     /// Which kinds were listed once.
     listed: [bool; 3],
     is_remembered: bool,
@@ -138,10 +139,13 @@ const NAMESPACES: usize = 2;
 impl Follower {
     fn new(config: &Config, is_remembered: bool) -> Self {
         let name = policy_table(&config.instance);
-        let resolver = config.dns.as_ref().map(|dns| dns.address);
+        let resolvers = config.dns.as_ref().map(|dns| dns.addresses.as_slice()).unwrap_or_default();
+        let table = |family| {
+            let resolver = resolvers.iter().copied().find(|address| IpFamily::of(*address) == family);
+            (PolicyTable::new(family, &name, &config.node_name, resolver), PolicyRules::new(family, &name))
+        };
         Follower {
-            table: PolicyTable::new(&name, &config.node_name, resolver),
-            rules: PolicyRules::new(&name),
+            tables: config.cluster_cidr.families().map(table).collect(),
             listed: Default::default(),
             is_remembered,
             waiting: Vec::new(),
@@ -151,14 +155,35 @@ impl Follower {
 
     /// What is only remembered takes no rules away: those in the kernel may be younger.
     async fn apply(&mut self) -> Result<(), NftError> {
-        match self.is_complete() || self.wants_others() {
-            true => self.rules.apply(&mut self.table).await,
-            false => Ok(()),
+        if !self.is_complete() && !self.wants_others() {
+            return Ok(());
         }
+        let mut applied = Ok(());
+        for (table, rules) in &mut self.tables {
+            applied = applied.and(rules.apply(table).await);
+        }
+        applied
+    }
+
+    /// Whether the kernel has no rules of a former run.
+    async fn is_bare(&self) -> Result<bool, NftError> {
+        let mut is_bare = true;
+        for (_, rules) in &self.tables {
+            is_bare &= rules.is_bare().await?;
+        }
+        Ok(is_bare)
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.tables[0].0.cluster()
+    }
+
+    fn for_each_table(&mut self, change: impl Fn(&mut PolicyTable)) {
+        self.tables.iter_mut().for_each(|(table, _)| change(table));
     }
 
     fn wants_others(&self) -> bool {
-        !self.table.cluster().policies.is_empty()
+        !self.cluster().policies.is_empty()
     }
 
     /// Whether everything was seen once: half of the objects would close or open what they must not.
@@ -168,21 +193,27 @@ impl Follower {
     }
 
     fn has_work(&self) -> bool {
-        self.is_new || self.table.has_changed() || !self.waiting.is_empty() && self.can_answer()
+        let has_changed = self.tables.iter().any(|(table, _)| table.has_changed());
+        self.is_new || has_changed || !self.waiting.is_empty() && self.can_answer()
     }
 
     fn forget_others(&mut self) {
-        let pods: Vec<Key> = self.table.cluster().pods.keys().cloned().collect();
-        pods.iter().for_each(|pod| self.table.remove_pod(pod));
-        let namespaces: Vec<String> = self.table.cluster().namespaces.keys().cloned().collect();
-        namespaces.iter().for_each(|name| self.table.set_namespace(name, None));
+        let pods: Vec<Key> = self.cluster().pods.keys().cloned().collect();
+        let namespaces: Vec<String> = self.cluster().namespaces.keys().cloned().collect();
+        self.for_each_table(|table| {
+            pods.iter().for_each(|pod| table.remove_pod(pod));
+            namespaces.iter().for_each(|name| table.set_namespace(name, None));
+        });
         (self.listed[PODS], self.listed[NAMESPACES]) = Default::default();
     }
 
     fn take_policy(&mut self, change: Change<NetworkPolicy>) {
         match change {
-            Change::Applied { new, .. } => self.table.set_policy(Policy::from(&*new)),
-            Change::Removed(old) => self.table.remove_policy(&key(&*old)),
+            Change::Applied { new, .. } => {
+                let policy = Policy::from(&*new);
+                self.for_each_table(|table| table.set_policy(policy.clone()));
+            }
+            Change::Removed(old) => self.for_each_table(|table| table.remove_policy(&key(&*old))),
             Change::Synced => self.listed[POLICIES] = true,
             Change::Absent => {}
         }
@@ -190,8 +221,11 @@ impl Follower {
 
     fn take_pod(&mut self, change: Change<PodAddress>) {
         match change {
-            Change::Applied { new, .. } => self.table.set_pod(Pod::from(&*new)),
-            Change::Removed(old) => self.table.remove_pod(&key(&*old)),
+            Change::Applied { new, .. } => {
+                let pod = Pod::from(&*new);
+                self.for_each_table(|table| table.set_pod(pod.clone()));
+            }
+            Change::Removed(old) => self.for_each_table(|table| table.remove_pod(&key(&*old))),
             Change::Synced => self.listed[PODS] = true,
             Change::Absent => {
                 warn!("servers tell no addresses of pods; the rules of NetworkPolicies stay as they are")
@@ -203,16 +237,18 @@ impl Follower {
         match change {
             Change::Applied { new, .. } => {
                 let labels = new.metadata.labels.clone().unwrap_or_default();
-                self.table.set_namespace(&new.name_any(), Some(labels));
+                self.for_each_table(|table| table.set_namespace(&new.name_any(), Some(labels.clone())));
             }
-            Change::Removed(old) => self.table.set_namespace(&old.name_any(), None),
+            Change::Removed(old) => {
+                self.for_each_table(|table| table.set_namespace(&old.name_any(), None));
+            }
             Change::Synced => self.listed[NAMESPACES] = true,
             Change::Absent => {}
         }
     }
 
     fn tell_addresses(&mut self, (pod, addresses, done): PodAddresses) {
-        self.table.tell_addresses(&pod, addresses);
+        self.for_each_table(|table| table.tell_addresses(&pod, addresses.clone()));
         self.waiting.push((pod, done));
     }
 
@@ -223,7 +259,7 @@ impl Follower {
 
     /// Whether what is known of the pod decides its rules.
     fn is_settled(&self, pod: &Key) -> bool {
-        let cluster = self.table.cluster();
+        let cluster = self.cluster();
         cluster.pods.contains_key(pod) || cluster.policies_in(&pod.0).next().is_none()
     }
 

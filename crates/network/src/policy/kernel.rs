@@ -2,14 +2,17 @@
 
 use std::time::Instant;
 
+use minik8s_meta::IpFamily;
 use tracing::{debug, warn};
 
 use super::PolicyTable;
 use super::follow::policy_table;
 use crate::proxy::{Nft, NftError, diff};
+use crate::run::machine_families;
 
 #[derive(Debug)]
 pub struct PolicyRules {
+    family: IpFamily,
     table: String,
     state: State,
 }
@@ -25,14 +28,14 @@ enum State {
 }
 
 impl PolicyRules {
-    pub fn new(table: &str) -> Self {
-        PolicyRules { table: table.to_owned(), state: State::Unknown }
+    pub fn new(family: IpFamily, table: &str) -> Self {
+        PolicyRules { family, table: table.to_owned(), state: State::Unknown }
     }
 
     /// Whether the kernel has no rules of a former run.
     pub async fn is_bare(&self) -> Result<bool, NftError> {
         Ok(self.state == State::Absent
-            || (self.state == State::Unknown && Nft.list(&self.table).await?.is_empty()))
+            || (self.state == State::Unknown && Nft.list(self.family, &self.table).await?.is_empty()))
     }
 
     /// Makes the kernel's rules those of the table. Only what differs is touched.
@@ -44,7 +47,7 @@ impl PolicyRules {
         self.state = match (before, isolated) {
             (State::Absent, 0) => State::Absent,
             (_, 0) => {
-                Nft.delete_table(&self.table).await?;
+                Nft.delete_table(self.family, &self.table).await?;
                 State::Absent
             }
             (State::Loaded, _) => {
@@ -55,7 +58,7 @@ impl PolicyRules {
             }
             (State::Unknown, _) => {
                 let wanted = table.ruleset();
-                let found = Nft.list(&self.table).await?.into_ruleset(&wanted);
+                let found = Nft.list(self.family, &self.table).await?.into_ruleset(&wanted);
                 match found.and_then(|found| diff(&found, &wanted)) {
                     Some(change) if change.is_empty() => {}
                     Some(change) => Nft.apply(&change.to_string()).await?,
@@ -68,14 +71,16 @@ impl PolicyRules {
                 State::Loaded
             }
         };
-        debug!(isolated, peers, took = ?started.elapsed(), "changed the rules of NetworkPolicies");
+        debug!(family = %self.family, isolated, peers, took = ?started.elapsed(), "changed the rules of NetworkPolicies");
         Ok(())
     }
 }
 
 /// Removes the rules of a stopped agent; where there are none it does nothing.
 pub(crate) async fn clear(instance: &str) {
-    if let Err(error) = Nft.delete_table(&policy_table(instance)).await {
-        warn!("cannot remove the rules of NetworkPolicies: {error}");
+    for family in machine_families() {
+        if let Err(error) = Nft.delete_table(family, &policy_table(instance)).await {
+            warn!("cannot remove the rules of NetworkPolicies: {error}");
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! The rules of one pod in one direction, line by line: who may pass at which ports. Whatever no line lets pass is dropped.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
+use minik8s_meta::IpFamily;
 
 use super::members::{MemberSet, Whom};
 use super::{Block, Direction, Peer, Pod, Policy, Port, Protocol, Rule};
+use crate::proxy::nft_family;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
@@ -21,7 +23,7 @@ pub enum Peers {
     /// Of which the set has the ports, too.
     PodPorts(MemberSet),
     /// First and last addresses of ranges that do not touch each other, in order.
-    Ranges(Vec<(Ipv4Addr, Ipv4Addr)>),
+    Ranges(Vec<(IpAddr, IpAddr)>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,11 +33,11 @@ pub enum Ports {
     Range(Protocol, u16, u16),
 }
 
-/// All that these policies allow the pod.
-pub fn lines(policies: &[&Policy], pod: &Pod, direction: Direction) -> BTreeSet<Line> {
+/// All that these policies allow the pod in one address family.
+pub fn lines(policies: &[&Policy], pod: &Pod, (direction, family): (Direction, IpFamily)) -> BTreeSet<Line> {
     let rules = policies.iter().flat_map(|policy| policy.rules(direction).unwrap_or_default());
     let mut lines = BTreeSet::new();
-    rules.for_each(|rule| add_rule(&mut lines, rule, pod, direction));
+    rules.for_each(|rule| add_rule(&mut lines, rule, pod, (direction, family)));
     // What everybody may needs no other line.
     let everything = Line { peers: Peers::Any, ports: Ports::Any };
     if lines.contains(&everything) {
@@ -44,8 +46,8 @@ pub fn lines(policies: &[&Policy], pod: &Pod, direction: Direction) -> BTreeSet<
     lines
 }
 
-fn add_rule(lines: &mut BTreeSet<Line>, rule: &Rule, pod: &Pod, direction: Direction) {
-    let peers = peers(rule);
+fn add_rule(lines: &mut BTreeSet<Line>, rule: &Rule, pod: &Pod, (direction, family): (Direction, IpFamily)) {
+    let peers = peers(rule, family);
     let Some(ports) = &rule.ports else {
         lines.extend(peers.into_iter().map(|peers| Line { peers, ports: Ports::Any }));
         return;
@@ -70,21 +72,25 @@ fn add_rule(lines: &mut BTreeSet<Line>, rule: &Rule, pod: &Pod, direction: Direc
     }
 }
 
-fn peers(rule: &Rule) -> Vec<Peers> {
+fn peers(rule: &Rule, family: IpFamily) -> Vec<Peers> {
     let Some(peers) = &rule.peers else { return vec![Peers::Any] };
     let mut found = Vec::new();
     let mut networks = Vec::new();
     for peer in peers {
         match peer {
             Peer::Pods(selector) => found.push(Peers::Pods(MemberSet::addresses(selector))),
-            Peer::Block(block) => networks.extend(networks_of(block)),
+            Peer::Block(block) => networks.extend(networks_of(block, family)),
             Peer::Nobody => {}
         }
     }
     let ranges = ranges(networks);
     match ranges.as_slice() {
         [] => {}
-        [(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST)] => found.push(Peers::Any),
+        [(first, last)]
+            if size(*first, *last).is_none_or(|size| size > u32::MAX.into() && first.is_ipv4()) =>
+        {
+            found.push(Peers::Any);
+        }
         _ => found.push(Peers::Ranges(ranges)),
     }
     found
@@ -100,25 +106,24 @@ fn whom(rule: &Rule) -> Vec<Whom> {
     peers.iter().filter_map(whom).collect()
 }
 
-/// What is left of a block without its exceptions.
-fn networks_of(block: &Block) -> Vec<Ipv4Net> {
-    let IpNet::V4(whole) = block.cidr else { return Vec::new() };
-    let except = block.except.iter().filter_map(|net| match net {
-        IpNet::V4(net) => Some(net.trunc()),
-        IpNet::V6(_) => None,
-    });
+/// What is left of a block without its exceptions, if it is of the family.
+fn networks_of(block: &Block, family: IpFamily) -> Vec<IpNet> {
+    if IpFamily::of(block.cidr.addr()) != family {
+        return Vec::new();
+    }
+    let except: Vec<IpNet> = block.except.iter().map(IpNet::trunc).collect();
     let mut left = Vec::new();
-    subtract(whole.trunc(), &except.collect::<Vec<_>>(), &mut left);
+    subtract(block.cidr.trunc(), &except, &mut left);
     left
 }
 
-fn ranges(networks: Vec<Ipv4Net>) -> Vec<(Ipv4Addr, Ipv4Addr)> {
-    let mut networks = Ipv4Net::aggregate(&networks);
+fn ranges(networks: Vec<IpNet>) -> Vec<(IpAddr, IpAddr)> {
+    let mut networks = IpNet::aggregate(&networks);
     networks.sort_unstable();
-    let mut ranges: Vec<(Ipv4Addr, Ipv4Addr)> = Vec::new();
+    let mut ranges: Vec<(IpAddr, IpAddr)> = Vec::new();
     for network in networks {
         match ranges.last_mut() {
-            Some((_, last)) if u32::from(*last).checked_add(1) == Some(network.network().into()) => {
+            Some((_, last)) if bits(*last).checked_add(1) == Some(bits(network.network())) => {
                 *last = network.broadcast();
             }
             _ => ranges.push((network.network(), network.broadcast())),
@@ -127,11 +132,23 @@ fn ranges(networks: Vec<Ipv4Net>) -> Vec<(Ipv4Addr, Ipv4Addr)> {
     ranges
 }
 
-fn subtract(whole: Ipv4Net, except: &[Ipv4Net], left: &mut Vec<Ipv4Net>) {
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// `None`: all that there are in IPv6.
+fn size(first: IpAddr, last: IpAddr) -> Option<u128> {
+    (bits(last) - bits(first)).checked_add(1)
+}
+
+fn subtract(whole: IpNet, except: &[IpNet], left: &mut Vec<IpNet>) {
     if except.iter().any(|net| net.contains(&whole)) {
         return;
     }
-    let inside: Vec<Ipv4Net> = except.iter().filter(|net| whole.contains(*net)).copied().collect();
+    let inside: Vec<IpNet> = except.iter().filter(|net| whole.contains(*net)).copied().collect();
     match whole.subnets(whole.prefix_len() + 1) {
         Ok(halves) if !inside.is_empty() => halves.for_each(|half| subtract(half, &inside, left)),
         _ => left.push(whole),
@@ -147,20 +164,21 @@ impl Line {
     }
 
     /// As nft prints it: an agent that starts finds that nothing is to be changed. Only egress has sets of ports.
-    pub fn text(&self, direction: Direction) -> String {
+    pub fn text(&self, direction: Direction, family: IpFamily) -> String {
+        let ip = nft_family(family);
         let side = match direction {
             Direction::Ingress => "saddr",
             Direction::Egress => "daddr",
         };
         let peers = match &self.peers {
             Peers::Any => String::new(),
-            Peers::Pods(set) => format!("ip {side} @{} ", set.name()),
-            Peers::PodPorts(set) => format!("ip {side} . meta l4proto . th dport @{} ", set.name()),
+            Peers::Pods(set) => format!("{ip} {side} @{} ", set.name()),
+            Peers::PodPorts(set) => format!("{ip} {side} . meta l4proto . th dport @{} ", set.name()),
             Peers::Ranges(ranges) => {
                 let ranges: Vec<String> = ranges.iter().map(shown_range).collect();
                 match ranges.as_slice() {
-                    [one] => format!("ip {side} {one} "),
-                    _ => format!("ip {side} {{ {} }} ", ranges.join(", ")),
+                    [one] => format!("{ip} {side} {one} "),
+                    _ => format!("{ip} {side} {{ {} }} ", ranges.join(", ")),
                 }
             }
         };
@@ -183,12 +201,12 @@ fn shown_protocol(protocol: Protocol) -> String {
 }
 
 /// A network where it is one.
-fn shown_range((first, last): &(Ipv4Addr, Ipv4Addr)) -> String {
-    let size = u64::from(u32::from(*last)) - u64::from(u32::from(*first)) + 1;
-    let length = 32 - size.ilog2() as u8;
-    match Ipv4Net::new(*first, length) {
+fn shown_range(&(first, last): &(IpAddr, IpAddr)) -> String {
+    let whole: u8 = if first.is_ipv4() { 32 } else { 128 };
+    let length = size(first, last).map_or(0, |size| whole.saturating_sub(size.ilog2() as u8));
+    match IpNet::new(first, length) {
         _ if first == last => first.to_string(),
-        Ok(network) if (network.network(), network.broadcast()) == (*first, *last) => network.to_string(),
+        Ok(network) if (network.network(), network.broadcast()) == (first, last) => network.to_string(),
         _ => format!("{first}-{last}"),
     }
 }

@@ -7,9 +7,10 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use minik8s_meta::LabelSelector;
+use minik8s_meta::{IpFamily, LabelSelector};
 use sha2::{Digest, Sha256};
 
+use super::layout::types;
 use super::{Block, Cluster, Pod, PodSelector, Protocol};
 
 /// Ordered and compared by what it says.
@@ -52,11 +53,9 @@ impl MemberSet {
         self.name.clone()
     }
 
-    pub fn key_type(&self) -> &'static str {
-        match self.port {
-            None => "ipv4_addr",
-            Some(_) => "ipv4_addr . inet_proto . inet_service",
-        }
+    pub fn key_type(&self, family: IpFamily) -> &'static str {
+        let [address, _, _, port] = types(family);
+        if self.port.is_none() { address } else { port }
     }
 
     /// Pods that may be in the set: no others need be asked.
@@ -87,7 +86,7 @@ impl MemberSet {
                 None => return Vec::new(),
             },
         };
-        let is_within = |address: &&std::net::Ipv4Addr| match &self.whom {
+        let is_within = |address: &&std::net::IpAddr| match &self.whom {
             Whom::Within(block) => block.contains(**address),
             _ => true,
         };

@@ -127,8 +127,7 @@ impl PodSelector {
 }
 
 impl Block {
-    pub fn contains(&self, address: std::net::Ipv4Addr) -> bool {
-        let address = std::net::IpAddr::V4(address);
+    pub fn contains(&self, address: std::net::IpAddr) -> bool {
         self.cidr.contains(&address) && !self.except.iter().any(|except| except.contains(&address))
     }
 }

@@ -1,6 +1,6 @@
 //! What policies ask about a pod.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use kube::ResourceExt;
 use minik8s_meta::pod_address::{PodAddress, PodAddressPort};
@@ -16,8 +16,8 @@ pub struct Pod {
     pub host_network: bool,
     /// Its containers have ended for good: its addresses may be somebody else's.
     pub ended: bool,
-    /// None before it has one and after it has ended.
-    pub addresses: Vec<Ipv4Addr>,
+    /// Of all families; none before it has one and after it has ended.
+    pub addresses: Vec<IpAddr>,
     pub ports: Vec<NamedPort>,
     /// In seconds: of two pods that claim an address, the younger one has it.
     pub created: i64,

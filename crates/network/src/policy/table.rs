@@ -3,8 +3,10 @@
 //! A changed pod costs a look at the sets, not at the other pods, and a transaction of a few elements.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use minik8s_meta::IpFamily;
 
 use super::address_rules::{AddressRules, MadeChains, PolicyChain, address_rules};
 use super::layout::{EGRESS, INGRESS, OWN, RESOLVER, fixed_chains, fixed_maps};
@@ -18,21 +20,22 @@ use crate::proxy::{Change, Map, Ruleset, diff};
 
 #[derive(Debug, Default)]
 pub struct PolicyTable {
+    family: IpFamily,
     name: String,
     node: String,
-    resolver: Option<Ipv4Addr>,
+    resolver: Option<IpAddr>,
     cluster: Cluster,
     /// Addresses that pods of this node have before the API server knows.
-    told: BTreeMap<Key, Vec<Ipv4Addr>>,
+    told: BTreeMap<Key, Vec<IpAddr>>,
     /// Pods of this node that claim an address.
-    claims: BTreeMap<Ipv4Addr, BTreeSet<Key>>,
+    claims: BTreeMap<IpAddr, BTreeSet<Key>>,
     /// Of isolated pods.
-    rules: BTreeMap<Ipv4Addr, AddressRules>,
+    rules: BTreeMap<IpAddr, AddressRules>,
     sets: BTreeMap<MemberSet, SetState>,
     /// With how many addresses lead to them.
     chains: BTreeMap<String, (usize, Arc<PolicyChain>)>,
     /// Addresses whose rules are to be looked at again, and pods that may be in other sets now.
-    dirty_addresses: BTreeSet<Ipv4Addr>,
+    dirty_addresses: BTreeSet<IpAddr>,
     dirty_pods: BTreeSet<Key>,
 }
 
@@ -46,9 +49,16 @@ struct SetState {
 }
 
 impl PolicyTable {
-    /// Of a node without any object. `resolver` is the cluster's DNS address.
-    pub fn new(name: &str, node: &str, resolver: Option<Ipv4Addr>) -> PolicyTable {
-        PolicyTable { name: name.to_owned(), node: node.to_owned(), resolver, ..PolicyTable::default() }
+    /// Of a node without any object, for the addresses of one family. `resolver` is the cluster's DNS address.
+    pub fn new(family: IpFamily, name: &str, node: &str, resolver: Option<IpAddr>) -> PolicyTable {
+        let resolver = resolver.filter(|address| IpFamily::of(*address) == family);
+        PolicyTable {
+            family,
+            name: name.to_owned(),
+            node: node.to_owned(),
+            resolver,
+            ..PolicyTable::default()
+        }
     }
 
     pub fn cluster(&self) -> &Cluster {
@@ -57,6 +67,7 @@ impl PolicyTable {
 
     pub fn set_pod(&mut self, mut pod: Pod) {
         let key = pod.key();
+        pod.addresses.retain(|address| IpFamily::of(*address) == self.family);
         if pod.ended {
             pod.addresses.clear();
             self.told.remove(&key);
@@ -87,7 +98,8 @@ impl PolicyTable {
     }
 
     /// Addresses of a pod of this node that is about to start: whoever had them before has them no longer.
-    pub fn tell_addresses(&mut self, key: &Key, addresses: Vec<Ipv4Addr>) {
+    pub fn tell_addresses(&mut self, key: &Key, mut addresses: Vec<IpAddr>) {
+        addresses.retain(|address| IpFamily::of(*address) == self.family);
         let claims = addresses.iter().filter_map(|address| self.claims.get(address));
         let former: BTreeSet<Key> = claims.flatten().filter(|other| *other != key).cloned().collect();
         for other in former {
@@ -141,7 +153,7 @@ impl PolicyTable {
 
     /// What leads from the table before the changes since the last call to the one after them.
     pub fn take_change(&mut self) -> Change {
-        let (mut from, mut to) = (fixed_maps(&self.name), fixed_maps(&self.name));
+        let (mut from, mut to) = (self.fixed_maps(), self.fixed_maps());
         self.move_members(&mut from, &mut to);
         let mut old_chains = Vec::new();
         let mut made = MadeChains::default();
@@ -164,14 +176,14 @@ impl PolicyTable {
 
     /// All of it, as it is after the last [`PolicyTable::take_change`].
     pub fn ruleset(&self) -> Ruleset {
-        let mut rules = fixed_maps(&self.name);
-        rules.chains = fixed_chains(self.resolver);
+        let mut rules = self.fixed_maps();
+        rules.chains = fixed_chains(self.family, self.resolver);
         self.rules.iter().for_each(|(address, one)| add_address(&mut rules, *address, one));
         for (_, chain) in self.chains.values() {
             rules.chains.insert(chain.name.clone(), chain.text());
         }
         for (set, state) in &self.sets {
-            rules.maps.insert(set.name(), state.map(set));
+            rules.maps.insert(set.name(), state.map(set, self.family));
         }
         rules
     }
@@ -186,7 +198,7 @@ impl PolicyTable {
     pub(super) fn lets_pass(
         &self,
         direction: Direction,
-        (pod, peer): (Ipv4Addr, Ipv4Addr),
+        (pod, peer): (IpAddr, IpAddr),
         (protocol, port): (Protocol, u16),
     ) -> bool {
         let rules = self.rules.get(&pod).cloned().unwrap_or_default();
@@ -217,6 +229,10 @@ impl PolicyTable {
             })
     }
 
+    fn fixed_maps(&self) -> Ruleset {
+        fixed_maps(self.family, &self.name)
+    }
+
     fn drop_claims(&mut self, key: &Key) {
         let Some(pod) = self.cluster.pods.get(key) else { return };
         for address in &pod.addresses {
@@ -237,11 +253,13 @@ impl PolicyTable {
     }
 
     /// The rules of the youngest pod that claims the address.
-    fn rules_of(&self, address: Ipv4Addr, made: &mut MadeChains) -> AddressRules {
+    fn rules_of(&self, address: IpAddr, made: &mut MadeChains) -> AddressRules {
         let claims = self.claims.get(&address).into_iter().flatten();
         let pods = claims.filter_map(|key| self.cluster.pods.get(key));
         let owner = pods.max_by_key(|pod| (pod.created, &pod.name));
-        owner.map(|pod| address_rules(&self.cluster, pod, self.resolver, made)).unwrap_or_default()
+        owner
+            .map(|pod| address_rules(&self.cluster, pod, (self.resolver, self.family), made))
+            .unwrap_or_default()
     }
 
     /// Pods that changed, in the sets that are there.
@@ -257,7 +275,7 @@ impl PolicyTable {
             for (element, was_there) in touched {
                 let is_there = state.elements.contains_key(&element);
                 for (rules, present) in [(&mut *from, was_there), (&mut *to, is_there)] {
-                    let map = rules.maps.entry(set.name()).or_insert_with(|| empty_map(set));
+                    let map = rules.maps.entry(set.name()).or_insert_with(|| empty_map(set, self.family));
                     if present {
                         map.elements.insert(element.clone(), String::new());
                     }
@@ -283,7 +301,7 @@ impl PolicyTable {
             for pod in set.candidates(&self.cluster) {
                 state.put(&pod.key(), set.elements(pod, &self.cluster), &mut BTreeMap::new());
             }
-            to.maps.insert(set.name(), state.map(set));
+            to.maps.insert(set.name(), state.map(set, self.family));
             self.sets.insert(set.clone(), state);
         }
     }
@@ -303,7 +321,7 @@ impl PolicyTable {
             if state.users == 0 {
                 self.sets.remove(set);
                 to.maps.remove(&set.name());
-                from.maps.insert(set.name(), empty_map(set));
+                from.maps.insert(set.name(), empty_map(set, self.family));
             }
         }
     }
@@ -336,17 +354,17 @@ impl SetState {
         }
     }
 
-    fn map(&self, set: &MemberSet) -> Map {
+    fn map(&self, set: &MemberSet, family: IpFamily) -> Map {
         let elements = self.elements.keys().map(|element| (element.clone(), String::new()));
-        Map { elements: elements.collect(), ..empty_map(set) }
+        Map { elements: elements.collect(), ..empty_map(set, family) }
     }
 }
 
-fn empty_map(set: &MemberSet) -> Map {
-    Map { key_type: set.key_type(), ..Map::default() }
+fn empty_map(set: &MemberSet, family: IpFamily) -> Map {
+    Map { key_type: set.key_type(family), ..Map::default() }
 }
 
-fn add_address(rules: &mut Ruleset, address: Ipv4Addr, one: &AddressRules) {
+fn add_address(rules: &mut Ruleset, address: IpAddr, one: &AddressRules) {
     let mut add = |map: &str, key: String, value: String| {
         rules.maps.entry(map.to_owned()).or_default().elements.insert(key, value);
     };

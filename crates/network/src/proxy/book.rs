@@ -1,7 +1,7 @@
 //! The routes of all Services, changed Service by Service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{Frontend, Route, RouteChanges, Routes};
 
@@ -14,7 +14,7 @@ pub struct Book {
     services: BTreeMap<Key, Routes>,
     claims: BTreeMap<Frontend, BTreeMap<Key, Route>>,
     /// How many Services name them.
-    own_endpoints: BTreeMap<Ipv4Addr, usize>,
+    own_endpoints: BTreeMap<IpAddr, usize>,
     pending: Pending,
 }
 
@@ -22,7 +22,7 @@ pub struct Book {
 #[derive(Debug, Default)]
 struct Pending {
     frontends: BTreeMap<Frontend, Option<Route>>,
-    own_endpoints: BTreeMap<Ipv4Addr, bool>,
+    own_endpoints: BTreeMap<IpAddr, bool>,
 }
 
 impl Book {

@@ -2,9 +2,10 @@
 //! So what it remembers about a removed endpoint, or about an address from before it was a Service's, is
 //! deleted. TCP needs none of this: its clients event, and open connections may drain.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::Stdio;
 
+use minik8s_meta::IpFamily;
 use tokio::process::Command;
 use tracing::debug;
 
@@ -14,7 +15,7 @@ use super::{Frontend, Protocol, Route, RouteChanges};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaleFlow {
     pub frontend: Frontend,
-    pub endpoint: Option<Ipv4Addr>,
+    pub endpoint: Option<IpAddr>,
 }
 
 pub fn stale_flows(changes: &RouteChanges) -> Vec<StaleFlow> {
@@ -33,7 +34,7 @@ pub fn stale_flows(changes: &RouteChanges) -> Vec<StaleFlow> {
             stale.push(StaleFlow { frontend, endpoint: None });
         }
         let gone = before.iter().filter(|endpoint| !after.contains(endpoint));
-        stale.extend(gone.map(|endpoint| StaleFlow { frontend, endpoint: Some(*endpoint.ip()) }));
+        stale.extend(gone.map(|endpoint| StaleFlow { frontend, endpoint: Some(endpoint.ip()) }));
     }
     stale.sort_unstable();
     stale.dedup();
@@ -41,12 +42,12 @@ pub fn stale_flows(changes: &RouteChanges) -> Vec<StaleFlow> {
 }
 
 /// Does what it can: without the program `conntrack`, stale flows last until they have been silent a while.
-pub async fn forget_flows(flows: &[StaleFlow]) {
-    forget_flows_in(None, flows).await;
+pub async fn forget_flows(family: IpFamily, flows: &[StaleFlow]) {
+    forget_flows_in(None, family, flows).await;
 }
 
 /// The same in a network namespace that `ip netns` knows.
-pub async fn forget_flows_in(namespace: Option<&str>, flows: &[StaleFlow]) {
+pub async fn forget_flows_in(namespace: Option<&str>, family: IpFamily, flows: &[StaleFlow]) {
     for flow in flows {
         let mut command = match namespace {
             None => Command::new("conntrack"),
@@ -56,7 +57,11 @@ pub async fn forget_flows_in(namespace: Option<&str>, flows: &[StaleFlow]) {
                 command
             }
         };
-        command.args(arguments(flow)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(arguments(family, flow))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // It fails when there was no such flow, which is the usual case.
         if let Err(error) = command.kill_on_drop(true).status().await {
             debug!(%error, "cannot run conntrack");
@@ -65,8 +70,11 @@ pub async fn forget_flows_in(namespace: Option<&str>, flows: &[StaleFlow]) {
     }
 }
 
-fn arguments(flow: &StaleFlow) -> Vec<String> {
+fn arguments(family: IpFamily, flow: &StaleFlow) -> Vec<String> {
     let mut arguments = vec!["-D".to_owned(), "-p".to_owned(), flow.frontend.protocol().to_string()];
+    if family == IpFamily::V6 {
+        arguments.extend(["-f", "ipv6"].map(str::to_owned));
+    }
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     match flow.frontend {
         Frontend::Address(address, _, port) => {

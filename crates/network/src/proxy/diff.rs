@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use super::ruleset::{write_chain, write_elements, write_map};
+use minik8s_meta::IpFamily;
+
+use super::ruleset::{nft_family, write_chain, write_elements, write_map};
 use super::{Chain, Map, Ruleset};
 
 /// Changes of one table. `Display` prints them for `nft -f`, which applies all of them or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
+    family: IpFamily,
     pub(super) table: String,
     /// Without elements.
     pub(super) new_maps: BTreeMap<String, Map>,
@@ -25,7 +28,7 @@ pub struct Change {
 
 /// Both must be of one table. `None` if the maps of a name have other types: then the table is to be replaced.
 pub fn diff(from: &Ruleset, to: &Ruleset) -> Option<Change> {
-    let mut change = Change { table: to.table.clone(), ..Change::default() };
+    let mut change = Change { family: to.family, table: to.table.clone(), ..Change::default() };
     for (name, map) in &to.maps {
         match from.maps.get(name) {
             Some(before) if !before.is_empty_like(map) => return None,
@@ -67,7 +70,7 @@ fn diff_elements(change: &mut Change, name: &str, from: &Map, to: &Map) {
 
 impl Change {
     pub fn is_empty(&self) -> bool {
-        *self == Change { table: self.table.clone(), ..Change::default() }
+        *self == Change { family: self.family, table: self.table.clone(), ..Change::default() }
     }
 
     /// What nft makes of it.
@@ -89,13 +92,13 @@ impl Change {
 impl Display for Change {
     /// The order is what references allow: nothing is used before it is there or removed while it is used.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let table = &self.table;
+        let table = &format!("{} {}", nft_family(self.family), self.table);
         let chains = self.changed_chains.keys().chain(&self.old_chains);
         for name in chains {
-            writeln!(f, "flush chain ip {table} {name}")?;
+            writeln!(f, "flush chain {table} {name}")?;
         }
         if !(self.new_maps.is_empty() && self.new_chains.is_empty() && self.changed_chains.is_empty()) {
-            writeln!(f, "table ip {table} {{")?;
+            writeln!(f, "table {table} {{")?;
             for (name, map) in &self.new_maps {
                 write_map(f, name, map)?;
             }
@@ -113,10 +116,10 @@ impl Display for Change {
             write_elements(f, "add", table, name, elements)?;
         }
         for name in &self.old_chains {
-            writeln!(f, "delete chain ip {table} {name}")?;
+            writeln!(f, "delete chain {table} {name}")?;
         }
         for (name, keyword) in &self.old_maps {
-            writeln!(f, "delete {keyword} ip {table} {name}")?;
+            writeln!(f, "delete {keyword} {table} {name}")?;
         }
         Ok(())
     }

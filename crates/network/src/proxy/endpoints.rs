@@ -1,15 +1,16 @@
 //! The endpoints behind one port of a Service, and which of them get connections.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::discovery::v1 as discovery;
+use minik8s_meta::IpFamily;
 
 use super::Protocol;
 
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
-    address: SocketAddrV4,
+    address: SocketAddr,
     /// Runs on this node.
     local: bool,
     /// Runs on this node for all we know: the endpoint names no other.
@@ -22,25 +23,28 @@ struct Candidate {
 pub(super) struct Candidates(Vec<Candidate>);
 
 impl Candidates {
-    /// The endpoints in these slices for the Service's port of that name.
+    /// The endpoints of a family in these slices, for the Service's port of that name.
     pub(super) fn collect<'a>(
         slices: impl IntoIterator<Item = &'a discovery::EndpointSlice>,
         port_name: &str,
         protocol: Protocol,
-        node: &str,
+        (node, family): (&str, IpFamily),
     ) -> Self {
         let mut found = Vec::new();
-        for slice in slices.into_iter().filter(|slice| slice.address_type == "IPv4") {
+        for slice in slices.into_iter().filter(|slice| slice.address_type == family.name()) {
             let Some(port) = port_number(slice, port_name, protocol) else { continue };
             for endpoint in slice.endpoints.iter().flatten() {
                 // More than one address of an endpoint has no meaning; upstream uses the first, too.
-                let Some(Ok(ip)) = endpoint.addresses.first().map(|text| text.parse::<Ipv4Addr>()) else {
+                let Some(Ok(ip)) = endpoint.addresses.first().map(|text| text.parse::<IpAddr>()) else {
                     continue;
                 };
+                if IpFamily::of(ip) != family {
+                    continue;
+                }
                 let conditions = endpoint.conditions.as_ref();
                 let ready = conditions.and_then(|c| c.ready).unwrap_or(true);
                 found.push(Candidate {
-                    address: SocketAddrV4::new(ip, port),
+                    address: SocketAddr::new(ip, port),
                     local: endpoint.node_name.as_deref() == Some(node),
                     maybe_local: endpoint.node_name.as_deref().is_none_or(|name| name == node),
                     ready,
@@ -52,7 +56,7 @@ impl Candidates {
     }
 
     /// All ready endpoints; if there are none, those that still serve while they terminate.
-    pub(super) fn usable(&self, only_local: bool) -> BTreeSet<SocketAddrV4> {
+    pub(super) fn usable(&self, only_local: bool) -> BTreeSet<SocketAddr> {
         let here = || self.0.iter().filter(|candidate| candidate.local || !only_local);
         let ready: BTreeSet<_> = here().filter(|c| c.ready).map(|c| c.address).collect();
         if !ready.is_empty() {
@@ -61,8 +65,8 @@ impl Candidates {
         here().filter(|c| c.serving).map(|c| c.address).collect()
     }
 
-    pub(super) fn own_addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.0.iter().filter(|candidate| candidate.maybe_local).map(|candidate| *candidate.address.ip())
+    pub(super) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.0.iter().filter(|candidate| candidate.maybe_local).map(|candidate| candidate.address.ip())
     }
 }
 

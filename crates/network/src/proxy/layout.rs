@@ -20,11 +20,13 @@
 //! this table, so that it rewrites no others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
+use minik8s_meta::IpFamily;
 
-use super::{Balance, Frontend, Map, Pick, Route, Routes, Ruleset};
+use super::key_types::{KeyTypes, fixed_maps, key_types};
+use super::{Balance, Frontend, Map, Pick, Route, Routes, Ruleset, nft_family};
 
 /// Marks of packets that this table has led to an endpoint: an index is added.
 const MARK: u32 = 0x4d38_0000;
@@ -37,37 +39,11 @@ const UPPER_HALF: u32 = 0xffff_0000;
 /// More endpoints than the index has room for are not used.
 const MOST_ENDPOINTS: usize = 0x1_0000;
 
-const ADDRESS_KEY: &str = "ipv4_addr . inet_proto . inet_service";
-const PORT_KEY: &str = "inet_proto . inet_service";
-const ADDRESS_INDEX_KEY: &str = "ipv4_addr . inet_proto . inet_service . mark";
-const PORT_INDEX_KEY: &str = "inet_proto . inet_service . mark";
-const ENDPOINT: &str = "ipv4_addr . inet_service";
-/// A client and what it connected to.
-const CLIENT: &str = "ip saddr . ip daddr . meta l4proto . th dport";
-
-/// Maps and sets that are always there: name, type of keys, type of values, options.
-pub(super) const FIXED_MAPS: [(&str, &str, &str, &str); 10] = [
-    ("frontends", ADDRESS_KEY, "", ""),
-    ("frontend-ports", PORT_KEY, "", ""),
-    ("services", ADDRESS_KEY, "verdict", ""),
-    ("node-ports", PORT_KEY, "verdict", ""),
-    ("outside-services", ADDRESS_KEY, "verdict", ""),
-    ("outside-node-ports", PORT_KEY, "verdict", ""),
-    ("hairpin", "ipv4_addr . ipv4_addr", "", ""),
-    ("guarded", ADDRESS_KEY, "", ""),
-    ("allowed", "ipv4_addr . inet_proto . inet_service . ipv4_addr", "", "flags interval;"),
-    (
-        "affinity",
-        "ipv4_addr . ipv4_addr . inet_proto . inet_service",
-        "mark",
-        "size 262144; flags dynamic,timeout; timeout 3h;",
-    ),
-];
-
-/// The table of a node whose cluster's pods have addresses in `cluster`.
-pub fn ruleset(routes: &Routes, table: &str, cluster: Ipv4Net) -> Ruleset {
-    let mut rules = Ruleset { table: table.to_owned(), maps: BTreeMap::new(), chains: fixed_chains(cluster) };
-    for (name, ..) in FIXED_MAPS {
+/// The table of a node whose cluster's pods have addresses in `cluster`, of that range's family.
+pub fn ruleset(routes: &Routes, table: &str, cluster: IpNet) -> Ruleset {
+    let mut rules = Ruleset::new(IpFamily::of(cluster.addr()), table);
+    rules.chains = fixed_chains(cluster);
+    for (name, ..) in fixed_maps(rules.family) {
         fixed_map(&mut rules, name);
     }
     for (frontend, route) in &routes.frontends {
@@ -78,48 +54,41 @@ pub fn ruleset(routes: &Routes, table: &str, cluster: Ipv4Net) -> Ruleset {
 }
 
 /// A pod of this node that may meet itself behind a Service.
-pub(super) fn own_endpoint(rules: &mut Ruleset, address: Ipv4Addr) {
+pub(super) fn own_endpoint(rules: &mut Ruleset, address: IpAddr) {
     fixed_map(rules, "hairpin").elements.insert(format!("{address} . {address}"), String::new());
 }
 
 fn fixed_map<'a>(rules: &'a mut Ruleset, name: &str) -> &'a mut Map {
+    let fixed = fixed_maps(rules.family).into_iter().find(|(known, ..)| *known == name);
     let map = rules.maps.entry(name.to_owned()).or_default();
-    if let Some((_, key_type, value_type, options)) = FIXED_MAPS.iter().find(|(known, ..)| *known == name) {
+    if let Some((_, key_type, value_type, options)) = fixed {
         (map.key_type, map.value_type, map.options) = (key_type, value_type, options);
     }
     map
 }
 
-fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
+fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
+    let family = IpFamily::of(cluster.addr());
+    let (ip, types) = (nft_family(family), key_types(family));
+    let (to, from_to) = (types.lookup, types.client);
+    let (multicast, icmp) = match family {
+        IpFamily::V4 => ("224.0.0.0/4", "icmp"),
+        IpFamily::V6 => ("ff00::/8", "icmpv6"),
+    };
+    let pair = from_to.trim_end_matches(" . meta l4proto . th dport");
     let chain = |name: &str, rules: &[&str]| {
         (name.to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>())
     };
-    let from_outside = format!("ip saddr != {cluster} jump outside");
-    let not_ours = format!("meta mark & {MARK_MASK:#010x} != {MARK:#010x} return");
-    // Pods keep their addresses within the cluster; nobody outside could answer to them.
-    let leaving = format!("ip saddr {cluster} ip daddr != {{ {cluster}, 224.0.0.0/4 }} masquerade");
-    let masquerade =
-        format!("meta mark & {KEEP_SOURCE:#010x} == 0x00000000 ip saddr != {cluster} masquerade");
-    BTreeMap::from([
+    let mut chains = BTreeMap::from([
         chain(
             "prerouting",
             &[
                 "type nat hook prerouting priority -100; policy accept;",
-                "ip daddr . meta l4proto . th dport @guarded \
-                 ip daddr . meta l4proto . th dport . ip saddr != @allowed drop",
-                &from_outside,
+                &format!("{to} @guarded {to} . {ip} saddr != @allowed drop"),
+                &format!("{ip} saddr != {cluster} jump outside"),
                 "jump inside",
                 "jump inside",
                 "jump overtaken",
-            ],
-        ),
-        chain(
-            "martians",
-            &[
-                // Before connections are looked up: answers to this node's own bear other addresses still.
-                "type filter hook prerouting priority -300; policy accept;",
-                "iifname != \"lo\" ip daddr 127.0.0.0/8 drop",
-                "iifname != \"lo\" ip saddr 127.0.0.0/8 drop",
             ],
         ),
         chain(
@@ -132,46 +101,63 @@ fn fixed_chains(cluster: Ipv4Net) -> BTreeMap<String, Vec<String>> {
                 "type filter hook output priority 0; policy accept;",
                 // Names are asked of this node's resolver. While its agent is away nobody is told so: who hears nothing
                 // asks again, who is refused gives up.
-                "icmp type destination-unreachable ct status dnat ct original proto-dst 53 drop",
+                &format!("{icmp} type destination-unreachable ct status dnat ct original proto-dst 53 drop"),
             ],
         ),
         chain(
             "inside",
             &[
-                "ip daddr . meta l4proto . th dport vmap @services",
+                &format!("{to} vmap @services"),
                 "fib daddr type local meta l4proto . th dport vmap @node-ports",
             ],
         ),
         chain(
             "outside",
             &[
-                "ip daddr . meta l4proto . th dport vmap @outside-services",
+                &format!("{to} vmap @outside-services"),
                 "fib daddr type local meta l4proto . th dport vmap @outside-node-ports",
             ],
         ),
         chain(
             "overtaken",
             &[
-                "ip daddr . meta l4proto . th dport @frontends drop",
+                &format!("{to} @frontends drop"),
                 "fib daddr type local meta l4proto . th dport @frontend-ports drop",
             ],
         ),
-        chain("refuse", &["meta l4proto tcp reject with tcp reset", "reject with icmp port-unreachable"]),
+        chain(
+            "refuse",
+            &["meta l4proto tcp reject with tcp reset", &format!("reject with {icmp} port-unreachable")],
+        ),
         chain(
             "postrouting",
             &[
                 "type nat hook postrouting priority 100; policy accept;",
-                &leaving,
-                &not_ours,
-                "ip saddr . ip daddr @hairpin masquerade",
-                &masquerade,
+                // Pods keep their addresses within the cluster; nobody outside could answer to them.
+                &format!("{ip} saddr {cluster} {ip} daddr != {{ {cluster}, {multicast} }} masquerade"),
+                &format!("meta mark & {MARK_MASK:#010x} != {MARK:#010x} return"),
+                &format!("{pair} @hairpin masquerade"),
+                &format!("meta mark & {KEEP_SOURCE:#010x} == 0x00000000 {ip} saddr != {cluster} masquerade"),
             ],
         ),
-    ])
+    ]);
+    // IPv6 has no `route_localnet`: the kernel itself drops what comes from elsewhere with the loopback address.
+    if family == IpFamily::V4 {
+        chains.extend([chain(
+            "martians",
+            &[
+                // Before connections are looked up: answers to this node's own bear other addresses still.
+                "type filter hook prerouting priority -300; policy accept;",
+                "iifname != \"lo\" ip daddr 127.0.0.0/8 drop",
+                "iifname != \"lo\" ip saddr 127.0.0.0/8 drop",
+            ],
+        )]);
+    }
+    chains
 }
 
 pub(super) fn add_route(rules: &mut Ruleset, frontend: Frontend, route: &Route) {
-    let place = Place::of(frontend);
+    let place = Place::of(frontend, rules.family);
     let verdict = add_balance(rules, &place, &route.inside, MARK);
     fixed_map(rules, place.inside).elements.insert(place.key.clone(), verdict);
     fixed_map(rules, place.all).elements.insert(place.key.clone(), String::new());
@@ -199,10 +185,13 @@ struct Place {
     index_key: &'static str,
     /// The packet's part of a key.
     lookup: &'static str,
+    ip: &'static str,
+    types: &'static KeyTypes,
 }
 
 impl Place {
-    fn of(frontend: Frontend) -> Place {
+    fn of(frontend: Frontend, family: IpFamily) -> Place {
+        let (ip, types) = (nft_family(family), key_types(family));
         match frontend {
             Frontend::Address(address, protocol, port) => Place {
                 key: format!("{address} . {protocol} . {port}"),
@@ -210,8 +199,10 @@ impl Place {
                 outside: "outside-services",
                 all: "frontends",
                 kind: "address",
-                index_key: ADDRESS_INDEX_KEY,
-                lookup: "ip daddr . meta l4proto . th dport",
+                index_key: types.address_index,
+                lookup: types.lookup,
+                ip,
+                types,
             },
             Frontend::NodePort(protocol, port) => Place {
                 key: format!("{protocol} . {port}"),
@@ -219,8 +210,10 @@ impl Place {
                 outside: "outside-node-ports",
                 all: "frontend-ports",
                 kind: "port",
-                index_key: PORT_INDEX_KEY,
+                index_key: types.port_index,
                 lookup: "meta l4proto . th dport",
+                ip,
+                types,
             },
         }
     }
@@ -233,7 +226,8 @@ impl Place {
 
     /// dnat to a port wants to know that the packet has ports.
     fn lead(&self, map: &str) -> String {
-        format!("meta l4proto {{ tcp, udp, sctp }} dnat ip to {} . meta mark map @{map}", self.lookup)
+        let Place { ip, lookup, .. } = self;
+        format!("meta l4proto {{ tcp, udp, sctp }} dnat {ip} to {lookup} . meta mark map @{map}")
     }
 }
 
@@ -259,7 +253,7 @@ fn add_balance(rules: &mut Ruleset, place: &Place, balance: &Balance, mark: u32)
     let numbered = (mark..).zip(balance.endpoints.iter().take(count));
     let elements =
         numbered.map(|(index, endpoint)| (format!("{} . {index:#010x}", place.key), shown(endpoint)));
-    place.map(rules, &map, ENDPOINT).elements.extend(elements);
+    place.map(rules, &map, place.types.endpoint).elements.extend(elements);
     rules.chains.insert(chain.clone(), vec![draw(balance.pick, count, mark), place.lead(&map)]);
     format!("goto {chain}")
 }
@@ -278,20 +272,21 @@ fn add_sticky(
         let id = mark | u32::from(id);
         let key = |number: u32| format!("{} . {number:#010x}", place.key);
         place.map(rules, &ids, "mark").elements.insert(key(index), format!("{id:#010x}"));
-        place.map(rules, &endpoints, ENDPOINT).elements.insert(key(id), shown(endpoint));
+        place.map(rules, &endpoints, place.types.endpoint).elements.insert(key(id), shown(endpoint));
     }
     let known = format!("meta mark & {UPPER_HALF:#010x} == {mark:#010x}");
-    let remember = format!("update @affinity {{ {CLIENT} timeout {seconds}s : meta mark }}");
+    let client = place.types.client;
+    let remember = format!("update @affinity {{ {client} timeout {seconds}s : meta mark }}");
     let lead = place.lead(&endpoints);
     let lines = vec![
         "meta mark set 0x00000000".to_owned(),
-        format!("meta mark set {CLIENT} map @affinity"),
+        format!("meta mark set {client} map @affinity"),
         format!("{known} {remember}"),
         format!("{known} {lead}"),
         draw(Pick::Random, count, mark),
         format!("meta mark set {} . meta mark map @{ids}", place.lookup),
         // An update keeps the old value: what was remembered of an endpoint that is gone must go first.
-        format!("delete @affinity {{ {CLIENT} : meta mark }}"),
+        format!("delete @affinity {{ {client} : meta mark }}"),
         remember,
         lead,
     ];
@@ -300,14 +295,19 @@ fn add_sticky(
 
 /// A number for each endpoint that does not depend on the others, but for rare collisions.
 fn identities<'a>(
-    endpoints: impl Iterator<Item = &'a SocketAddrV4>,
-) -> impl Iterator<Item = (u16, &'a SocketAddrV4)> {
+    endpoints: impl Iterator<Item = &'a SocketAddr>,
+) -> impl Iterator<Item = (u16, &'a SocketAddr)> {
     let mut taken = BTreeSet::new();
     endpoints.map(move |endpoint| {
-        let bytes = endpoint.ip().octets().into_iter().chain(endpoint.port().to_be_bytes());
+        let mut bytes = match endpoint.ip() {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        bytes.extend(endpoint.port().to_be_bytes());
         // FNV-1a, folded.
-        let hash =
-            bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let hash = bytes
+            .into_iter()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let mut id = (hash >> 16) as u16 ^ hash as u16;
         while !taken.insert(id) {
             id = id.wrapping_add(1);
@@ -316,7 +316,7 @@ fn identities<'a>(
     })
 }
 
-fn shown(endpoint: &SocketAddrV4) -> String {
+fn shown(endpoint: &SocketAddr) -> String {
     format!("{} . {}", endpoint.ip(), endpoint.port())
 }
 

@@ -5,7 +5,7 @@
 //! same transaction as everything else: that costs a counter, never a connection.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use super::{Chain, Frontend, Map, Protocol, Ruleset, StaleFlow};
 
@@ -55,7 +55,7 @@ impl Listing {
     /// The table as if we had written it, to be compared with the wanted one. `None` if its maps have other types
     /// than ours: then another version of us made them, and the table is to be replaced.
     pub fn into_ruleset(self, wanted: &Ruleset) -> Option<Ruleset> {
-        let mut rules = Ruleset { table: wanted.table.clone(), ..Ruleset::default() };
+        let mut rules = Ruleset::new(wanted.family, &wanted.table);
         for (name, listed) in self.maps {
             let mut map = match wanted.maps.get(&name) {
                 Some(map) if listed.header != header(map) || listed.is_set != (map.keyword() == "set") => {
@@ -130,7 +130,8 @@ fn element(text: &str, is_range: bool, protocol_at: Option<usize>) -> (String, S
         });
     }
     if is_range && !named.contains('/') {
-        named.push_str("/32");
+        let is_v4 = named.rsplit(" . ").next().is_some_and(|last| last.contains('.'));
+        named.push_str(if is_v4 { "/32" } else { "/128" });
     }
     (named, value.trim().to_owned())
 }
@@ -144,13 +145,14 @@ fn header(map: &Map) -> String {
 }
 
 /// What we write, and how nft prints it.
-const PRINTED_OTHERWISE: [(&str, &str); 6] = [
+const PRINTED_OTHERWISE: [(&str, &str); 7] = [
     ("meta l4proto { tcp, udp, sctp }", "meta l4proto { 6, 17, 132 }"),
     ("& 0xfffe0000 != 0x4d380000", "!= 0x4d380000/15"),
     ("& 0xffff0000 == 0x4d380000", "0x4d380000/16"),
     ("& 0xffff0000 == 0x4d390000", "0x4d390000/16"),
     ("meta l4proto tcp reject with tcp reset", "reject with tcp reset"),
     ("reject with icmp port-unreachable", "reject"),
+    ("reject with icmpv6 port-unreachable", "reject"),
 ];
 
 /// One form for what nft and we write differently.
@@ -204,15 +206,15 @@ pub fn stale_flows_between(from: &Ruleset, to: &Ruleset) -> Vec<StaleFlow> {
     for (frontend, endpoints) in &before {
         let now = after.get(frontend);
         let gone = endpoints.iter().filter(|endpoint| now.is_none_or(|now| !now.contains(endpoint)));
-        stale.extend(gone.map(|endpoint| StaleFlow { frontend: *frontend, endpoint: Some(*endpoint.ip()) }));
+        stale.extend(gone.map(|endpoint| StaleFlow { frontend: *frontend, endpoint: Some(endpoint.ip()) }));
     }
     let new = after.keys().filter(|frontend| !before.contains_key(frontend));
     stale.extend(new.map(|frontend| StaleFlow { frontend: *frontend, endpoint: None }));
     stale.into_iter().collect()
 }
 
-fn udp_endpoints(rules: &Ruleset) -> BTreeMap<Frontend, BTreeSet<SocketAddrV4>> {
-    let mut found: BTreeMap<Frontend, BTreeSet<SocketAddrV4>> = BTreeMap::new();
+fn udp_endpoints(rules: &Ruleset) -> BTreeMap<Frontend, BTreeSet<SocketAddr>> {
+    let mut found: BTreeMap<Frontend, BTreeSet<SocketAddr>> = BTreeMap::new();
     let maps = rules.maps.iter().filter(|(name, _)| name.contains("endpoints"));
     for (key, value) in maps.flat_map(|(_, map)| &map.elements) {
         if let (Some(frontend), Some(endpoint)) = (udp_frontend(key), endpoint(value)) {
@@ -234,9 +236,9 @@ fn udp_frontend(key: &str) -> Option<Frontend> {
     }
 }
 
-fn endpoint(value: &str) -> Option<SocketAddrV4> {
+fn endpoint(value: &str) -> Option<SocketAddr> {
     let (address, port) = value.split_once(" . ")?;
-    Some(SocketAddrV4::new(address.parse::<Ipv4Addr>().ok()?, port.parse().ok()?))
+    Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -366,7 +368,7 @@ mod tests {
         let check = |from: &[(&str, &str)], to: &[(&str, &str)], expected: &[Option<[u8; 4]>]| {
             let expected: Vec<_> = expected
                 .iter()
-                .map(|endpoint| StaleFlow { frontend: address, endpoint: endpoint.map(Ipv4Addr::from) })
+                .map(|endpoint| StaleFlow { frontend: address, endpoint: endpoint.map(IpAddr::from) })
                 .collect();
             assert_eq!(stale_flows_between(&rules(from), &rules(to)), expected, "{from:?} {to:?}");
         };

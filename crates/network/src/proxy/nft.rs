@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::process::Stdio;
 
+use minik8s_meta::IpFamily;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::Listing;
+use super::{Listing, nft_family};
 
 #[derive(Debug, Error)]
 pub enum NftError {
@@ -32,14 +33,15 @@ impl Nft {
     }
 
     /// What the table has now; nothing if there is no such table.
-    pub async fn list(&self, table: &str) -> Result<Listing, NftError> {
+    pub async fn list(&self, family: IpFamily, table: &str) -> Result<Listing, NftError> {
+        let word = nft_family(family);
         // Listing a table that is not there would fail: it is made, as it is before any rule.
-        self.apply(&format!("table ip {table}\n")).await?;
+        self.apply(&format!("table {word} {table}\n")).await?;
         // nft writes word by word: into a pipe, each would wake this process. And it looks up every protocol's name in
         // a file unless it is told not to.
         let mut file = memory().map_err(NftError::Broken)?;
         let output = file.try_clone().map_err(NftError::Broken)?;
-        self.run(&["-p", "list", "table", "ip", table], "", output.into()).await?;
+        self.run(&["-p", "list", "table", word, table], "", output.into()).await?;
         let mut text = String::new();
         file.rewind().and_then(|()| file.read_to_string(&mut text)).map_err(NftError::Broken)?;
         Ok(Listing::parse(&text))
@@ -66,8 +68,9 @@ impl Nft {
         Err(refusal(text, &String::from_utf8_lossy(&output.stderr)))
     }
 
-    pub async fn delete_table(&self, table: &str) -> Result<(), NftError> {
-        self.apply(&format!("table ip {table}\ndelete table ip {table}\n")).await
+    pub async fn delete_table(&self, family: IpFamily, table: &str) -> Result<(), NftError> {
+        let word = nft_family(family);
+        self.apply(&format!("table {word} {table}\ndelete table {word} {table}\n")).await
     }
 }
 

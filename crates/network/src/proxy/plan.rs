@@ -4,12 +4,12 @@
 //! refused it already, and one odd object must not take the others down.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
-
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
+use minik8s_meta::IpFamily;
 
 use super::endpoints::Candidates;
 use super::{Balance, Frontend, Pick, Protocol, Route, Routes};
@@ -21,12 +21,12 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const BALANCE: &str = "minik8s.io/balance";
 const ROUND_ROBIN: &str = "round-robin";
 
-/// The routes of the node with that name. Services come in a fixed order: if two claim one address and port,
+/// The routes of a family on the node with that name. Services come in a fixed order: if two claim one address and port,
 /// the first has it.
 pub fn plan<'a>(
     services: impl IntoIterator<Item = &'a core::Service>,
     slices: impl IntoIterator<Item = &'a discovery::EndpointSlice>,
-    node: &str,
+    (node, family): (&str, IpFamily),
 ) -> Routes {
     let mut slices_of: BTreeMap<(&str, &str), Vec<&discovery::EndpointSlice>> = BTreeMap::new();
     for slice in slices {
@@ -40,7 +40,7 @@ pub fn plan<'a>(
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let slices = slices_of.get(&(namespace, name)).map(Vec::as_slice).unwrap_or_default();
-        let own = plan_service(service, slices.iter().copied(), node);
+        let own = plan_service(service, slices.iter().copied(), (node, family));
         routes.own_endpoints.extend(own.own_endpoints);
         for (frontend, route) in own.frontends {
             routes.frontends.entry(frontend).or_insert(route);
@@ -49,22 +49,21 @@ pub fn plan<'a>(
     routes
 }
 
-/// The routes of one Service with its slices.
+/// The routes of one Service of a family with its slices.
 pub fn plan_service<'a>(
     service: &core::Service,
     slices: impl Iterator<Item = &'a discovery::EndpointSlice> + Clone,
-    node: &str,
+    (node, family): (&str, IpFamily),
 ) -> Routes {
     let mut routes = Routes::default();
     let Some(spec) = &service.spec else { return routes };
-    let cluster_ips = addresses(spec);
+    let cluster_ips = addresses(spec, family);
     if cluster_ips.is_empty() || spec.type_.as_deref() == Some("ExternalName") {
         return routes;
     }
-    let balancer_ips = balancer_addresses(service);
-    let external_ips = spec.external_ips.iter().flatten().filter_map(|text| text.parse().ok());
-    let external_ips: Vec<Ipv4Addr> = external_ips.collect();
-    let only_from = source_ranges(spec);
+    let balancer_ips = balancer_addresses(service, family);
+    let external_ips = of_family(spec.external_ips.iter().flatten(), family);
+    let only_from = source_ranges(spec, family);
     let pick = pick(service, spec);
     let only_local_inside = spec.internal_traffic_policy.as_deref() == Some("Local");
     let only_local_outside = spec.external_traffic_policy.as_deref() == Some("Local");
@@ -72,7 +71,7 @@ pub fn plan_service<'a>(
         let Some(protocol) = protocol(port.protocol.as_deref()) else { continue };
         let Some(number) = port_number(Some(port.port)) else { continue };
         let name = port.name.as_deref().unwrap_or_default();
-        let candidates = Candidates::collect(slices.clone(), name, protocol, node);
+        let candidates = Candidates::collect(slices.clone(), name, protocol, (node, family));
         routes.own_endpoints.extend(candidates.own_addresses());
         let balance = |only_local| Balance { pick, endpoints: candidates.usable(only_local) };
         for &address in &cluster_ips {
@@ -101,29 +100,33 @@ fn add(routes: &mut Routes, frontend: Frontend, route: Route) {
 }
 
 /// Addresses inside the cluster. A headless Service has none.
-fn addresses(spec: &core::ServiceSpec) -> Vec<Ipv4Addr> {
-    let first = spec.cluster_ip.iter();
-    let mut found: Vec<_> =
-        first.chain(spec.cluster_ips.iter().flatten()).filter_map(|text| text.parse().ok()).collect();
+fn addresses(spec: &core::ServiceSpec, family: IpFamily) -> Vec<IpAddr> {
+    let all = spec.cluster_ip.iter().chain(spec.cluster_ips.iter().flatten());
+    let mut found = of_family(all, family);
     found.sort_unstable();
     found.dedup();
     found
 }
 
-fn balancer_addresses(service: &core::Service) -> Vec<Ipv4Addr> {
+fn balancer_addresses(service: &core::Service, family: IpFamily) -> Vec<IpAddr> {
     let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_deref()).unwrap_or_default();
     // A balancer in the mode Proxy wants the traffic to pass through it even from inside.
     let ingress = ingress.iter().filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
-    ingress.filter_map(|ingress| ingress.ip.as_ref()?.parse().ok()).collect()
+    of_family(ingress.filter_map(|ingress| ingress.ip.as_ref()), family)
 }
 
-/// `None`: from everywhere.
-fn source_ranges(spec: &core::ServiceSpec) -> Option<Vec<Ipv4Net>> {
+fn of_family<'a>(texts: impl Iterator<Item = &'a String>, family: IpFamily) -> Vec<IpAddr> {
+    texts.filter_map(|text| text.parse().ok()).filter(|address| IpFamily::of(*address) == family).collect()
+}
+
+/// `None`: from everywhere. Who names ranges of the other family alone lets nobody of this one in.
+fn source_ranges(spec: &core::ServiceSpec, family: IpFamily) -> Option<Vec<IpNet>> {
     let texts = spec.load_balancer_source_ranges.as_ref().filter(|texts| !texts.is_empty())?;
-    let ranges: Vec<Ipv4Net> = texts.iter().filter_map(|text| text.trim().parse().ok()).collect();
+    let ranges = texts.iter().filter_map(|text| text.trim().parse::<IpNet>().ok());
+    let ranges: Vec<IpNet> = ranges.filter(|range| IpFamily::of(range.addr()) == family).collect();
     // Ranges within ranges say nothing, and the kernel would refuse them.
-    Some(Ipv4Net::aggregate(&ranges))
+    Some(IpNet::aggregate(&ranges))
 }
 
 fn pick(service: &core::Service, spec: &core::ServiceSpec) -> Pick {

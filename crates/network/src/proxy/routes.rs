@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
-/// All that the proxy of one node does.
+/// All that the proxy of one node does in one address family.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Routes {
     pub frontends: BTreeMap<Frontend, Route>,
     /// Pods of this node that may meet themselves behind a Service: they would not accept a packet that
     /// claims to come from their own address.
-    pub own_endpoints: BTreeSet<Ipv4Addr>,
+    pub own_endpoints: BTreeSet<IpAddr>,
 }
 
 /// What clients connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Frontend {
-    Address(Ipv4Addr, Protocol, u16),
+    Address(IpAddr, Protocol, u16),
     /// A port of every address of the node.
     NodePort(Protocol, u16),
 }
@@ -37,14 +37,14 @@ pub struct Route {
     /// (`externalTrafficPolicy: Local`). Those see the clients' own addresses.
     pub outside: Option<Balance>,
     /// Whose connections are let through, if not everybody's (`loadBalancerSourceRanges`).
-    pub only_from: Option<Vec<Ipv4Net>>,
+    pub only_from: Option<Vec<IpNet>>,
 }
 
 /// Without endpoints connections are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Balance {
     pub pick: Pick,
-    pub endpoints: BTreeSet<SocketAddrV4>,
+    pub endpoints: BTreeSet<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,8 +59,8 @@ pub enum Pick {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteChanges {
     pub frontends: BTreeMap<Frontend, (Option<Route>, Option<Route>)>,
-    pub old_own_endpoints: BTreeSet<Ipv4Addr>,
-    pub new_own_endpoints: BTreeSet<Ipv4Addr>,
+    pub old_own_endpoints: BTreeSet<IpAddr>,
+    pub new_own_endpoints: BTreeSet<IpAddr>,
 }
 
 impl Routes {

@@ -6,8 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use minik8s_meta::IpFamily;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ruleset {
+    pub family: IpFamily,
     pub table: String,
     pub maps: BTreeMap<String, Map>,
     pub chains: BTreeMap<String, Chain>,
@@ -27,6 +30,21 @@ pub struct Map {
 /// Its rules in order; a hook is its first line.
 pub type Chain = Vec<String>;
 
+/// What nft calls the tables of a family, and its addresses in rules.
+pub fn nft_family(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "ip",
+        IpFamily::V6 => "ip6",
+    }
+}
+
+impl Ruleset {
+    /// Without maps and chains.
+    pub fn new(family: IpFamily, table: &str) -> Ruleset {
+        Ruleset { family, table: table.to_owned(), ..Ruleset::default() }
+    }
+}
+
 impl Map {
     pub fn keyword(&self) -> &'static str {
         if self.value_type.is_empty() { "set" } else { "map" }
@@ -39,9 +57,9 @@ impl Map {
 
 impl Display for Ruleset {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let table = &self.table;
+        let table = format!("{} {}", nft_family(self.family), self.table);
         // To delete a table that may not exist, it is made first.
-        writeln!(f, "table ip {table}\ndelete table ip {table}\ntable ip {table} {{")?;
+        writeln!(f, "table {table}\ndelete table {table}\ntable {table} {{")?;
         for (name, map) in &self.maps {
             write_map(f, name, map)?;
         }
@@ -50,7 +68,7 @@ impl Display for Ruleset {
         }
         writeln!(f, "}}")?;
         for (name, map) in &self.maps {
-            write_elements(f, "add", table, name, &map.elements)?;
+            write_elements(f, "add", &table, name, &map.elements)?;
         }
         Ok(())
     }
@@ -71,7 +89,7 @@ pub(super) fn write_chain(f: &mut Formatter<'_>, name: &str, rules: &[String]) -
     writeln!(f, "  }}")
 }
 
-/// One element a line, so that an error of nft names the one it means.
+/// One element a line, so that an error of nft names the one it means. The table is named with its family.
 pub(super) fn write_elements<'a>(
     f: &mut Formatter<'_>,
     verb: &str,
@@ -83,7 +101,7 @@ pub(super) fn write_elements<'a>(
     if elements.peek().is_none() {
         return Ok(());
     }
-    writeln!(f, "{verb} element ip {table} {map} {{")?;
+    writeln!(f, "{verb} element {table} {map} {{")?;
     for (key, value) in elements {
         let arrow = if value.is_empty() { "" } else { " : " };
         writeln!(f, "  {key}{arrow}{value},")?;

@@ -5,11 +5,15 @@
 
 use std::collections::HashMap;
 
+use minik8s_meta::IpFamily;
+
+use super::key_types::fixed_maps;
 use super::layout::{add_route, own_endpoint};
 use super::{Change, RouteChanges, Routes, Ruleset, diff};
 
 #[derive(Debug, Default)]
 pub struct Table {
+    family: IpFamily,
     name: String,
     /// By how many frontends. Maps and chains that are always there are not counted.
     maps: HashMap<String, usize>,
@@ -18,10 +22,10 @@ pub struct Table {
 
 impl Table {
     /// As it is once the whole ruleset of these routes is in the kernel.
-    pub fn new(name: &str, routes: &Routes) -> Table {
-        let mut table = Table { name: name.to_owned(), ..Table::default() };
+    pub fn new(family: IpFamily, name: &str, routes: &Routes) -> Table {
+        let mut table = Table { family, name: name.to_owned(), ..Table::default() };
         for (frontend, route) in &routes.frontends {
-            let mut part = Ruleset::default();
+            let mut part = Ruleset::new(family, name);
             add_route(&mut part, *frontend, route);
             table.count(&part, 1);
         }
@@ -30,12 +34,12 @@ impl Table {
 
     /// What leads from the rules of the old routes to those of the new ones.
     pub fn change(&mut self, changes: &RouteChanges) -> Change {
-        let [mut from, mut to] = [(); 2].map(|()| Ruleset { table: self.name.clone(), ..Ruleset::default() });
+        let [mut from, mut to] = [(); 2].map(|()| Ruleset::new(self.family, &self.name));
         let before = (self.maps.clone(), self.chains.clone());
         for (frontend, (old, new)) in &changes.frontends {
             for (route, rules, step) in [(old, &mut from, -1), (new, &mut to, 1)] {
                 let Some(route) = route else { continue };
-                let mut part = Ruleset::default();
+                let mut part = Ruleset::new(self.family, &self.name);
                 add_route(&mut part, *frontend, route);
                 self.count(&part, step);
                 merge(rules, part);
@@ -89,7 +93,7 @@ impl Table {
 }
 
 fn is_fixed(map: &str) -> bool {
-    super::layout::FIXED_MAPS.iter().any(|(name, ..)| *name == map)
+    fixed_maps(IpFamily::V4).iter().any(|(name, ..)| *name == map)
 }
 
 fn merge(into: &mut Ruleset, part: Ruleset) {

@@ -1,14 +1,18 @@
 //! Golden files of rulesets and changes, tables of what Services mean, and the property of [`diff`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use minik8s_meta::IpFamily;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+
+/// The node and the family that tests are about.
+const V4: (&str, IpFamily) = ("a", IpFamily::V4);
 
 fn service(name: &str, spec: Value) -> Service {
     serde_json::from_value(json!({"metadata": {"namespace": "default", "name": name}, "spec": spec})).unwrap()
@@ -45,7 +49,7 @@ fn tcp(port: u16) -> Value {
 }
 
 fn rules(services: &[Service], slices: &[EndpointSlice]) -> Ruleset {
-    ruleset(&plan(services, slices, "a"), "minik8s-test", "10.244.0.0/16".parse().unwrap())
+    ruleset(&plan(services, slices, ("a", IpFamily::V4)), "minik8s-test", "10.244.0.0/16".parse().unwrap())
 }
 
 fn shop() -> (Vec<Service>, Vec<EndpointSlice>) {
@@ -94,6 +98,29 @@ fn the_whole_ruleset() {
     insta::assert_snapshot!(rules(&services, &slices));
 }
 
+/// The shop with addresses of IPv6, which are those of IPv4 in a range of their own.
+fn shop_v6() -> (Vec<Service>, Vec<EndpointSlice>) {
+    let moved = |value: Value| {
+        let text = value.to_string().replace("10.96.0.", "fd00:96::").replace("10.244.", "fd00:244::");
+        let text = text.replace("192.0.2.", "2001:db8::").replace("\"IPv4\"", "\"IPv6\"");
+        // fd00:244::1.3 is fd00:244::1:3.
+        serde_json::from_str::<Value>(&text.replace("::0.", "::").replace("::1.", "::1:")).unwrap()
+    };
+    let (services, slices) = shop();
+    let services = services.into_iter().map(|one| moved(serde_json::to_value(one).unwrap()));
+    let slices = slices.into_iter().map(|one| moved(serde_json::to_value(one).unwrap()));
+    let read = |value| serde_json::from_value(value).unwrap();
+    (services.map(read).collect(), slices.map(|value| serde_json::from_value(value).unwrap()).collect())
+}
+
+#[test]
+fn the_whole_ruleset_of_ipv6() {
+    let (services, slices) = shop_v6();
+    let routes = plan(&services, &slices, ("a", IpFamily::V6));
+    insta::assert_snapshot!(ruleset(&routes, "minik8s-test", "fd00:244::/56".parse().unwrap()));
+    assert_eq!(plan(&services, &slices, V4), Routes::default(), "nothing of it is IPv4's");
+}
+
 #[test]
 fn a_change_holds_only_what_differs() {
     let (services, slices) = shop();
@@ -122,7 +149,7 @@ fn who_gets_connections() {
             "clusterIP": "10.96.0.1", "type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}],
         });
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        let routes = plan(&[service("s", whole)], &[slice("s", tcp(8080), endpoints(listed))], "a");
+        let routes = plan(&[service("s", whole)], &[slice("s", tcp(8080), endpoints(listed))], V4);
         let shown = |balance: &Balance| -> Vec<String> {
             balance.endpoints.iter().map(|endpoint| endpoint.ip().to_string()).collect()
         };
@@ -156,7 +183,7 @@ fn what_is_a_frontend() {
     let check = |spec: Value, status: Value, expected: usize| {
         let mut one = service("s", spec.clone());
         one.status = serde_json::from_value(status).unwrap();
-        assert_eq!(plan(&[one], &[], "a").frontends.len(), expected, "{spec}");
+        assert_eq!(plan(&[one], &[], V4).frontends.len(), expected, "{spec}");
     };
     let ports = json!([{"port": 80}]);
     check(json!({"clusterIP": "10.96.0.1", "ports": ports}), json!({}), 1);
@@ -167,6 +194,14 @@ fn what_is_a_frontend() {
         json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1", "10.96.0.1"], "ports": ports}),
         json!({}),
         1,
+    );
+    let both =
+        service("s", json!({"clusterIPs": ["fd00::1", "10.96.0.1"], "ports": ports, "type": "NodePort"}));
+    let frontends = |family| plan([&both], &[], ("a", family)).frontends.into_keys().collect::<Vec<_>>();
+    let address = |text: &str| vec![Frontend::Address(text.parse().unwrap(), Protocol::Tcp, 80)];
+    assert_eq!(
+        (frontends(IpFamily::V4), frontends(IpFamily::V6)),
+        (address("10.96.0.1"), address("fd00::1"))
     );
     check(json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80, "protocol": "SCTP"}]}), json!({}), 1);
     check(json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80, "protocol": "ICMP"}]}), json!({}), 0);
@@ -184,7 +219,7 @@ fn the_first_of_two_claims_wins() {
     };
     let slices =
         [slice("x", tcp(1), endpoints(&["10.244.0.1"])), slice("y", tcp(2), endpoints(&["10.244.0.2"]))];
-    let routes = plan(&[claim("x", "10.96.0.1"), claim("y", "10.96.0.2")], &slices, "a");
+    let routes = plan(&[claim("x", "10.96.0.1"), claim("y", "10.96.0.2")], &slices, V4);
     let route = &routes.frontends[&Frontend::Address([192, 0, 2, 1].into(), Protocol::Tcp, 80)];
     assert_eq!(route.inside.endpoints, BTreeSet::from(["10.244.0.1:1".parse().unwrap()]));
 }
@@ -204,7 +239,7 @@ fn flows_that_must_be_forgotten() {
         book.take_changes();
         book.put(&Default::default(), after.clone());
         let found: Vec<_> = stale_flows(&book.take_changes()).into_iter().map(|flow| flow.endpoint).collect();
-        assert_eq!(found, expected.iter().map(|ip| ip.map(Ipv4Addr::from)).collect::<Vec<_>>());
+        assert_eq!(found, expected.iter().map(|ip| ip.map(IpAddr::from)).collect::<Vec<_>>());
     };
     let (one, two) = (routes(&["10.0.0.1:53"]), routes(&["10.0.0.1:53", "10.0.0.2:53"]));
     check(&one, &two, &[]);
@@ -215,8 +250,7 @@ fn flows_that_must_be_forgotten() {
 
 fn any_balance() -> impl Strategy<Value = Balance> {
     let pick = prop_oneof![Just(Pick::Random), Just(Pick::ByClient(60)), Just(Pick::RoundRobin)];
-    let endpoint =
-        (0..6u8, 80..82u16).prop_map(|(last, port)| SocketAddrV4::new([10, 244, 0, last].into(), port));
+    let endpoint = (0..6u8, 80..82u16).prop_map(|(last, port)| SocketAddr::from(([10, 244, 0, last], port)));
     (pick, prop::collection::btree_set(endpoint, 0..4))
         .prop_map(|(pick, endpoints)| Balance { pick, endpoints })
 }
@@ -239,7 +273,7 @@ fn any_routes() -> impl Strategy<Value = Routes> {
         .prop_map(|(inside, outside, only_from)| Route { inside, outside, only_from });
     prop::collection::btree_map(any_frontend(), route, 0..6).prop_map(|frontends: BTreeMap<_, _>| {
         let balances = frontends.values().flat_map(Route::balances);
-        let own_endpoints = balances.flat_map(|balance| &balance.endpoints).map(|e| *e.ip()).collect();
+        let own_endpoints = balances.flat_map(|balance| &balance.endpoints).map(|e| e.ip()).collect();
         Routes { frontends, own_endpoints }
     })
 }
@@ -263,7 +297,7 @@ proptest! {
     #[test]
     fn step_by_step_is_the_same_as_at_once(steps in prop::collection::vec((0..3u8, any_routes()), 1..8)) {
         let mut book = Book::default();
-        let mut table = Table::new("t", &Routes::default());
+        let mut table = Table::new(IpFamily::V4, "t", &Routes::default());
         let mut rules = whole(&Routes::default());
         for (service, routes) in steps {
             book.put(&(String::new(), service.to_string()), routes);

@@ -8,15 +8,21 @@ use std::time::{Duration, Instant};
 /// Answers on port 8080, TCP and UDP, with its name and the client's address.
 const SERVER: &str = r#"
 import socket, sys, threading
-u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(("0.0.0.0", 8080))
-def udp():
+def udp(family, any):
+    u = socket.socket(family, socket.SOCK_DGRAM)
+    if family == socket.AF_INET6: u.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    u.bind((any, 8080))
     while True:
         data, peer = u.recvfrom(65535); u.sendto((sys.argv[1] + " " + peer[0]).encode(), peer)
-threading.Thread(target=udp, daemon=True).start()
-s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind(("0.0.0.0", 8080)); s.listen(256)
-while True:
-    c, peer = s.accept(); c.sendall((sys.argv[1] + " " + peer[0]).encode()); c.close()
+def tcp(family, any):
+    s = socket.socket(family); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6: s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    s.bind((any, 8080)); s.listen(256)
+    while True:
+        c, peer = s.accept(); c.sendall((sys.argv[1] + " " + peer[0]).encode()); c.close()
+for serve, where in [(udp, (socket.AF_INET, "0.0.0.0")), (udp, (socket.AF_INET6, "::")), (tcp, (socket.AF_INET6, "::"))]:
+    threading.Thread(target=serve, args=where, daemon=True).start()
+tcp(socket.AF_INET, "0.0.0.0")
 "#;
 
 /// Connects N times (or, with 0, until its input ends) and prints every answer, or "refused" and the like.
@@ -36,8 +42,10 @@ while (n < times) if times else not select.select([sys.stdin], [], [], 0)[0]:
 const DATAGRAMS: &str = r#"
 import socket, sys
 host, port, size, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("0.0.0.0", 5555)); s.settimeout(2)
-s.setsockopt(socket.IPPROTO_IP, 10, 2)
+v6 = ":" in host
+s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("::" if v6 else "0.0.0.0", 5555)); s.settimeout(2)
+if not v6: s.setsockopt(socket.IPPROTO_IP, 10, 2)
 s.connect((host, port))
 for _ in range(times):
     try:
@@ -65,9 +73,9 @@ s.send(bytes.fromhex(mac.replace(":", "")) + s.getsockname()[4] + b"\x08\x00" + 
 /// Waits for one datagram on port 9999 and prints who sent it.
 const HEAR: &str = r#"
 import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("0.0.0.0", 9999)); s.settimeout(2)
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(("::", 9999)); s.settimeout(2)
 print("ready", flush=True)
-try: print(s.recvfrom(99)[1][0])
+try: print(s.recvfrom(99)[1][0].removeprefix("::ffff:"))
 except socket.timeout: print("nothing")
 "#;
 
@@ -143,6 +151,18 @@ impl Lab {
         self.serve(pod);
     }
 
+    /// Gives a pod that is there an IPv6 address, and the node's bridge its own. Nobody waits for duplicates of them.
+    pub fn pod_v6(&self, node: &str, pod: &str, gateway: &str, address: &str) {
+        self.ip(node, &format!("addr replace {gateway}/64 dev br0 nodad"));
+        let sysctls = "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; \
+                       echo 1 > /proc/sys/net/bridge/bridge-nf-call-ip6tables";
+        self.run(node, &["sh", "-c", sysctls]);
+        self.ip(
+            pod,
+            &format!("addr add {address}/64 dev eth0 nodad\nroute add default via {gateway} dev eth0"),
+        );
+    }
+
     /// Starts the server on a machine.
     pub fn serve(&mut self, machine: &str) {
         let server = self.command(machine, &["python3", "-c", SERVER, machine]).spawn().unwrap();
@@ -174,12 +194,19 @@ impl Lab {
     /// From whom `to` hears a datagram that `from` sends to its interface `at` (a cable between them, or a bridge): the
     /// forged source, or `nothing`.
     pub fn forge(&self, from: &str, (to, at): (&str, &str), source: &str, target: &str) -> String {
+        let mac = self.run(to, &["cat", &format!("/sys/class/net/{at}/address")]);
+        self.heard(to, || {
+            self.run(from, &["python3", "-c", FORGE, "eth0", mac.trim(), source, target, "9999"]);
+        })
+    }
+
+    /// From whom a machine hears a datagram at port 9999 that is sent meanwhile.
+    pub fn heard(&self, to: &str, send: impl FnOnce()) -> String {
         let mut hear = self.command(to, &["python3", "-c", HEAR]);
         let mut hear = hear.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(hear.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert_eq!(said.next().as_deref(), Some("ready"));
-        let mac = self.run(to, &["cat", &format!("/sys/class/net/{at}/address")]);
-        self.run(from, &["python3", "-c", FORGE, "eth0", mac.trim(), source, target, "9999"]);
+        send();
         let heard = said.next().unwrap();
         hear.wait().unwrap();
         heard

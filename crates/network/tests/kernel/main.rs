@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod ipv6;
 mod lab;
 mod pod_network;
 mod policies;
@@ -44,6 +45,11 @@ const TESTS: &[(&str, fn())] = &[
     ("policies::sctp_passes_services_and_policies", policies::sctp_passes_services_and_policies),
     ("policies::no_way_round_through_ipv6", policies::no_way_round_through_ipv6),
     ("policies::a_new_start_finds_what_is_there", policies::a_new_start_finds_what_is_there),
+    ("ipv6::everybody_reaches_a_service", ipv6::everybody_reaches_a_service),
+    ("ipv6::kernel_lists_rules_as_they_were_written", ipv6::kernel_lists_rules_as_they_were_written),
+    ("ipv6::policy_guards_pods", ipv6::policy_guards_pods),
+    ("ipv6::spoofed_packets_of_a_pod_are_dropped", ipv6::spoofed_packets_of_a_pod_are_dropped),
+    ("ipv6::pods_reach_pods_of_other_nodes", ipv6::pods_reach_pods_of_other_nodes),
     ("pod_network::pods_reach_pods_of_all_nodes", pod_network::pods_reach_pods_of_all_nodes),
     ("pod_network::links_follow_the_nodes", pod_network::links_follow_the_nodes),
     (
@@ -63,6 +69,7 @@ const TESTS: &[(&str, fn())] = &[
 /// What is not in the list would never run.
 fn every_test_is_listed() {
     for (module, text) in [
+        ("ipv6", include_str!("ipv6.rs")),
         ("services", include_str!("services.rs")),
         ("policies", include_str!("policies.rs")),
         ("pod_network", include_str!("pod_network.rs")),

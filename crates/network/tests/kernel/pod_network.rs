@@ -1,7 +1,6 @@
 //! Pods of three nodes: two share a link, the third is behind a router.
 
-use std::net::Ipv4Addr;
-
+use minik8s_meta::IpFamily;
 use minik8s_network::pod_network::{Backend, Kernel, Links, Me, Owner, Peer, changes, plan, pod_mtu};
 use minik8s_network::proxy::{Routes, ruleset};
 
@@ -42,11 +41,12 @@ impl Cluster {
         for (index, (node, address)) in
             [("a", "192.0.2.1"), ("b", "192.0.2.2"), ("c", "198.51.100.3")].into_iter().enumerate()
         {
-            let pods = format!("10.244.{index}.0/24").parse().unwrap();
-            peers.push(Peer { name: node.to_owned(), address: address.parse().unwrap(), pods });
+            let pods = vec![format!("10.244.{index}.0/24").parse().unwrap()];
+            let addresses = vec![address.parse().unwrap()];
+            peers.push(Peer { name: node.to_owned(), addresses, pods });
             let (pod, pod_address) = PODS[index];
             lab.pod(node, pod, &format!("10.244.{index}.1"), pod_address);
-            let mtu = pod_mtu(1500, Backend::Auto);
+            let mtu = pod_mtu(1500, IpFamily::V4, Backend::Auto);
             lab.ip(pod, &format!("link set eth0 mtu {mtu}"));
             let rules = ruleset(&Routes::default(), "minik8s-test", CLUSTER.parse().unwrap());
             lab.nft(node, &rules.to_string());
@@ -67,12 +67,12 @@ impl Cluster {
     fn update(&self, node: &str, peers: &[Peer], backend: Backend) -> bool {
         let kernel = self.kernel(node);
         let owner = Owner::of("0badcafe");
-        let address = peers.iter().find(|peer| peer.name == node).unwrap().address;
+        let address = peers.iter().find(|peer| peer.name == node).unwrap().addresses[0];
         self.runtime.block_on(async {
-            let uplink = kernel.uplink(address).await.unwrap();
+            let uplinks = vec![kernel.uplink(address).await.unwrap()];
             let cluster = CLUSTER.parse().unwrap();
             let tunnel = owner.tunnel.clone();
-            let me = Me { name: node.to_owned(), address, uplink, cluster, backend, tunnel };
+            let me = Me { name: node.to_owned(), uplinks, cluster, backend, tunnel };
             let changes = changes(&kernel.links(&owner).await.unwrap(), &plan(peers, &me).links, &owner);
             kernel.apply(&changes).await.unwrap();
             !changes.is_empty()
@@ -122,7 +122,7 @@ pub fn links_follow_the_nodes() {
     // A node gets another address.
     cluster.lab.ip("c", "addr del 198.51.100.3/24 dev eth0\naddr add 198.51.100.4/24 dev eth0");
     cluster.lab.ip("c", "route replace default via 198.51.100.254");
-    cluster.peers[2].address = Ipv4Addr::new(198, 51, 100, 4);
+    cluster.peers[2].addresses = vec![[198, 51, 100, 4].into()];
     cluster.update_all(Backend::Auto);
     cluster.everybody_reaches_everybody(Backend::Auto);
     // Somebody takes a route and the tunnel away.

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use minik8s_meta::IpFamily;
 use minik8s_network::pod_ports;
 use minik8s_network::policy::{NamedPort, Pod, Policy, PolicyTable, Protocol};
 use minik8s_network::proxy::{
@@ -64,7 +65,7 @@ fn from_client(port: Value) -> Policy {
 }
 
 fn table(policies: &[Policy]) -> PolicyTable {
-    let mut table = PolicyTable::new(TABLE, "a", Some(RESOLVER.parse().unwrap()));
+    let mut table = PolicyTable::new(IpFamily::V4, TABLE, "a", Some(RESOLVER.parse().unwrap()));
     for (number, name) in (2..).zip(["web", "client", "other"]) {
         table.set_pod(pod(name, number));
     }
@@ -303,7 +304,7 @@ pub fn no_way_round_through_ipv6() {
     }
     let mac = lab.run("client", &["cat", "/sys/class/net/eth0/address"]).trim().to_owned();
     let port = ("client".to_owned(), mac, vec![CLIENT.parse().unwrap()]);
-    lab.nft("node", &(pod_ports::rules("minik8s-test") + &pod_ports::elements("minik8s-test", &port)));
+    lab.nft("node", &(pod_ports::rules("minik8s-test", false) + &pod_ports::elements("minik8s-test", &port)));
     let answer = connect();
     server.kill().unwrap();
     server.wait().unwrap();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use minik8s_meta::IpFamily;
 use minik8s_network::pod_ports;
 use minik8s_network::proxy::{
     Book, Change, Listing, Routes, Ruleset, StaleFlow, Table, diff, forget_flows_in, plan, ruleset,
@@ -64,7 +65,7 @@ fn routes(spec: Value, annotations: Value, addresses: &[&str]) -> Routes {
         "endpoints": addresses.iter().map(endpoint).collect::<Value>(),
     }))
     .unwrap();
-    plan([&service], [&slice], "a")
+    plan([&service], [&slice], ("a", IpFamily::V4))
 }
 
 fn rules(spec: Value, annotations: Value, addresses: &[&str]) -> Ruleset {
@@ -126,7 +127,7 @@ pub fn spoofed_source_of_a_pod_is_dropped() {
     let mac = |pod: &str| lab.run(pod, &["cat", "/sys/class/net/eth0/address"]).trim().to_owned();
     let text = |mac: String| {
         let port = ("p2".to_owned(), mac, vec![[10, 244, 0, 2].into()]);
-        pod_ports::rules("minik8s-test") + &pod_ports::elements("minik8s-test", &port)
+        pod_ports::rules("minik8s-test", false) + &pod_ports::elements("minik8s-test", &port)
     };
     lab.nft("node", &text(mac("p2")));
     assert_eq!(send("10.244.0.2"), "10.244.0.2", "its own");
@@ -224,7 +225,7 @@ pub fn a_client_stays_with_its_endpoint() {
         let (own, other) = if first == "p2" { (BOTH[0], BOTH[1]) } else { (BOTH[1], BOTH[0]) };
         let mut book = Book::default();
         book.put(&Default::default(), routes(sticky(60), json!({}), BOTH));
-        let mut table = Table::new("minik8s-test", &book.routes());
+        let mut table = Table::new(IpFamily::V4, "minik8s-test", &book.routes());
         book.take_changes();
         let mut change = |endpoints: &[&str]| {
             book.put(&Default::default(), routes(sticky(60), json!({}), endpoints));
@@ -309,7 +310,7 @@ pub fn datagrams_leave_an_endpoint_that_is_gone() {
     let lab = lab();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut book = Book::default();
-    let mut table = Table::new("minik8s-test", &Routes::default());
+    let mut table = Table::new(IpFamily::V4, "minik8s-test", &Routes::default());
     lab.nft("node", &rules(json!({"clusterIP": "None"}), json!({}), &[]).to_string());
     let mut change = |endpoints: &[&str]| {
         book.put(&Default::default(), routes(json!({}), json!({}), endpoints));

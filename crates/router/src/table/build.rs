@@ -228,7 +228,10 @@ impl<'a> Backends<'a> {
     pub fn of_service(&self, namespace: &str, name: &str, port: Port<'_>, udp: bool) -> Backend {
         let key = (namespace, name);
         let service = self.services.get(&key).copied();
+        // A pod of two families is in slices of both: one of its addresses is enough.
+        let family = service.and_then(|service| service.spec.as_ref()?.ip_families.as_ref()?.first());
         let slices = self.slices.get(&key).into_iter().flatten().copied();
+        let slices = slices.filter(|slice| family.is_none_or(|family| slice.address_type == *family));
         let affinity = service.and_then(|service| service.spec.as_ref()?.session_affinity.as_deref());
         Backend {
             service: format!("{namespace}/{name}"),

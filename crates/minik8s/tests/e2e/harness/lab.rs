@@ -46,6 +46,15 @@ impl Lab {
         lab
     }
 
+    /// The same with both.
+    pub fn up_on(nodes: u32, flags: &str, environment: &[(&str, &str)]) -> Lab {
+        let mut lab = Lab::new();
+        lab.server_flags = flags.to_owned();
+        lab.environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        lab.run(&["up", &nodes.to_string()]);
+        lab
+    }
+
     fn new() -> Lab {
         let number = Number::claim("lab", 12 * 256);
         let temporary = tempfile::tempdir().unwrap();
@@ -104,6 +113,13 @@ impl Lab {
 
     pub fn address(&self, node: u32) -> String {
         format!("{}.{}", self.net, 10 + node)
+    }
+
+    /// Its IPv6 address, as the script makes it.
+    pub fn address_v6(&self, node: u32) -> String {
+        let numbers: Vec<u8> = self.net.split('.').map(|number| number.parse().unwrap()).collect();
+        let [a, b, c] = numbers[..] else { panic!("{} is no network", self.net) };
+        format!("fd6d:6b38:{a:02x}{b:02x}:{c:x}::{}", 10 + node)
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> Output {

@@ -32,7 +32,7 @@ pub fn the_api_server_is_a_service(world: &mut World) {
         let answer = over_udp(&client, names::server(world), "kubernetes.default.svc.cluster.local", A);
         assert_eq!(answer, Answer::is(0, &[&format!("A {address}")]));
         let to = socket(&address, 443);
-        client.inside(|| TcpStream::connect_timeout(&to.into(), Duration::from_secs(9))).unwrap();
+        client.inside(|| TcpStream::connect_timeout(&to, Duration::from_secs(9))).unwrap();
     }
     a_services_status(world);
 }

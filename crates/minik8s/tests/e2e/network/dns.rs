@@ -1,7 +1,7 @@
 //! DNS messages, as much as a test needs to ask and to read.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 
 use super::place::Place;
 
@@ -29,17 +29,17 @@ impl Answer {
 }
 
 #[track_caller]
-pub fn over_udp(from: &Place, server: SocketAddrV4, name: &str, kind: u16) -> Answer {
+pub fn over_udp(from: &Place, server: SocketAddr, name: &str, kind: u16) -> Answer {
     let answer = try_over_udp(from, server, name, kind);
     answer.unwrap_or_else(|error| panic!("{} asks for {name}: {error}", from.name))
 }
 
 /// A resolver may be away for a moment.
-pub fn try_over_udp(from: &Place, server: SocketAddrV4, name: &str, kind: u16) -> io::Result<Answer> {
+pub fn try_over_udp(from: &Place, server: SocketAddr, name: &str, kind: u16) -> io::Result<Answer> {
     Ok(read(&from.exchange(server, &question(name, kind))?))
 }
 
-pub fn over_tcp(from: &Place, server: SocketAddrV4, name: &str, kind: u16) -> Answer {
+pub fn over_tcp(from: &Place, server: SocketAddr, name: &str, kind: u16) -> Answer {
     let question = question(name, kind);
     let message = from.inside(|| {
         let mut stream = TcpStream::connect(server).unwrap();

@@ -1,6 +1,6 @@
 //! Requests without a pause, each on a connection of its own, and how many of them failed.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ pub struct Load {
 
 impl Load {
     /// A worker for each place and what it asks.
-    pub fn start(targets: &[(Place, SocketAddrV4)]) -> Load {
+    pub fn start(targets: &[(Place, SocketAddr)]) -> Load {
         let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let workers = targets.iter().cloned().map(|(place, to)| {
             let (stop, count) = (stop.clone(), count.clone());
@@ -36,7 +36,7 @@ impl Load {
     }
 }
 
-fn work(name: &str, to: SocketAddrV4, stop: &AtomicBool, count: &AtomicU64) -> Vec<String> {
+fn work(name: &str, to: SocketAddr, stop: &AtomicBool, count: &AtomicU64) -> Vec<String> {
     let mut failed = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         match get(to, "any", "/") {

@@ -1,6 +1,6 @@
 //! Somebody who looks a name up before each request, as programs with a C library do.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    pub fn start(place: Place, server: SocketAddrV4, name: &'static str) -> Lookups {
+    pub fn start(place: Place, server: SocketAddr, name: &'static str) -> Lookups {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let worker = std::thread::spawn(move || {
@@ -38,7 +38,7 @@ impl Lookups {
     }
 }
 
-fn ask(place: &Place, server: SocketAddrV4, name: &str) -> Result<(), String> {
+fn ask(place: &Place, server: SocketAddr, name: &str) -> Result<(), String> {
     let mut answer = try_over_udp(place, server, name, A);
     for _ in 1..ATTEMPTS {
         answer = answer.or_else(|_| try_over_udp(place, server, name, A));

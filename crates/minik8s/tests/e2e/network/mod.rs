@@ -7,6 +7,7 @@
 mod api_server;
 mod conflicts;
 mod dns;
+mod dual_stack;
 mod faults;
 mod forwarding;
 mod load;

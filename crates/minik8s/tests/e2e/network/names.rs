@@ -1,6 +1,6 @@
 //! Names of the cluster and of the world, as pods on both nodes see them.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use super::dns::{A, AAAA, Answer, PTR, SRV, over_tcp, over_udp, reply};
@@ -54,7 +54,7 @@ endpoints: [{{addresses: ['fd00::61'], hostname: other}}, {{addresses: ['fd00::6
     )
 }
 
-pub fn server(world: &World) -> SocketAddrV4 {
+pub fn server(world: &World) -> SocketAddr {
     socket(&world.cluster_ip_of("kube-system", "kube-dns"), 53)
 }
 
@@ -112,7 +112,7 @@ pub fn names(world: &mut World) {
     assert!(!asked.iter().any(|name| name.contains("cluster.local")), "{asked:?}");
 }
 
-fn names_of_the_cluster(world: &World, client: &Place, server: SocketAddrV4, named: &str) {
+fn names_of_the_cluster(world: &World, client: &Place, server: SocketAddr, named: &str) {
     let web = world.cluster_ip("web");
     let reverse = |address: &str| {
         let parts: Vec<&str> = address.split('.').rev().collect();
@@ -158,7 +158,7 @@ fn names_of_the_cluster(world: &World, client: &Place, server: SocketAddrV4, nam
     assert_eq!((many.truncated, many.records.len()), (false, MANY.into()));
 }
 
-fn others_names(client: &Place, server: SocketAddrV4) {
+fn others_names(client: &Place, server: SocketAddr) {
     let everywhere = "A 192.0.2.1";
     let check = |name: &str, records: &[&str]| {
         assert_eq!(

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +21,12 @@ const TIMEOUT_UDP: Duration = Duration::from_secs(4);
 pub struct Place {
     pub name: String,
     /// Where others see its packets come from.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     namespace: Arc<File>,
 }
 
 impl Place {
-    pub fn new(name: &str, address: Ipv4Addr, namespace: &Path) -> Place {
+    pub fn new(name: &str, address: IpAddr, namespace: &Path) -> Place {
         let namespace = Arc::new(File::open(namespace).unwrap());
         Place { name: name.to_owned(), address, namespace }
     }
@@ -51,6 +51,12 @@ impl Place {
         self.inside(|| (0..times).map(|_| told(get(to, "any", "/cgi-bin/who"))).collect())
     }
 
+    /// The same for one who does not wait long: of whom it is known that packets are dropped.
+    pub fn ask_briefly(&self, address: &str, port: u16) -> String {
+        let to = socket(address, port);
+        self.inside(|| told(get_within(to, ("any", "/cgi-bin/who"), Duration::from_secs(1))))
+    }
+
     /// Code and body of an answer to a request for a host and path.
     pub fn get(&self, address: &str, port: u16, host: &str, path: &str) -> io::Result<(u16, String)> {
         let to = socket(address, port);
@@ -69,7 +75,7 @@ impl Place {
     }
 
     /// A datagram and its answer.
-    pub fn exchange(&self, to: SocketAddrV4, datagram: &[u8]) -> io::Result<Vec<u8>> {
+    pub fn exchange(&self, to: SocketAddr, datagram: &[u8]) -> io::Result<Vec<u8>> {
         self.inside(|| exchange(to, datagram))
     }
 
@@ -86,7 +92,7 @@ impl Place {
     pub fn serve(
         &self,
         port: u16,
-        answer: impl Fn(&[u8], Ipv4Addr) -> Option<Vec<u8>> + Send + 'static,
+        answer: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + 'static,
     ) -> Serving {
         Serving::start(self.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap()), answer)
     }
@@ -101,7 +107,7 @@ pub struct Serving {
 impl Serving {
     fn start(
         socket: UdpSocket,
-        answer: impl Fn(&[u8], Ipv4Addr) -> Option<Vec<u8>> + Send + 'static,
+        answer: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + 'static,
     ) -> Serving {
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -110,8 +116,7 @@ impl Serving {
             let mut buffer = [0; 4096];
             while !stopped.load(Ordering::Relaxed) {
                 let Ok((length, peer)) = socket.recv_from(&mut buffer) else { continue };
-                let std::net::IpAddr::V4(from) = peer.ip() else { continue };
-                if let Some(reply) = answer(&buffer[..length], from) {
+                if let Some(reply) = answer(&buffer[..length], peer.ip()) {
                     let _ = socket.send_to(&reply, peer);
                 }
             }
@@ -127,14 +132,18 @@ impl Drop for Serving {
     }
 }
 
-pub fn socket(address: &str, port: u16) -> SocketAddrV4 {
-    SocketAddrV4::new(address.parse().unwrap_or_else(|_| panic!("{address:?} is no address")), port)
+pub fn socket(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse().unwrap_or_else(|_| panic!("{address:?} is no address")), port)
 }
 
 /// One request on a connection of its own.
-pub fn get(to: SocketAddrV4, host: &str, path: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&to.into(), TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+pub fn get(to: SocketAddr, host: &str, path: &str) -> io::Result<(u16, String)> {
+    get_within(to, (host, path), TIMEOUT)
+}
+
+fn get_within(to: SocketAddr, (host, path): (&str, &str), timeout: Duration) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&to, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
     // The old version: answers come in one piece.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
     let mut answer = Vec::new();
@@ -146,8 +155,9 @@ pub fn get(to: SocketAddrV4, host: &str, path: &str) -> io::Result<(u16, String)
     Ok((code.ok_or(io::ErrorKind::InvalidData)?, body.trim().to_owned()))
 }
 
-fn exchange(to: SocketAddrV4, datagram: &[u8]) -> io::Result<Vec<u8>> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+fn exchange(to: SocketAddr, datagram: &[u8]) -> io::Result<Vec<u8>> {
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
     socket.set_read_timeout(Some(TIMEOUT_UDP))?;
     socket.connect(to)?;
     socket.send(datagram)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::place::{Place, socket};
@@ -235,7 +235,7 @@ struct Conversation(TcpStream);
 
 impl Conversation {
     /// The server listens in the pod, at the port that the Service leads to.
-    fn start(pod: &Place, client: &Place, service: SocketAddrV4) -> Conversation {
+    fn start(pod: &Place, client: &Place, service: SocketAddr) -> Conversation {
         let listener = pod.inside(|| TcpListener::bind("0.0.0.0:8082").unwrap());
         std::thread::spawn(move || {
             let (stream, _) = listener.accept()?;

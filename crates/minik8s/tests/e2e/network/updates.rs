@@ -31,7 +31,7 @@ spec: {{type: NodePort, selector: {{app: roll}}, ports: [{{port: 80, targetPort:
 }
 
 /// Through the Service's address from pods and a node, through a node's port from outside, through the router.
-fn targets(world: &World) -> Vec<(Place, std::net::SocketAddrV4)> {
+fn targets(world: &World) -> Vec<(Place, std::net::SocketAddr)> {
     let service = socket(&world.cluster_ip("roll"), 80);
     let port = socket(&world.lab.address(1), world.node_port("roll"));
     let clients = [world.pod("client-1"), world.pod("client-2"), world.node(2)].map(|place| (place, service));

@@ -18,7 +18,7 @@ pub const UDP: u16 = 8081;
 /// Answers `/cgi-bin/who` with its name and the client's address, `/` with its name.
 const SCRIPT: &str = r##"
 mkdir -p /tmp/w/cgi-bin
-printf '#!/bin/sh\na=${REMOTE_ADDR#*ffff:}\necho Content-Type: text/plain\necho\necho "$(hostname) ${a%%]}"\n' >/tmp/w/cgi-bin/who
+printf '#!/bin/sh\na=${REMOTE_ADDR#*ffff:}\na=${a#[}\necho Content-Type: text/plain\necho\necho "$(hostname) ${a%%]}"\n' >/tmp/w/cgi-bin/who
 chmod 755 /tmp/w/cgi-bin/who
 hostname >/tmp/w/index.html
 exec httpd -f -p 8080 -h /tmp/w
@@ -30,7 +30,11 @@ pub struct World {
 
 impl World {
     pub fn start() -> World {
-        let lab = Lab::up_with_server(2, "--allow-external-ips");
+        World::in_lab(Lab::up_with_server(2, "--allow-external-ips"))
+    }
+
+    /// Web servers and clients on both nodes of the lab.
+    pub fn in_lab(lab: Lab) -> World {
         let archive = lab.dir.join("busybox.tar");
         busybox().unwrap().write(std::fs::File::create(&archive).unwrap()).unwrap();
         lab.until("both nodes are ready", || lab.ready() == ["node1", "node2"]);

@@ -229,7 +229,7 @@ fn a_zone_forgets_what_is_gone() {
 fn name_servers_of_the_node() {
     let text =
         "# nameserver 9.9.9.9\nnameserver 192.0.2.1\nsearch x\nnameserver 10.96.0.10\nnameserver nonsense\n";
-    let found = Upstreams::parse(text, [10, 96, 0, 10].into());
+    let found = Upstreams::parse(text, &[[10, 96, 0, 10].into()]);
     assert_eq!(found.servers, ["192.0.2.1:53".parse().unwrap()]);
     assert_eq!(found.searches, ["x"]);
 }

@@ -1,6 +1,6 @@
 //! The resolver over the loopback interface, with another name server behind it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,11 +52,11 @@ async fn run(upstreams: Upstreams) -> Running {
 }
 
 async fn run_with(zone: Arc<RwLock<Zone>>, upstreams: Upstreams) -> Running {
-    let localhost = Ipv4Addr::LOCALHOST;
+    let localhost = IpAddr::from(Ipv4Addr::LOCALHOST);
     let pods = "10.244.0.0/16".parse().unwrap();
     let metrics = Arc::new(DnsMetrics::new("cluster.local"));
-    let resolver = Resolver::bind((localhost, 0), pods, zone, upstreams, metrics.clone()).await.unwrap();
-    let server = SocketAddr::from((localhost, resolver.port().unwrap()));
+    let resolver = Resolver::bind((&[localhost], 0), pods, zone, upstreams, metrics.clone()).await.unwrap();
+    let server = resolver.endpoints().unwrap()[0];
     Running { server, metrics, _task: AbortOnDropHandle::new(tokio::spawn(resolver.serve())) }
 }
 

@@ -2,8 +2,9 @@
 //! would have been made at once.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
+use minik8s_meta::IpFamily;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -101,7 +102,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             pod.host_network = host_network && more.is_empty();
             pod.ended = ended && more.len() == 1;
             if moves {
-                pod.addresses = vec![Ipv4Addr::new(10, 244, 0, last + 2)];
+                pod.addresses = vec![IpAddr::from([10, 244, 0, last + 2])];
             }
             Step::Pod(pod)
         },
@@ -127,7 +128,7 @@ fn take(table: &mut PolicyTable, step: &Step) {
         Step::NoPod(space, name) => table.remove_pod(&key(space, name)),
         Step::Namespace(name, labels) => table.set_namespace(name, labels.clone()),
         Step::Told(space, name, last) => {
-            table.tell_addresses(&key(space, name), vec![Ipv4Addr::new(10, 244, 0, *last)]);
+            table.tell_addresses(&key(space, name), vec![IpAddr::from([10, 244, 0, *last])]);
         }
     }
 }
@@ -143,7 +144,7 @@ proptest! {
     fn rules_mean_what_policies_say(policies in prop::collection::vec(any_policy(), 0..5)) {
         let cluster = cluster(policies);
         let tables = all_at_once(&cluster);
-        let outside: [Ipv4Addr; 2] = [[192, 0, 2, 1].into(), [10, 244, 1, 77].into()];
+        let outside: [IpAddr; 2] = [[192, 0, 2, 1].into(), [10, 244, 1, 77].into()];
         for port in [(Protocol::Tcp, 80), (Protocol::Tcp, 81), (Protocol::Udp, 80), (Protocol::Sctp, 79)] {
             let connect = |from, to| {
                 let connection = Connection { from, to, protocol: port.0, port: port.1 };
@@ -175,7 +176,7 @@ proptest! {
             table.take_change().apply(&mut rules);
             prop_assert_eq!(&rules, &table.ruleset(), "after {:?}", step);
             prop_assert!(!table.has_changed());
-            let mut anew = PolicyTable::new("t", NODES[0], Some([10, 96, 0, 10].into()));
+            let mut anew = PolicyTable::new(IpFamily::V4, "t", NODES[0], Some([10, 96, 0, 10].into()));
             let cluster = table.cluster();
             cluster.pods.values().for_each(|pod| anew.set_pod(pod.clone()));
             cluster.namespaces.iter().for_each(|(name, own)| anew.set_namespace(name, Some(own.clone())));

@@ -111,7 +111,7 @@ fn an_address_that_a_pod_gets_is_its_own() {
     let change = table.take_change().to_string();
     assert!(change.contains("delete element ip t ingress {\n  10.244.9.9,\n}"), "{change}");
     assert!(change.contains("10.244.9.9 : jump ingress-"), "{change}");
-    assert_eq!(table.cluster().pods[&old.key()].addresses, [] as [std::net::Ipv4Addr; 0]);
+    assert_eq!(table.cluster().pods[&old.key()].addresses, [] as [std::net::IpAddr; 0]);
 }
 
 #[test]

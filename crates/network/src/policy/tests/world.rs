@@ -1,9 +1,10 @@
 //! Three namespaces with three pods each, as upstream's suite has them.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use minik8s_meta::IpFamily;
 use serde_json::{Value, json};
 
 use crate::policy::{
@@ -36,7 +37,7 @@ pub fn pod(namespace: &str, name: &str) -> Pod {
         name: name.to_owned(),
         labels: labels(&[("pod", name)]),
         node: NODES[usize::from((row + column) % 2)].to_owned(),
-        addresses: vec![Ipv4Addr::new(10, 244, row, column + 2)],
+        addresses: vec![IpAddr::from([10, 244, row, column + 2])],
         ports: protocols.into_iter().flat_map(|one| [port(80, one), port(81, one)]).collect(),
         ..Pod::default()
     }
@@ -55,7 +56,7 @@ pub fn cluster(policies: Vec<Policy>) -> Cluster {
 
 /// A node's table with all of the cluster.
 pub fn table(cluster: &Cluster, node: &str) -> PolicyTable {
-    let mut table = PolicyTable::new("t", node, Some([10, 96, 0, 10].into()));
+    let mut table = PolicyTable::new(IpFamily::V4, "t", node, Some([10, 96, 0, 10].into()));
     cluster.pods.values().for_each(|pod| table.set_pod(pod.clone()));
     cluster.policies.values().for_each(|policy| table.set_policy(policy.clone()));
     for (name, labels) in &cluster.namespaces {
