@@ -183,7 +183,6 @@ fn source_files_are_short_and_say_what_they_are() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The library's function walks through bind mounts, where the files are somebody else's.
 #[test]
 fn names_use_the_words_of_the_field() {
     let guide = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
@@ -225,6 +224,7 @@ fn words_of_names(line: &str) -> Vec<String> {
     words
 }
 
+/// The library's function walks through bind mounts, where the files are somebody else's.
 #[test]
 fn trees_are_removed_by_datadir_alone() {
     let mut problems = Vec::new();
