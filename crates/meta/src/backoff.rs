@@ -22,6 +22,14 @@ impl Backoff {
         self.first.checked_mul(factor).unwrap_or(self.most).min(self.most)
     }
 
+    /// The pause after one that was this long, for those who keep no count; the first one follows none.
+    pub fn following(&self, pause: Duration) -> Duration {
+        match pause {
+            Duration::ZERO => self.first,
+            pause => pause.saturating_mul(2).min(self.most),
+        }
+    }
+
     pub fn retries(self) -> Retries {
         Retries { backoff: self, failures: 0 }
     }
@@ -70,5 +78,13 @@ mod tests {
         assert!(!retries.is_first());
         retries.succeeded();
         assert_eq!((retries.failed().as_millis(), retries.is_first()), (100, true));
+    }
+
+    #[test]
+    fn backoff_without_a_count_goes_on_from_the_last_pause() {
+        let backoff = Backoff::millis(100, 350);
+        let follows = |millis: u64| backoff.following(Duration::from_millis(millis)).as_millis();
+        assert_eq!([0, 100, 200, 350, 9000].map(follows), [100, 200, 350, 350, 350]);
+        assert_eq!(backoff.following(Duration::MAX), backoff.most);
     }
 }

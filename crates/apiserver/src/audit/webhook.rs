@@ -2,13 +2,13 @@
 //! in a kubeconfig file.
 
 use std::path::Path;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
+use minik8s_meta::Backoff;
 use serde_json::Value;
 
 use crate::registry::Registry;
@@ -16,7 +16,7 @@ use crate::webhook_client::Client;
 
 /// A batch is tried so often, with growing pauses, before it is given up.
 const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY: Backoff = Backoff::millis(500, 60_000);
 const TIMEOUT_SECONDS: i32 = 10;
 
 pub struct Webhook(Client);
@@ -62,12 +62,12 @@ impl Webhook {
         body.extend_from_slice(b"]}");
         let body = Bytes::from(body);
         let mut problem = String::new();
-        for attempt in 0..TRIES {
+        for tries in 1..=TRIES {
             match self.0.post(registry, body.clone()).await {
                 Ok(_) => return Ok(()),
                 Err(error) => problem = error,
             }
-            tokio::time::sleep(PAUSE * 2u32.pow(attempt)).await;
+            tokio::time::sleep(RETRY.after(tries)).await;
         }
         Err(problem)
     }

@@ -18,7 +18,7 @@ use minik8s_meta::function::{
     BUILD_FAILURE_ANNOTATION, BUILD_LABEL, DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, PORT,
 };
 use minik8s_registry::client::{PushError, Repository};
-use minik8s_runtime::{Caches, Key, controller_of, key_of as object_key};
+use minik8s_runtime::{Backoff, Caches, Key, controller_of, key_of as object_key};
 use serde_json::json;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
@@ -34,7 +34,7 @@ use crate::status::is_ready;
 /// A repository has one image.
 const TAG: &str = "latest";
 const TRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const RETRY: Backoff = Backoff::millis(1_000, 60_000);
 /// A pod that sends nothing for as long is given up.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Of a layer, for one request to the registry.
@@ -153,7 +153,6 @@ async fn take(client: &Client, pod: &Pod) {
     let Some(function) = controller_of(&pod.metadata).map(|owner| owner.name.as_str()) else { return };
     let map = config_map_name(function, hash_of(&pod.metadata));
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
-    let mut pause = FIRST_PAUSE;
     for tries in 1.. {
         // Whoever may make pods may label one so: it is asked only for what a revision waits for.
         if !maps.get_opt(&map).await.is_ok_and(|map| map.is_some_and(|map| waits_for(&map, pod))) {
@@ -181,8 +180,7 @@ async fn take(client: &Client, pod: &Pod) {
                 tracing::debug!(%error, namespace, function, "a function's dependencies were not taken yet");
             }
         }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
+        tokio::time::sleep(RETRY.after(tries)).await;
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::time::Duration;
 
 use containerd_client::services::v1::tasks_client::TasksClient;
 use containerd_client::services::v1::{DeleteProcessRequest, GetRequest};
 use containerd_client::types::v1::{Process, Status};
+use minik8s_meta::Backoff;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use tonic::transport::Channel;
@@ -18,17 +18,15 @@ use tracing::{debug, info};
 
 use crate::image::in_namespace;
 
-/// containerd deletes an exec itself, milliseconds after its end.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// Output that is read slowly is looked at ever more seldom.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// containerd deletes an exec itself, milliseconds after its end. Output that is read slowly is looked at ever more seldom.
+const LOOKS: Backoff = Backoff::millis(1_000, 30_000);
 
 /// Watches over an exec whose process has ended until containerd has let go of it.
 pub async fn release_exec(channel: Channel, container_id: String, exec_id: String) {
     let mut tasks = TasksClient::new(channel);
-    let mut pause = FIRST_LOOK;
+    let mut looks = LOOKS.retries();
     loop {
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(looks.failed()).await;
         let get = GetRequest { container_id: container_id.clone(), exec_id: exec_id.clone() };
         // It is gone, as it should be.
         let Ok(found) = tasks.get(in_namespace(get)).await else { return };
@@ -45,7 +43,6 @@ pub async fn release_exec(channel: Channel, container_id: String, exec_id: Strin
             }
             return;
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

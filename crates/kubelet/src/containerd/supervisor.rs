@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use k8s_cri::v1::VersionRequest;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
+use minik8s_meta::Backoff;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use thiserror::Error;
@@ -20,7 +21,7 @@ use super::{Settings, connect};
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const ALIVE_CHECK: Duration = Duration::from_secs(1);
-const LONGEST_RESTART_PAUSE: Duration = Duration::from_secs(30);
+const RESTART: Backoff = Backoff::millis(100, 30_000);
 /// How often it is asked for a sign of life in the time that it may be silent.
 const QUESTIONS: u32 = 4;
 
@@ -83,7 +84,7 @@ impl Containerd {
 
     /// Replaces containerd whenever it dies, or does not answer for longer than `timeout`. Never returns.
     pub async fn supervise(&mut self, timeout: Duration) {
-        let mut pause = Duration::from_millis(100);
+        let mut restarts = RESTART.retries();
         loop {
             let started = Instant::now();
             let socket = self.settings.socket.clone();
@@ -95,11 +96,10 @@ impl Containerd {
                     self.wait_for_end().await;
                 }
             }
-            if started.elapsed() > LONGEST_RESTART_PAUSE {
-                pause = Duration::from_millis(100);
+            if started.elapsed() > RESTART.most {
+                restarts.succeeded();
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_RESTART_PAUSE);
+            tokio::time::sleep(restarts.failed()).await;
             match spawn(&self.settings) {
                 Ok(process) => self.process = process,
                 Err(error) => warn!(%error, "cannot start containerd"),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use minik8s_csi::registration::{CSI_PLUGIN, InfoRequest, RegistrationStatus};
 use minik8s_csi::{Driver, driver_name_fault, node};
+use minik8s_meta::Backoff;
 use nix::sys::inotify::AddWatchFlags;
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
@@ -25,7 +26,7 @@ use crate::dir_changes::tell_changes;
 /// Until sockets that did not answer are asked again, and what could not be told or taken away is tried again.
 const AGAIN: Duration = Duration::from_secs(20);
 /// A socket is there a moment before anybody listens.
-const SOON: Duration = Duration::from_millis(500);
+const RETRY: Backoff = Backoff { first: Duration::from_secs(1), most: AGAIN };
 
 /// A driver that is registered.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,10 +65,10 @@ pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
     if let Err(error) = watched {
         warn!(%error, ?dir, "new CSI drivers are seen late");
     }
-    let mut pause = SOON;
+    let mut retries = RETRY.retries();
     loop {
         let is_complete = scan(&context.csi.drivers, &dra.plugins, &dir).await;
-        pause = if is_complete { AGAIN } else { (pause * 2).min(AGAIN) };
+        let pause = if is_complete { AGAIN } else { retries.failed() };
         if let Err(error) = csi_node::tell(context).await {
             warn!(%error, "cannot tell the CSI drivers of this node");
         }
@@ -75,7 +76,7 @@ pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
         dra.unprepare_unused().await;
         dra.plugins.wipe_slices_of_lost_drivers(&context.client, &context.node.config.node_name).await;
         tokio::select! {
-            Some(()) = changes.recv() => pause = SOON,
+            Some(()) = changes.recv() => retries.succeeded(),
             () = tokio::time::sleep(pause) => {}
         }
     }

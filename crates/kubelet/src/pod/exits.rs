@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use minik8s_meta::Backoff;
+
 use crate::cri::{ContainerRecord, ContainerState, PodRecord};
 
-const FIRST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(2);
+const LOOKS: Backoff = Backoff::millis(10, 2_000);
 /// How often CRI is asked whether a container ran out of memory: it need not agree.
 const MOST_FOR_MEMORY: u32 = 8;
 
@@ -56,7 +57,7 @@ impl ExpectedExits {
             return None;
         }
         self.asked += 1;
-        Some((FIRST * 2_u32.pow(self.asked.min(10))).min(LONGEST))
+        Some(LOOKS.after(self.asked))
     }
 }
 

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
-use minik8s_informer::Lenient;
+use minik8s_informer::{Backoff, Lenient};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::debug;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const RETRY: Backoff = Backoff::millis(400, 10_000);
 /// How long something without news is held back.
 const HELD: Duration = Duration::from_millis(500);
 
@@ -33,6 +32,7 @@ pub struct Reporter {
     delete: Option<Arc<core::Pod>>,
     deleted: bool,
     writing: Option<JoinHandle<Outcome>>,
+    /// Before the next write.
     pause: Duration,
     /// What is wanted is not written before.
     held_until: Option<Instant>,
@@ -55,7 +55,7 @@ impl Reporter {
             delete: None,
             deleted: false,
             writing: None,
-            pause: FIRST_PAUSE,
+            pause: Duration::ZERO,
             held_until: None,
         }
     }
@@ -100,8 +100,8 @@ impl Reporter {
         let outcome = writing.await;
         self.writing = None;
         self.pause = match &outcome {
-            Ok(Outcome::Failed) | Err(_) => (self.pause * 2).min(LONGEST_PAUSE),
-            _ => FIRST_PAUSE,
+            Ok(Outcome::Failed) | Err(_) => RETRY.following(self.pause),
+            _ => Duration::ZERO,
         };
         match outcome {
             Ok(Outcome::Reported(status)) => self.reported = Some(status),
@@ -124,8 +124,7 @@ impl Reporter {
             return;
         }
         self.held_until = None;
-        let client = self.client.clone();
-        let pause = if self.pause > FIRST_PAUSE { self.pause } else { Duration::ZERO };
+        let (client, pause) = (self.client.clone(), self.pause);
         self.writing = match (&self.wanted, &self.delete) {
             (Some((pod, status)), _) => {
                 let (pod, status, reported) = (pod.clone(), status.clone(), self.reported.clone());

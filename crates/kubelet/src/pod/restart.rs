@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use minik8s_meta::Backoff;
 
 use crate::cri::{ContainerRecord, ContainerState};
 
-const FIRST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(300);
+const BACKOFF: Backoff = Backoff::millis(10_000, 300_000);
 /// A container that ran this long starts afresh.
 const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
@@ -24,10 +24,7 @@ pub fn not_before(ended: &ContainerRecord) -> Timestamp {
 
 /// The delay after the incarnation that follows this one.
 pub fn next_delay(ended: &ContainerRecord) -> Duration {
-    match delay(ended) {
-        Duration::ZERO => FIRST,
-        delay => (delay * 2).min(LONGEST),
-    }
+    BACKOFF.following(delay(ended))
 }
 
 /// The delay after this incarnation.
@@ -38,7 +35,7 @@ pub fn delay(ended: &ContainerRecord) -> Duration {
         {
             Duration::ZERO
         }
-        _ => ended.restart_delay.min(LONGEST),
+        _ => ended.restart_delay.min(BACKOFF.most),
     }
 }
 

@@ -1,29 +1,26 @@
 //! The API server's view of a static pod.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use minik8s_meta::Backoff;
 use tracing::{info, warn};
 
 use super::{MIRROR, mirrored};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+const RETRY: Backoff = Backoff::millis(500, 20_000);
 
 /// Makes the mirror of a static pod, in place of whatever has its name. Tries until it is there.
 pub async fn keep_mirror(client: kube::Client, node_name: String, pod: core::Pod) {
     let name = pod.metadata.name.clone().unwrap_or_default();
-    let mut pause = FIRST_PAUSE;
+    let mut retries = RETRY.retries();
     loop {
         match make_mirror(&client, &node_name, &pod).await {
             Ok(true) => return info!(pod = name, "the API server mirrors a static pod"),
             Ok(false) => {}
             Err(error) => warn!(%error, pod = name, "cannot mirror a static pod"),
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(retries.failed()).await;
     }
 }
 

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
+use minik8s_meta::Backoff;
 use minik8s_meta::mesh::{Identity, SIGNER};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SanType};
 use sha2::{Digest, Sha256};
@@ -30,8 +31,7 @@ pub type Account = (String, String);
 pub const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// The server decides about these by itself, at once.
 const ISSUE: Duration = Duration::from_secs(30);
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(60);
+const RETRY: Backoff = Backoff::millis(500, 60_000);
 
 pub struct Identities {
     client: Client,
@@ -77,19 +77,18 @@ async fn keep(
     account: Account,
     issued: mpsc::UnboundedSender<(Account, Credentials)>,
 ) {
-    let mut pause = FIRST_RETRY;
+    let mut retries = RETRY.retries();
     loop {
         match obtain(&client, &identity).await {
             Ok(credentials) => {
                 debug!(%identity, "a certificate was issued");
                 let _ = issued.send((account.clone(), credentials));
-                pause = FIRST_RETRY;
+                retries.succeeded();
                 sleep(LIFETIME * 2 / 3).await;
             }
             Err(error) => {
                 warn!(%identity, error, "no certificate for pods of this service account");
-                sleep(pause).await;
-                pause = (pause * 2).min(LAST_RETRY);
+                sleep(retries.failed()).await;
             }
         }
     }

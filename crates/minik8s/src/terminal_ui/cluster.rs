@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::{AsyncBufReadExt, StreamExt};
 use kube::Client;
+use minik8s_meta::Backoff;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
@@ -17,8 +18,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const PAGE: usize = 1000;
 /// Changes that come together are shown together.
 const PAUSE: Duration = Duration::from_millis(100);
-const RETRY_FIRST: Duration = Duration::from_millis(500);
-const RETRY_MOST: Duration = Duration::from_secs(10);
+const RETRY: Backoff = Backoff::millis(500, 10_000);
 
 /// Where a watch goes on after this event.
 fn version_of(event: &Value) -> Option<String> {
@@ -48,18 +48,17 @@ pub async fn kinds(client: &Client) -> anyhow::Result<Vec<Kind>> {
 
 /// Tells of the objects of a kind until nobody listens.
 pub async fn follow(client: Client, kind: Kind, namespace: String, news: Sender<News>) {
-    let mut retry = RETRY_FIRST;
+    let mut retries = RETRY.retries();
     let mut list =
         List { path: kind.path(&namespace), client, columns: Vec::new(), rows: HashMap::new(), news };
     loop {
         match list.run().await {
-            Ok(()) => retry = RETRY_FIRST,
+            Ok(()) => retries.succeeded(),
             Err(error) => {
                 if list.news.send(News::Trouble(format!("{error:#}"))).await.is_err() {
                     return;
                 }
-                tokio::time::sleep(retry).await;
-                retry = RETRY_MOST.min(retry * 2);
+                tokio::time::sleep(retries.failed()).await;
             }
         }
         if list.news.is_closed() {

@@ -90,13 +90,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("kinds", &["api", "cel", "meta", "schema"]),
     ("api", &["meta", "schema", "telemetry"]),
     ("cel", &["schema"]),
+    ("encryption", &["store"]),
+    ("store", &["meta"]),
     ("telemetry", &["meta", "metrics"]),
     ("metrics", &[]),
     ("meta", &[]),
     ("schema", &[]),
     ("fuzz", &[]),
-    ("encryption", &["store"]),
-    ("store", &[]),
     ("asl", &["jsonata"]),
     ("jsonata", &[]),
 ];
@@ -241,6 +241,27 @@ fn trees_are_removed_by_datadir_alone() {
             problems.push(format!("{}: use minik8s teardown --purge", file.display()));
         }
     }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Pauses that grow are a matter of `minik8s_meta::Backoff`.
+#[test]
+fn backoff_is_written_once() {
+    let doubles = |line: &str| {
+        let is_bounded = line.contains(".min(") && line.contains(concat!("* ", "2)"));
+        let named = ["pause", "delay", "retry", "wait", "backoff"];
+        is_bounded
+            || ["2_u32.pow(", "2u32.pow("].iter().any(|power| line.contains(power))
+            || named.iter().any(|name| line.contains(&format!("{name} *= 2")))
+    };
+    let mut problems = Vec::new();
+    for file in crates().iter().flat_map(|path| rust_files(&path.join("src"))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (number, _) in text.lines().enumerate().filter(|(_, line)| doubles(line)) {
+            problems.push(format!("{}:{}: use minik8s_meta::Backoff", file.display(), number + 1));
+        }
+    }
+    assert!(doubles("pause = (pause * 2).min(MOST);") && !doubles("let half = LIFETIME * 2 / 3;"));
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 

@@ -147,7 +147,8 @@ async fn keep(client: &Client, invocation: &Invocation) -> Result<String, String
 async fn carry_out(client: &Client, router: Option<std::net::SocketAddr>, invocation: &Invocation) {
     let spec = &invocation.spec;
     let most = spec.attempts.unwrap_or(3).max(1);
-    let mut pause = Duration::from_secs(u64::try_from(spec.backoff_seconds.unwrap_or(1)).unwrap_or(1));
+    let first = Duration::from_secs(u64::try_from(spec.backoff_seconds.unwrap_or(1)).unwrap_or(1));
+    let backoff = Backoff { first, most: LONGEST_PAUSE.max(first) };
     let mut attempt = 1;
     let (code, result) = loop {
         let answer = match router {
@@ -155,12 +156,12 @@ async fn carry_out(client: &Client, router: Option<std::net::SocketAddr>, invoca
             None => Err("this node's router listens on no HTTP port".to_owned()),
         };
         let (code, text) = answer.unwrap_or_else(|error| (502, error));
+        let pause = backoff.after(attempt.unsigned_abs());
         let is_final = attempt >= most || !is_worth_another(code) || is_too_old(invocation, pause);
         if is_final {
             break (code, text);
         }
         sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE.max(pause));
         attempt += 1;
     };
     write_end(client, invocation, attempt, code, result).await;

@@ -11,7 +11,7 @@ use k8s_openapi::api::storage::v1::{
 use kube::Client;
 use minik8s_csi::controller::{Capabilities, GetCapabilities};
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
-use minik8s_runtime::{Action, Caches, Executor, Key, Object, Plan, Recorder, Target};
+use minik8s_runtime::{Action, Backoff, Caches, Executor, Key, Object, Plan, Recorder, Retries, Target};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -25,8 +25,7 @@ use super::provision::COMPONENT;
 use super::remote::{Remote, RemoteError};
 use crate::annotation::finalizers_patch;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const RETRY: Backoff = Backoff::millis(500, 60_000);
 /// A safety net: changes tell what is due.
 const AGAIN: Duration = Duration::from_secs(60);
 const CAPABILITIES_TTL: Duration = Duration::from_secs(60);
@@ -61,7 +60,7 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
     let operator = Arc::new(Operator { client, caches, executor, can: Mutex::default() });
     let mut running: JoinSet<(Name, bool)> = JoinSet::new();
     let mut busy: HashSet<Name> = HashSet::new();
-    let mut failed: HashMap<Name, (Instant, Duration)> = HashMap::new();
+    let mut failed: HashMap<Name, (Instant, Retries)> = HashMap::new();
     loop {
         if *leads.borrow_and_update() {
             changes.borrow_and_update();
@@ -87,8 +86,8 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
                 if is_done {
                     failed.remove(&name);
                 } else {
-                    let pause = failed.get(&name).map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
-                    failed.insert(name, (Instant::now() + pause, pause));
+                    let (until, retries) = failed.entry(name).or_insert_with(|| (Instant::now(), RETRY.retries()));
+                    *until = Instant::now() + retries.failed();
                 }
             }
             Ok(()) = changes.changed() => {}

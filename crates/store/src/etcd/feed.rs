@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use etcd_client::{Client, EventType, WatchOptions, WatchResponse, WatchStream};
+use minik8s_meta::Backoff;
 
 use super::keys::Keys;
 use super::requests::{header_revision, request};
@@ -17,8 +18,7 @@ use crate::{Change, Error, Event, Options, Result, Revision};
 
 /// However little history is to be kept.
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MOST: Duration = Duration::from_secs(5);
+const RETRY: Backoff = Backoff::millis(50, 5_000);
 
 /// Makes a revision of this store, and returns it.
 pub(super) async fn mark(client: &Client, keys: &Keys) -> Result<Revision> {
@@ -43,7 +43,7 @@ pub(super) async fn run(shared: Arc<Shared>, options: Options, start: Revision) 
     let retention = Retention::new(&options, Instant::now(), 0, start, 0);
     let mut feed = Feed { shared, retention, reached: start };
     let mut ticks = tokio::time::interval(options.progress.min(options.history / 4).max(SHORTEST_TICK));
-    let mut retry = RETRY_FIRST;
+    let mut retries = RETRY.retries();
     loop {
         let before = feed.reached;
         let error = match open(&feed.shared, feed.reached).await {
@@ -57,8 +57,10 @@ pub(super) async fn run(shared: Arc<Shared>, options: Options, start: Revision) 
             feed.shared.hub.restart(&error, revision);
             feed.reached = revision;
         }
-        retry = if feed.reached > before { RETRY_FIRST } else { RETRY_MOST.min(retry * 2) };
-        tokio::time::sleep(retry).await;
+        if feed.reached > before {
+            retries.succeeded();
+        }
+        tokio::time::sleep(retries.failed()).await;
     }
 }
 

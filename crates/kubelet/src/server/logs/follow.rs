@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use minik8s_meta::Backoff;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
@@ -13,8 +14,7 @@ use super::log::{Log, Seen};
 use crate::cri::Runtime;
 
 /// A follower looks for new lines this often at first, and less often while there are none.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const LOOKS: Backoff = Backoff::millis(20, 250);
 const STATE_CHECK: Duration = Duration::from_secs(1);
 
 pub struct Reader {
@@ -31,7 +31,7 @@ impl Reader {
         let (path, options) = (self.path.clone(), self.options.clone());
         // A log that cannot be read is an empty one: the container may just have been removed.
         let Ok(Ok(mut log)) = spawn_blocking(move || Log::open(&path, options)).await else { return };
-        let mut pause = FIRST_PAUSE;
+        let mut looks = LOOKS.retries();
         let mut checked = Instant::now();
         let mut ended = false;
         loop {
@@ -43,7 +43,7 @@ impl Reader {
             log = same;
             match seen {
                 Seen::Chunk(chunk) => {
-                    pause = FIRST_PAUSE;
+                    looks.succeeded();
                     if sender.send(chunk.into()).await.is_err() {
                         return;
                     }
@@ -65,10 +65,9 @@ impl Reader {
                 continue;
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(looks.failed()) => {}
                 () = sender.closed() => return,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
