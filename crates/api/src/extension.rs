@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minik8s_telemetry::Tracer;
 
 use crate::{
-    AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol, Resource, Route,
+    AdmissionRule, AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol, Resource, Route,
     TokenAuthenticator,
 };
 
@@ -19,6 +19,8 @@ pub struct Extension {
     pub routes: Vec<Route>,
     /// Protocols of others' with paths of their own.
     pub protocols: Vec<Arc<dyn Protocol>>,
+    /// Rules about writes, asked in this order.
+    pub admission: Vec<Arc<dyn AdmissionRule>>,
     /// Sessions of browsers, if there are any.
     pub sessions: Option<Arc<dyn BrowserSessions>>,
     /// Who knows tokens of others, asked in this order.
@@ -40,6 +42,7 @@ impl Extension {
             all.kinds.extend(part.kinds);
             all.routes.extend(part.routes);
             all.protocols.extend(part.protocols);
+            all.admission.extend(part.admission);
             all.sessions = part.sessions.or(all.sessions);
             all.tokens.extend(part.tokens);
             all.anonymous = part.anonymous.or(all.anonymous);

@@ -5,6 +5,7 @@
 //! same one at run time. The built-in kinds themselves are in `minik8s-kinds`. This crate does no IO, reads no clock and
 //! knows of HTTP only the shape of what a feature answers itself ([`Handler`]).
 
+mod admission;
 mod at;
 mod audit;
 mod authorization;
@@ -26,6 +27,7 @@ mod strategy;
 pub mod table;
 mod token;
 
+pub use admission::{AdmissionError, AdmissionRequest, AdmissionRule, Operation};
 pub use at::At;
 pub use audit::AuditSettings;
 pub use authorization::{

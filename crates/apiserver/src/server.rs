@@ -61,8 +61,6 @@ pub struct Config {
     pub token_auth_file: Option<PathBuf>,
     /// Whether Services may have `externalIPs`.
     pub allow_external_ips: bool,
-    /// Whether every pod gets a proxy of the service mesh.
-    pub mesh: bool,
     /// Other servers may use the same store.
     pub has_peers: bool,
     /// What features add.
@@ -219,7 +217,7 @@ fn assemble(
         addresses: AddressRanges { services: config.service_cidr, node_ports: 30000..=32767 },
         pod_security: metrics.pod_security.clone(),
         allow_external_ips: config.allow_external_ips,
-        mesh: config.mesh,
+        of_features: config.extension.admission.clone(),
         cluster_domain: config.cluster_domain.clone(),
         webhooks: metrics.webhooks.clone(),
         policies: metrics.policies.clone(),

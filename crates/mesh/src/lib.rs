@@ -14,6 +14,7 @@ mod compile;
 mod controller;
 mod gamma;
 mod handover;
+mod injection;
 mod kinds;
 mod pattern;
 mod policy;
@@ -37,6 +38,7 @@ use kube::Client;
 use minik8s_api::{Access, Extension, Route};
 use minik8s_feature::{Parts, ServerFeature};
 
+use crate::injection::ProxyInjection;
 use crate::tap::TapHandler;
 use crate::traffic::TrafficReader;
 
@@ -61,7 +63,12 @@ impl ServerFeature for Mesh {
             access: Access::Authorized,
             handler: Arc::new(TapHandler(self.client.clone())),
         };
-        Extension { kinds, routes: vec![taps], ..Extension::default() }
+        Extension {
+            kinds,
+            routes: vec![taps],
+            admission: vec![Arc::new(ProxyInjection)],
+            ..Extension::default()
+        }
     }
 
     fn start(&self, parts: &mut Parts) {

@@ -38,6 +38,7 @@ pub struct ServerFeatures {
 impl ServerFeatures {
     /// All of them but those that are switched off; the mesh only where pods have proxies.
     pub fn new(disabled: &[String], mesh: bool) -> anyhow::Result<Self> {
+        let mesh = mesh && !disabled.iter().any(|name| name == "mesh");
         let mut features = ServerFeatures::without(disabled, mesh)?;
         if mesh {
             features.list.push(Arc::new(Mesh::default()));
@@ -231,10 +232,13 @@ mod tests {
 
     #[test]
     fn mesh_is_there_only_when_asked_for() {
-        let names = |mesh: bool| -> Vec<&str> {
-            ServerFeatures::new(&[], mesh).unwrap().list.iter().map(|feature| feature.name()).collect()
+        let names = |disabled: &[&str], mesh: bool| -> Vec<&'static str> {
+            let disabled: Vec<String> = disabled.iter().map(|name| (*name).to_owned()).collect();
+            let features = ServerFeatures::new(&disabled, mesh).unwrap();
+            features.list.iter().map(|feature| feature.name()).collect()
         };
-        assert!(!names(false).contains(&"mesh") && names(true).contains(&"mesh"));
+        assert!(!names(&[], false).contains(&"mesh") && names(&[], true).contains(&"mesh"));
+        assert!(!names(&["mesh"], true).contains(&"mesh"));
     }
 
     #[test]

@@ -399,7 +399,6 @@ fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
         cluster_domain: flags.cluster_domain.clone(),
         token_auth_file: flags.token_auth_file.clone(),
         allow_external_ips: flags.allow_external_ips,
-        mesh: flags.mesh,
         kinds: minik8s_kinds::all(),
         has_peers: has_peers(flags),
         extension: Extension::default(),

@@ -1,8 +1,11 @@
 //! Persistent storage as a feature of the server.
 
-use minik8s_api::Extension;
+use std::sync::Arc;
+
+use minik8s_api::{AdmissionRule, Extension};
 use minik8s_feature::{Parts, ServerFeature};
 
+use crate::admission::{DefaultStorageClass, VolumeGrowth};
 use crate::attach::Attachments;
 use crate::attributes::AttributesProtection;
 use crate::claim::{Claims, Matches};
@@ -19,7 +22,9 @@ impl ServerFeature for Storage {
     }
 
     fn extension(&self) -> Extension {
-        Extension { kinds: kinds::all(), ..Extension::default() }
+        let admission: Vec<Arc<dyn AdmissionRule>> =
+            vec![Arc::new(DefaultStorageClass), Arc::new(VolumeGrowth)];
+        Extension { kinds: kinds::all(), admission, ..Extension::default() }
     }
 
     fn start(&self, parts: &mut Parts) {

@@ -7,6 +7,7 @@
 //! Nothing here touches a disk: volumes of the class `local` are images that the agent of their node makes when a pod
 //! first mounts them and removes when the volume is deleted.
 
+mod admission;
 mod annotation;
 mod attach;
 mod attributes;

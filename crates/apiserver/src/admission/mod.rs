@@ -1,4 +1,5 @@
-//! Rules about writes that span several objects: one file each, one line in [`Chain::standard`].
+//! Rules about writes that span several objects: one file each, one line in [`Chain::standard`]. A feature hands in rules of
+//! its own ([`minik8s_api::AdmissionRule`]), which come and go with it.
 //!
 //! `admit` runs before validation and may change the object; `review` runs after it and may add to the
 //! commit, so that what it counts (quota, addresses) changes atomically with the object; `release` gives
@@ -8,11 +9,11 @@ mod admin_access;
 mod creation;
 mod definition_lifecycle;
 mod external_ips;
+mod feature_rules;
 pub mod followed;
 mod host_names;
 mod limit_ranger;
 mod matching;
-mod mesh;
 mod namespace_lifecycle;
 mod node_restriction;
 mod pod_security;
@@ -26,14 +27,14 @@ mod runtime_class;
 mod service_account;
 mod service_address;
 mod signer_rights;
-mod storage_class;
 mod variables;
-mod volume_growth;
 mod webhook;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use minik8s_api::AdmissionRule;
+pub use minik8s_api::Operation;
 use minik8s_store::Commit;
 use serde_json::Value;
 
@@ -49,27 +50,6 @@ use crate::authorizer::Authorizer;
 use crate::error::Result;
 use crate::object::Object;
 use crate::registry::{Call, Registry};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-    /// A stream to a pod: exec, attach, port-forward, proxy.
-    Connect,
-}
-
-impl Operation {
-    /// As webhooks and policies call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-            Operation::Delete => "DELETE",
-            Operation::Connect => "CONNECT",
-        }
-    }
-}
 
 /// A write on its way to the store.
 pub struct Request<'a> {
@@ -133,8 +113,7 @@ pub struct Settings {
     pub addresses: AddressRanges,
     pub pod_security: PodSecurityMetrics,
     pub allow_external_ips: bool,
-    /// Whether pods get a proxy.
-    pub mesh: bool,
+    pub of_features: Vec<Arc<dyn AdmissionRule>>,
     pub cluster_domain: String,
     pub webhooks: WebhookMetrics,
     pub policies: PolicyMetrics,
@@ -150,7 +129,7 @@ pub struct Chain {
 impl Chain {
     pub fn standard(settings: Settings) -> Self {
         let Settings {
-            authorizer, addresses, pod_security, allow_external_ips, mesh, cluster_domain, ..
+            authorizer, addresses, pod_security, allow_external_ips, of_features, cluster_domain, ..
         } = settings;
         let (hooks, metrics) = (Arc::default(), settings.webhooks);
         let webhooks = Arc::new(Webhooks { hooks, metrics, authorizer: authorizer.clone() });
@@ -165,12 +144,10 @@ impl Chain {
             Box::new(signer_rights::SignerRights { authorizer }),
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),
-            // After the tokens, which it needs none of.
-            Box::new(mesh::MeshProxy { is_enabled: mesh }),
+            // After the tokens, which the containers that features add need none of.
+            Box::new(feature_rules::FeatureRules(of_features)),
             Box::new(priority::Priority),
             Box::new(runtime_class::RuntimeClasses),
-            Box::new(storage_class::DefaultStorageClass),
-            Box::new(volume_growth::VolumeGrowth),
             Box::new(limit_ranger::LimitRanger),
             Box::new(service_address::ServiceAddresses { ranges: addresses }),
             Box::new(admin_access::AdminAccess),

@@ -87,7 +87,6 @@ impl Cluster {
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file,
             allow_external_ips: setup.external_ips,
-            mesh: false,
             kinds: minik8s_kinds::all(),
             has_peers: false,
             extension: setup.extension,

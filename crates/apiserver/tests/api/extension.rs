@@ -7,7 +7,8 @@ use futures::{StreamExt, stream};
 use http::{Response, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use minik8s_api::{
-    Access, Body, Extension, Handler, HandlerRequest, Objects, Plain, Resource, Route, respond, respond_lines,
+    Access, AdmissionError, AdmissionRequest, AdmissionRule, Body, Extension, Handler, HandlerRequest, Objects,
+    Operation, Plain, Resource, ResourceRef, Route, Scope, respond, respond_lines,
 };
 use serde_json::json;
 
@@ -45,6 +46,44 @@ impl Handler for Tail {
             false => respond_lines(first),
         }
     }
+}
+
+/// New ConfigMaps say how many there are already, and no more than two are allowed.
+struct AtMostTwo;
+
+#[async_trait]
+impl AdmissionRule for AtMostTwo {
+    async fn admit(
+        &self,
+        cluster: &dyn Objects,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<(), AdmissionError> {
+        if request.operation != Operation::Create || !request.is_core("configmaps") {
+            return Ok(());
+        }
+        let resource = ResourceRef { group: "", version: "v1", plural: "configmaps" };
+        let scope = Scope { namespace: request.namespace, name: None, now: request.now };
+        let before = cluster.read(&resource, scope).await?.len();
+        request.object["data"] = json!({"before": before.to_string()});
+        if before < 2 { Ok(()) } else { Err(AdmissionError::Forbidden("two are enough".to_owned())) }
+    }
+}
+
+#[tokio::test]
+async fn admission_rule_of_a_feature_completes_and_refuses_objects() {
+    let extension = Extension { admission: vec![Arc::new(AtMostTwo)], ..Extension::default() };
+    let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
+    let admin = cluster.admin();
+    admin.post("/api/v1/namespaces", json!({"metadata": {"name": "few"}})).await.ok();
+    let path = "/api/v1/namespaces/few/configmaps";
+    for (name, before) in [("a", "0"), ("b", "1")] {
+        let made = admin.post(path, json!({"metadata": {"name": name}})).await.ok();
+        assert_eq!(made["data"]["before"], before);
+    }
+    let refused = admin.post(path, json!({"metadata": {"name": "c"}})).await;
+    let text = "configmaps \"c\" is forbidden: two are enough";
+    assert_eq!(refused.refused(403, "Forbidden")["message"], text);
+    admin.post("/api/v1/namespaces/few/secrets", json!({"metadata": {"name": "c"}})).await.ok();
 }
 
 async fn cluster() -> Cluster {

@@ -53,7 +53,6 @@ impl Port {
             cluster_domain: "cluster.local".to_owned(),
             token_auth_file: Some(tokens),
             allow_external_ips: false,
-            mesh: false,
             kinds: minik8s_kinds::all(),
             has_peers: false,
             extension: Default::default(),

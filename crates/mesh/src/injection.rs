@@ -4,38 +4,31 @@
 //! pod or as a namespace, is left alone. A pod that runs as the proxy's user would go past it unseen, so it is refused.
 
 use async_trait::async_trait;
+use minik8s_api::{AdmissionError, AdmissionRequest, AdmissionRule, Objects, Operation, ResourceRef, Scope};
 use minik8s_meta::mesh::{INBOUND_ENV, MESH_LABEL, SIDECAR, SIDECAR_IMAGE, SIDECAR_UID, is_sidecar_image};
 use serde_json::{Value, json};
 
-use super::{Admission, Operation, Request};
-use crate::error::{ApiError, Result};
-use crate::registry::Registry;
-
 const MIRROR: &str = "kubernetes.io/config.mirror";
+const NAMESPACES: ResourceRef<'static> = ResourceRef { group: "", version: "v1", plural: "namespaces" };
 
-pub struct MeshProxy {
-    pub is_enabled: bool,
-}
+pub struct ProxyInjection;
 
 #[async_trait]
-impl Admission for MeshProxy {
-    async fn admit(&self, registry: &Registry, request: &mut Request<'_>) -> Result<()> {
-        if !self.is_enabled || request.operation != Operation::Create || !request.is_core("pods") {
+impl AdmissionRule for ProxyInjection {
+    async fn admit(
+        &self,
+        cluster: &dyn Objects,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<(), AdmissionError> {
+        let is_new_pod = request.operation == Operation::Create && request.is_core("pods");
+        if !is_new_pod || !wants_proxy(request.object) {
             return Ok(());
         }
-        if !wants_proxy(request.object) {
+        let scope = Scope { namespace: "", name: Some(request.namespace), now: request.now };
+        if cluster.read(&NAMESPACES, scope).await?.iter().any(is_disabled) {
             return Ok(());
         }
-        let namespaces = registry.built_in("", "v1", "namespaces")?;
-        let namespace = registry.look(&namespaces, "", &request.call.namespace).await?;
-        if is_disabled(&namespace) {
-            return Ok(());
-        }
-        if let Err(why) = inject(&mut request.object["spec"]) {
-            let pod = request.object["metadata"]["name"].as_str().unwrap_or_default();
-            return Err(ApiError::forbidden(Some(request.call.served.resource()), pod, why));
-        }
-        Ok(())
+        inject(&mut request.object["spec"]).map_err(AdmissionError::Forbidden)
     }
 }
 
@@ -49,7 +42,7 @@ fn wants_proxy(pod: &Value) -> bool {
 }
 
 /// Once: rules are gone through again after webhooks have changed a pod.
-fn inject(spec: &mut Value) -> std::result::Result<(), String> {
+fn inject(spec: &mut Value) -> Result<(), String> {
     let init = spec["initContainers"].as_array().into_iter().flatten();
     let main = spec["containers"].as_array().into_iter().flatten();
     for container in init.clone().chain(main) {
