@@ -113,7 +113,7 @@ impl AgentFeatures {
         check_names(disabled, AgentFeatures::to_teardown().names())
     }
 
-    fn names(&self) -> impl Iterator<Item = &'static str> {
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|feature| feature.name())
     }
 

@@ -12,6 +12,7 @@ mod dashboard;
 mod down;
 mod etcd_tls;
 mod examples;
+mod features;
 mod functions;
 mod ha;
 mod harness;

@@ -75,10 +75,14 @@ impl Cluster {
     }
 
     pub async fn with_nodes(count: usize) -> Cluster {
+        Cluster::with_features(count, all_features()).await
+    }
+
+    pub async fn with_features(count: usize, features: ServerFeatures) -> Cluster {
         let dir = TempDir::with_prefix("minik8s-workloads-").unwrap();
-        let server = serve(dir.path()).await;
+        let server = serve(dir.path(), &features).await;
         let client = client(&server, "admin");
-        let control = control(&server);
+        let control = control(&server, features);
         let mut nodes = Control { stop: CancellationToken::new(), tasks: JoinSet::new() };
         let config = simulate::Config { nodes: count, pods_per_node: 110, stop: nodes.stop.clone() };
         nodes.tasks.spawn(simulate::run(super::cluster::client(&server, "simulation"), config));
@@ -95,7 +99,7 @@ impl Cluster {
 
     /// Starts them anew.
     pub fn restart_control(&mut self) {
-        self.control = control(&self.server);
+        self.control = control(&self.server, all_features());
     }
 
     pub fn api<K: Namespaced>(&self) -> Api<K> {
@@ -227,7 +231,11 @@ fn describe(pods: &[Pod]) -> String {
     pods.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-async fn serve(dir: &Path) -> Server {
+fn all_features() -> ServerFeatures {
+    ServerFeatures::new(&[], false).unwrap()
+}
+
+async fn serve(dir: &Path, features: &ServerFeatures) -> Server {
     let store = RedbStore::open(dir.join("store.redb"), Options::default()).unwrap();
     let names = ServingNames {
         host_name: "test".to_owned(),
@@ -246,7 +254,7 @@ async fn serve(dir: &Path) -> Server {
         allow_external_ips: false,
         kinds: minik8s_kinds::all(),
         has_peers: false,
-        extension: Default::default(),
+        extension: features.extension(),
     };
     Server::start(config, store, pki).await.unwrap()
 }
@@ -255,7 +263,7 @@ fn client(server: &Server, user: &str) -> Client {
     Client::new(server.local(User::authenticated(user, &["system:masters"])), NAMESPACE)
 }
 
-fn control(server: &Server) -> Control {
+fn control(server: &Server, features: ServerFeatures) -> Control {
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let controllers = client(server, "system:kube-controller-manager");
@@ -265,7 +273,7 @@ fn control(server: &Server) -> Control {
         minik8s_controllers::Config {
             stop: stop.clone(),
             caches: Some(caches.clone()),
-            features: ServerFeatures::new(&[], false).unwrap().list,
+            features: features.list,
             ..Default::default()
         },
     ));

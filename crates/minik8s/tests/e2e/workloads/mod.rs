@@ -3,7 +3,7 @@
 
 mod autoscalers;
 mod budgets;
-mod cluster;
+pub mod cluster;
 mod collections;
 mod cron_jobs;
 mod daemon_sets;
