@@ -1,10 +1,10 @@
 //! The downward API: fields of the pod and resources of its containers. Pure.
 
 use k8s_openapi::api::core::v1 as core;
+use minik8s_meta::{Quantity, QuantityFormat};
 use thiserror::Error;
 
 use crate::pod::DesiredPod;
-use crate::quantity;
 
 /// What is known of the pod once its sandbox runs.
 #[derive(Debug, Clone, Default)]
@@ -84,17 +84,16 @@ pub fn resource(
         "requests" => amount(&resources.requests).or_else(|| amount(&resources.limits)),
         _ => return Err(unsupported()),
     };
-    let is_cpu = kind == "cpu";
-    let milli = match (written, list) {
-        (Some(text), _) => quantity::milli_wide(&text).ok_or_else(unsupported)?,
-        (None, "limits") if is_cpu => placement.allocatable_cpu.into(),
-        (None, "limits") if kind == "memory" => i128::from(placement.allocatable_memory) * 1000,
-        (None, _) => 0,
+    let total = match (written, list) {
+        (Some(text), _) => Quantity::parse(&text).map_err(|_| unsupported())?,
+        (None, "limits") if kind == "cpu" => Quantity::from_milli(placement.allocatable_cpu),
+        (None, "limits") if kind == "memory" => {
+            Quantity::new(placement.allocatable_memory, QuantityFormat::BinarySi)
+        }
+        (None, _) => Quantity::ZERO,
     };
     let divisor = selector.divisor.as_ref().map_or("1", |q| q.0.as_str());
-    let divisor_milli =
-        quantity::milli_wide(divisor).ok_or_else(|| FieldError::Divisor(divisor.to_owned()))?;
-    let divisor_milli = if divisor_milli <= 0 { 1000 } else { divisor_milli };
-    // Rounded up, as upstream does.
-    Ok(((milli + divisor_milli - 1) / divisor_milli).to_string())
+    let unit = Quantity::parse(divisor).map_err(|_| FieldError::Divisor(divisor.to_owned()))?;
+    let unit = if unit > Quantity::ZERO { unit } else { Quantity::from_milli(1000) };
+    Ok(total.in_units_of(unit).to_string())
 }
