@@ -31,6 +31,10 @@ pub struct Resource {
     pub created_by_put: bool,
     /// A PUT must say which `resourceVersion` it changes.
     pub versioned_puts: bool,
+    /// A DELETE answers with the object that is gone, not with a Status.
+    pub returns_deleted: bool,
+    /// Its objects are what others live in: a path to one of them names a namespace.
+    pub is_namespace: bool,
     /// Group and version in which objects are stored, where that is not this resource's own
     /// (autoscaling/v1 is stored as v2, events.k8s.io as core).
     pub stored_as: Option<(String, String)>,
@@ -92,6 +96,8 @@ impl Resource {
             generation: false,
             created_by_put: false,
             versioned_puts: false,
+            returns_deleted: false,
+            is_namespace: false,
             stored_as: None,
             backing: Backing::Stored,
             handlers: Vec::new(),
@@ -135,6 +141,12 @@ impl Resource {
     /// A PUT must say which `resourceVersion` it changes.
     pub fn versioned_puts(mut self) -> Self {
         self.versioned_puts = true;
+        self
+    }
+
+    /// A DELETE answers with the object that is gone.
+    pub fn returns_deleted(mut self) -> Self {
+        self.returns_deleted = true;
         self
     }
 

@@ -82,6 +82,14 @@ pub trait Strategy: Send + Sync + 'static {
         0
     }
 
+    /// When the object begins to end.
+    fn prepare_delete(&self, _object: &mut Value) {}
+
+    /// Whether something besides `metadata.finalizers` keeps an object that is about to end.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
+    }
+
     /// Whether objects have [`crate::Records`] beside them, which go with them.
     fn keeps_records(&self) -> bool {
         false

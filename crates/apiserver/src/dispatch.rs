@@ -247,8 +247,7 @@ impl Api {
             return answer::object(200, &answer, accepted.encoding);
         }
         let deleted = self.registry.delete(&dry, &options).await?;
-        let whole = !deleted.gone || (call.served.group.is_empty() && call.served.plural == "pods");
-        if whole {
+        if !deleted.gone || call.served.returns_deleted {
             return answer::object(
                 200,
                 &accepted.form.shape_one(&call.served, deleted.object, false),
@@ -291,8 +290,7 @@ impl Api {
 
 /// A namespaced resource needs a namespace for everything but list and watch.
 fn check_scope(served: &Served, info: &RequestInfo, method: &Method) -> Result<()> {
-    let namespace_itself = served.plural == "namespaces" && served.group.is_empty();
-    if !served.namespaced && !info.namespace.is_empty() && !namespace_itself {
+    if !served.namespaced && !info.namespace.is_empty() && !served.is_namespace {
         return Err(ApiError::no_such_resource());
     }
     if served.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch") {

@@ -130,7 +130,7 @@ impl Matching {
         if self.namespaces.is_everything() {
             return Ok(true);
         }
-        if call.served.group.is_empty() && call.served.plural == "namespaces" {
+        if call.served.is_namespace {
             return Ok(self.namespaces.matches(request.object.labels()));
         }
         if !call.served.namespaced {

@@ -51,6 +51,8 @@ fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
         generation: true,
         created_by_put: false,
         versioned_puts: true,
+        returns_deleted: false,
+        is_namespace: false,
         definition: Definition::Custom(Arc::new(schema)),
         strategy: Arc::new(CustomKind::new(version)),
         kind,

@@ -139,10 +139,10 @@ impl Registry {
         self.admission.admit(self, &mut request).await?;
         let mut object = old.clone();
         mark_terminating(call, &mut object, options);
-        if object == old && !is_finished(&object) {
-            return Ok(Some(Deleted { object, gone: false }));
+        let gone = is_finished(served, &object);
+        if object == old && !gone {
+            return Ok(Some(Deleted { object, gone }));
         }
-        let gone = is_finished(&object);
         if call.options.dry_run {
             return Ok(Some(Deleted { object, gone }));
         }
@@ -197,9 +197,7 @@ fn mark_terminating(call: &Call, object: &mut Value, options: &DeleteOptions) {
         if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
             metadata.insert("generation".into(), (generation + 1).into());
         }
-        if call.served.kind == "Namespace" && call.served.group.is_empty() {
-            object["status"]["phase"] = "Terminating".into();
-        }
+        call.served.strategy.prepare_delete(object);
     }
     let Some(policy) = options.propagation else { return };
     let wanted = match policy {

@@ -10,6 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::create::RETRIES;
 use super::{Call, Registry, Written, metadata};
 use crate::admission::{Operation, Request};
+use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
 use crate::managed_fields::Split;
@@ -160,7 +161,7 @@ impl Registry {
         }
         let key = call.key();
         also.conditions.insert(0, Condition { key: key.clone(), revision: entry.revision });
-        let value = if is_finished(&new) {
+        let value = if is_finished(served, &new) {
             also.ops.insert(0, Op::Delete { key });
             let mut request = Request::new(call, Operation::Delete, &mut new, Some(old), &mut also);
             self.admission.release(self, &mut request).await?;
@@ -186,12 +187,10 @@ fn restless(call: &Call) -> ApiError {
 }
 
 /// A terminating object that nothing holds any more.
-pub(super) fn is_finished(object: &Value) -> bool {
+pub(super) fn is_finished(served: &Served, object: &Value) -> bool {
     let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    let namespace_held = object["kind"] == "Namespace"
-        && object["apiVersion"] == "v1"
-        && object["spec"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
-    object.is_terminating() && object.finalizers().is_empty() && grace == 0 && !namespace_held
+    let is_held = !object.finalizers().is_empty() || served.strategy.is_held(object);
+    object.is_terminating() && grace == 0 && !is_held
 }
 
 /// The `managedFields` of a new object, taken out of it: who created it. An apply has written them itself.

@@ -14,7 +14,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
 pub(crate) fn resource() -> Resource {
-    Resource::of::<Namespace>(Namespaces)
+    Resource { is_namespace: true, ..Resource::of::<Namespace>(Namespaces) }
         .short(&["ns"])
         .named(NameRule::Label)
         .only(&["create", "delete", "get", "list", "patch", "update", "watch"])
@@ -55,6 +55,14 @@ impl Strategy for Namespaces {
             let path = Path::new("metadata").field("annotations").key(ALLOWED_HOSTS);
             errors.invalid(path, part, "must be a list of NAME, *.NAME or *, separated by commas");
         }
+    }
+
+    fn prepare_delete(&self, object: &mut Value) {
+        object["status"]["phase"] = "Terminating".into();
+    }
+
+    fn is_held(&self, object: &Value) -> bool {
+        object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
     }
 
     fn selectable(&self, object: &Value) -> Vec<(&'static str, String)> {

@@ -25,6 +25,7 @@ pub(crate) fn resource() -> Resource {
         .short(&["po"])
         .in_all()
         .counted()
+        .returns_deleted()
         .status()
         .with("attach", "PodAttachOptions", CONNECT)
         .with("binding", "Binding", &["create"])
