@@ -1,6 +1,8 @@
-//! Paths that are not objects: health, version, schemas, metrics, the token issuer.
+//! Paths that are not objects: health, version, schemas, metrics, the token issuer. One table of them; a feature's are its
+//! [`minik8s_api::Route`]s.
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::Response;
 use http::header::{ACCEPT, ACCEPT_ENCODING, ETAG, HeaderValue, IF_NONE_MATCH};
 use serde_json::json;
@@ -15,6 +17,51 @@ use crate::{backup, gzip, handler, health};
 /// The Kubernetes API level that is served.
 pub const MINOR: &str = "37";
 
+/// How a page is made: of the request and its path without a slash at the end.
+type Answer = for<'a> fn(&'a Api, &'a Incoming<()>, &'a str) -> BoxFuture<'a, Result<Response<Body>>>;
+
+struct Page {
+    path: &'static str,
+    /// It answers for paths below its own, too.
+    has_below: bool,
+    answer: Answer,
+}
+
+impl Page {
+    const fn at(path: &'static str, answer: Answer) -> Page {
+        Page { path, has_below: false, answer }
+    }
+
+    const fn below(path: &'static str, answer: Answer) -> Page {
+        Page { path, has_below: true, answer }
+    }
+
+    fn serves(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.path);
+        rest.is_some_and(|rest| rest.is_empty() || (self.has_below && rest.starts_with('/')))
+    }
+}
+
+/// The server's own pages, but for the list of paths.
+static PAGES: &[Page] = &[
+    Page::at("/.well-known/openid-configuration", |api, _, _| {
+        Box::pin(async move { Ok(answer::json(200, &api.authenticator.issuer_configuration())) })
+    }),
+    Page::at(backup::PATH, |api, incoming, _| Box::pin(async move { backup::answer(api, &incoming.user) })),
+    Page::below("/healthz", |api, incoming, path| Box::pin(health_page(api, incoming, path))),
+    Page::below("/livez", |api, incoming, path| Box::pin(health_page(api, incoming, path))),
+    Page::at("/metrics", |api, incoming, _| Box::pin(metrics_page(api, incoming))),
+    Page::at("/metrics/kube-state", |api, _, _| Box::pin(state_metrics_page(api))),
+    Page::at("/openapi/v2", |api, incoming, _| Box::pin(openapi_v2(api, incoming))),
+    Page::below("/openapi/v3", |api, incoming, path| Box::pin(openapi_v3(api, incoming, path))),
+    Page::at("/openid/v1/jwks", |api, _, _| {
+        let keys = api.authenticator.issuer_keys().to_string();
+        Box::pin(async move { Ok(answer::bytes(200, "application/jwk-set+json", keys)) })
+    }),
+    Page::below("/readyz", |api, incoming, path| Box::pin(health_page(api, incoming, path))),
+    Page::at("/version", |_, _, _| Box::pin(async move { Ok(answer::json(200, &version())) })),
+];
+
 pub async fn answer<B>(api: &Api, incoming: Incoming<B>) -> Result<Response<Body>>
 where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -28,36 +75,26 @@ where
     if !matches!(*incoming.request.method(), http::Method::GET | http::Method::HEAD) {
         return Err(ApiError::method_not_allowed(incoming.request.method()));
     }
-    match path {
-        "" => Ok(answer::json(200, &json!({"paths": paths(api)}))),
-        "/version" => Ok(answer::json(200, &version())),
-        "/metrics" => {
-            let format = PageFormat::choose(incoming.header(ACCEPT), api.tracer.is_some());
-            Ok(answer::bytes(200, format.content_type(), api.metrics.text(api, format).await?))
-        }
-        "/metrics/kube-state" => {
-            let text = crate::state_metrics::text(api).await?;
-            Ok(answer::bytes(200, PageFormat::Classic.content_type(), text))
-        }
-        "/.well-known/openid-configuration" => {
-            Ok(answer::json(200, &api.authenticator.issuer_configuration()))
-        }
-        "/openid/v1/jwks" => {
-            let keys = api.authenticator.issuer_keys().to_string();
-            Ok(answer::bytes(200, "application/jwk-set+json", keys))
-        }
-        backup::PATH => backup::answer(api, &incoming.user),
-        "/openapi/v2" => Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), openapi_v2(api, incoming)).await),
-        "/openapi/v3" => Ok(answer::bytes(200, JSON, crate::schemas::v3_index(api))),
-        _ if path.starts_with("/openapi/v3/") => {
-            let answer = openapi_v3(api, incoming, &path["/openapi/v3/".len()..])?;
-            Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
-        }
-        _ => match health::answer(&api.health, path, &incoming.query).await {
-            Some(response) => Ok(response),
-            None => Err(ApiError::no_such_resource()),
-        },
+    if path.is_empty() {
+        return Ok(answer::json(200, &json!({"paths": paths(api)})));
     }
+    let page = PAGES.iter().find(|page| page.serves(path)).ok_or_else(ApiError::no_such_resource)?;
+    (page.answer)(api, incoming, path).await
+}
+
+async fn health_page(api: &Api, incoming: &Incoming<()>, path: &str) -> Result<Response<Body>> {
+    let answered = health::answer(&api.health, path, &incoming.query).await;
+    answered.ok_or_else(ApiError::no_such_resource)
+}
+
+async fn metrics_page(api: &Api, incoming: &Incoming<()>) -> Result<Response<Body>> {
+    let format = PageFormat::choose(incoming.header(ACCEPT), api.tracer.is_some());
+    Ok(answer::bytes(200, format.content_type(), api.metrics.text(api, format).await?))
+}
+
+async fn state_metrics_page(api: &Api) -> Result<Response<Body>> {
+    let text = crate::state_metrics::text(api).await?;
+    Ok(answer::bytes(200, PageFormat::Classic.content_type(), text))
 }
 
 pub fn version() -> serde_json::Value {
@@ -87,48 +124,37 @@ fn paths(api: &Api) -> Vec<String> {
             paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
         }
     }
-    let fixed = [
-        "/.well-known/openid-configuration",
-        "/healthz",
-        "/livez",
-        "/metrics",
-        "/metrics/kube-state",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/openid/v1/jwks",
-        "/readyz",
-        "/version",
-    ];
-    paths.extend(fixed.map(str::to_owned));
+    paths.extend(PAGES.iter().map(|page| page.path.to_owned()));
     paths.extend(api.routes.iter().map(|route| route.path.to_owned()));
     paths.extend(api.protocols.iter().map(|protocol| protocol.root().to_owned()));
     paths.sort();
     paths
 }
 
-fn openapi_v2<B>(api: &Api, incoming: &Incoming<B>) -> Response<Body> {
+async fn openapi_v2(api: &Api, incoming: &Incoming<()>) -> Result<Response<Body>> {
     let wants_protobuf = incoming.header(ACCEPT).contains("proto-openapi.spec.v2");
     let (content_type, document) = if wants_protobuf {
         (minik8s_api::openapi::V2_PROTOBUF, crate::schemas::v2_protobuf(api))
     } else {
         (JSON, crate::schemas::v2_json(api))
     };
-    with_etag(incoming, content_type, document)
+    Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, content_type, document)).await)
 }
 
-fn openapi_v3<B>(api: &Api, incoming: &Incoming<B>, place: &str) -> Result<Response<Body>> {
-    let (group, version) = match place.split('/').collect::<Vec<_>>().as_slice() {
-        ["api", version] => (String::new(), (*version).to_owned()),
-        ["apis", group, version] => ((*group).to_owned(), (*version).to_owned()),
+async fn openapi_v3(api: &Api, incoming: &Incoming<()>, path: &str) -> Result<Response<Body>> {
+    let place: Vec<&str> = path.split('/').skip(3).collect();
+    let (group, version) = match place.as_slice() {
+        [] => return Ok(answer::bytes(200, JSON, crate::schemas::v3_index(api))),
+        ["api", version] => ("", *version),
+        ["apis", group, version] => (*group, *version),
         _ => return Err(ApiError::no_such_resource()),
     };
-    let document =
-        crate::schemas::v3_document(api, &group, &version).ok_or_else(ApiError::no_such_resource)?;
-    Ok(with_etag(incoming, JSON, document))
+    let document = crate::schemas::v3_document(api, group, version).ok_or_else(ApiError::no_such_resource)?;
+    Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, JSON, document)).await)
 }
 
 /// Clients cache schemas by their hash.
-fn with_etag<B>(incoming: &Incoming<B>, content_type: &str, document: Bytes) -> Response<Body> {
+fn with_etag(incoming: &Incoming<()>, content_type: &str, document: Bytes) -> Response<Body> {
     let etag = format!("\"{}\"", crate::schemas::hash(&document));
     let known = incoming.header(IF_NONE_MATCH) == etag;
     let mut response = match known {
