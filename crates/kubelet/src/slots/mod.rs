@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_cri::v1 as cri;
+use minik8s_metrics::Text;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tracing::{debug, warn};
@@ -236,18 +237,26 @@ impl Slots {
         if free == 0 && state.taken == 0 && state.missed == 0 {
             return String::new();
         }
-        format!(
-            "# HELP minik8s_function_slots_free Started sandboxes that no pod has.\n\
-             # TYPE minik8s_function_slots_free gauge\n\
-             minik8s_function_slots_free {free}\n\
-             # HELP minik8s_function_slots_adopted_total Instances that adopted one.\n\
-             # TYPE minik8s_function_slots_adopted_total counter\n\
-             minik8s_function_slots_adopted_total {}\n\
-             # HELP minik8s_function_slots_missed_total Instances that found none.\n\
-             # TYPE minik8s_function_slots_missed_total counter\n\
-             minik8s_function_slots_missed_total {}\n",
-            state.taken, state.missed
-        )
+        let mut text = Text::default();
+        for (name, kind, help, value) in [
+            ("minik8s_function_slots_free", "gauge", "Started sandboxes that no pod has.", free as f64),
+            (
+                "minik8s_function_slots_adopted_total",
+                "counter",
+                "Instances that adopted one.",
+                state.taken as f64,
+            ),
+            (
+                "minik8s_function_slots_missed_total",
+                "counter",
+                "Instances that found none.",
+                state.missed as f64,
+            ),
+        ] {
+            text.metric(name, kind, help);
+            text.sample(name, &[], value, None);
+        }
+        text.finish()
     }
 }
 
