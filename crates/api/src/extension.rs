@@ -6,8 +6,8 @@ use std::sync::Arc;
 use minik8s_telemetry::Tracer;
 
 use crate::{
-    AdmissionRule, AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol, Resource, Route,
-    TokenAuthenticator,
+    AdmissionRule, AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol, Resource,
+    Route, TokenAuthenticator,
 };
 
 /// What a feature adds to the API server: a value, so that the server knows no feature by name.

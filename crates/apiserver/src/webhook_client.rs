@@ -1,7 +1,6 @@
 //! HTTPS to a webhook, of admission or of conversion: to a URL or to a Service, trusting its `caBundle`. Connections are
 //! kept for the next call.
 
-use std::error::Error;
 use std::io::BufReader;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
+use minik8s_meta::error_chain;
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -101,11 +101,11 @@ impl Client {
     async fn connect(&self, registry: &Registry, place: &Place) -> Result<SendRequest<Full<Bytes>>, String> {
         let tls = self.tls.as_ref().map_err(Clone::clone)?;
         let address = place.address(registry).await?;
-        let stream = TcpStream::connect(address).await.map_err(|error| told(&error))?;
-        let name = ServerName::try_from(place.host.clone()).map_err(|error| told(&error))?;
-        let stream = tls.connect(name, stream).await.map_err(|error| told(&error))?;
+        let stream = TcpStream::connect(address).await.map_err(|error| error_chain(&error))?;
+        let name = ServerName::try_from(place.host.clone()).map_err(|error| error_chain(&error))?;
+        let stream = tls.connect(name, stream).await.map_err(|error| error_chain(&error))?;
         let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error_chain(&error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to a webhook ended");
@@ -128,14 +128,14 @@ impl Client {
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
-            .map_err(|error| Failed::Broken(told(&error)))?;
+            .map_err(|error| Failed::Broken(error_chain(&error)))?;
         let response = sender.send_request(request).await.map_err(|error| match error.is_canceled() {
             true => Failed::Unsent,
-            false => Failed::Broken(told(&error)),
+            false => Failed::Broken(error_chain(&error)),
         })?;
         let status = response.status();
         let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let answer = answer.map_err(|error| Failed::Broken(told(&*error)))?.to_bytes();
+        let answer = answer.map_err(|error| Failed::Broken(error_chain(&*error)))?.to_bytes();
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE {
             idle.push(sender);
@@ -183,8 +183,9 @@ impl Place {
             let found = node_proxy::service_endpoint(registry, namespace, name, &self.port.to_string()).await;
             return found.map_err(|error| error.to_string());
         }
-        let mut found =
-            tokio::net::lookup_host((self.host.as_str(), self.port)).await.map_err(|error| told(&error))?;
+        let mut found = tokio::net::lookup_host((self.host.as_str(), self.port))
+            .await
+            .map_err(|error| error_chain(&error))?;
         found.next().ok_or_else(|| format!("{} has no address", self.host))
     }
 }
@@ -215,15 +216,4 @@ pub fn roots(bundle: &[u8]) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|error| format!("caBundle: {error}"))?;
     }
     Ok(roots)
-}
-
-/// With its causes, which say what really happened.
-pub fn told(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -1,7 +1,6 @@
 //! Requests to issuers and webhooks: HTTPS alone, one connection each, bounded in time and size. Redirects are not followed:
 //! who was configured answers, or nobody.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use minik8s_meta::error_chain;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -84,11 +84,11 @@ impl Client {
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = uri.port_u16().unwrap_or(443);
-        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| told(&error))?;
-        let name = ServerName::try_from(host).map_err(|error| told(&error))?;
-        let stream = self.tls.connect(name, stream).await.map_err(|error| told(&error))?;
+        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| error_chain(&error))?;
+        let name = ServerName::try_from(host).map_err(|error| error_chain(&error))?;
+        let stream = self.tls.connect(name, stream).await.map_err(|error| error_chain(&error))?;
         let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error_chain(&error))?;
         let connection = tokio::spawn(connection);
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let host = uri.authority().map_or("", |authority| authority.as_str());
@@ -96,16 +96,16 @@ impl Client {
         let request = request.header(ACCEPT, "application/json").header(CONTENT_TYPE, "application/json");
         let shown =
             self.authorization.iter().fold(request, |request, shown| request.header(AUTHORIZATION, shown));
-        let request = shown.body(Full::new(body)).map_err(|error| told(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| told(&error))?;
+        let request = shown.body(Full::new(body)).map_err(|error| error_chain(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| error_chain(&error))?;
         let status = response.status();
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
             return Err(format!("it redirects to {to:?}, which is not followed"));
         }
         let answer = Limited::new(response.into_body(), self.largest).collect().await;
-        let answer =
-            answer.map_err(|error| format!("{} (at most {} bytes are read)", told(&*error), self.largest))?;
+        let answer = answer
+            .map_err(|error| format!("{} (at most {} bytes are read)", error_chain(&*error), self.largest))?;
         connection.abort();
         match status {
             StatusCode::OK | StatusCode::CREATED => Ok(answer.to_bytes()),
@@ -137,15 +137,4 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err("it holds no certificate".to_owned()),
     }
-}
-
-/// With its causes, which say what really happened.
-fn told(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::{Body, Connection};
+use minik8s_meta::error_chain;
 use serde_json::Value;
 
 use crate::error::{Error, Result, ServerError};
@@ -108,7 +109,7 @@ impl Call {
 impl Client {
     pub fn new(config: kube::Config, timeout: Duration) -> Result<Client> {
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let inner = kube::Client::try_from(config).map_err(|error| Error::plain(chain(&error)))?;
+        let inner = kube::Client::try_from(config).map_err(|error| Error::plain(error_chain(&error)))?;
         Ok(Client { inner, url, timeout, warned: Mutex::default() })
     }
 
@@ -191,7 +192,7 @@ impl Client {
     }
 
     fn trouble(&self, error: &(dyn std::error::Error + 'static)) -> Error {
-        let text = chain(error);
+        let text = error_chain(error);
         let host = self.url.trim_start_matches("https://").trim_start_matches("http://");
         if text.contains("Connection refused") {
             return Error::Bare(format!(
@@ -218,20 +219,6 @@ impl Client {
     pub fn was_warned(&self) -> bool {
         self.warned.lock().is_ok_and(|warned| !warned.is_empty())
     }
-}
-
-/// An error with its causes, each told once.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let told = cause.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

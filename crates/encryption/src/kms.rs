@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
+use minik8s_meta::error_chain;
 use prost::Message;
 use tokio::net::UnixStream;
 use tonic::Request;
@@ -98,9 +99,9 @@ impl Plugin {
         let path = path.map_err(|error| error.to_string())?;
         let mut grpc = Grpc::new(self.channel.clone());
         let call = async {
-            grpc.ready().await.map_err(|error| told(&error))?;
+            grpc.ready().await.map_err(|error| error_chain(&error))?;
             let codec: ProstCodec<Q, A> = ProstCodec::default();
-            grpc.unary(Request::new(message), path, codec).await.map_err(|status| told(&status))
+            grpc.unary(Request::new(message), path, codec).await.map_err(|status| error_chain(&status))
         };
         match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer.map(|answer| answer.into_inner()).map_err(|why| format!("{method}: {why}")),
@@ -120,17 +121,6 @@ fn check_key_id(method: &str, id: &str) -> Result<(), String> {
 fn uid() -> String {
     let bytes = random::<16>().unwrap_or_default();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// With its causes, which say what really happened.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use minik8s_feature::Parts;
+use minik8s_meta::error_chain;
 use minik8s_meta::function::{CODE_ANNOTATION, CODE_REPOSITORY, FUNCTION_LABEL, Function, FunctionCode};
 use minik8s_registry::client::{PushError, Repository};
 use minik8s_runtime::{Backoff, Caches, Key, key_of};
@@ -194,10 +195,10 @@ async fn keep(around: &Surroundings, key: &Key) {
                 let patch = Patch::Merge(moved(file.0, &image));
                 match api.patch(&key.name, &PatchParams::default(), &patch).await {
                     Ok(_) => return,
-                    Err(error) => image::told(&error),
+                    Err(error) => error_chain(&error),
                 }
             }
-            Err(error) => image::told(&error),
+            Err(error) => error_chain(&error),
         };
         failures += 1;
         tracing::warn!(error = told, revision = %key, "the code of a function is not in the registry yet");

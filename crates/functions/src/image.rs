@@ -62,12 +62,6 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// An error with its causes.
-pub fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
-}
-
 /// Go's name of this machine's architecture.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {

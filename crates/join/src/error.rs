@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use minik8s_auth::pki::PkiError;
 use minik8s_datadir::RemovalError;
+use minik8s_meta::error_chain;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -50,19 +51,8 @@ impl From<kube::Error> for JoinError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 401 => JoinError::TokenRefused,
-            kube::Error::Service(source) => JoinError::Unreachable(causes(&*source)),
+            kube::Error::Service(source) => JoinError::Unreachable(error_chain(&*source)),
             other => JoinError::Api(other),
         }
     }
-}
-
-/// An error and what caused it, in one line.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

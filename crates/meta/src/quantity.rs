@@ -410,8 +410,14 @@ mod tests {
         let quantity = |text| Quantity::parse(text).expect(text);
         assert_eq!((quantity("1m").value(), quantity("1500u").milli()), (1, 2));
         assert_eq!((quantity("-1500m").value(), quantity("100Mi").value()), (-1, 104_857_600));
-        assert_eq!((quantity("1500m").in_units_of(quantity("1m")), quantity("1Gi").in_units_of(quantity("1Mi"))), (1500, 1024));
-        assert_eq!((quantity("8Ei").in_units_of(quantity("1m")), quantity("1001Ki").in_units_of(quantity("1Mi"))), (i64::MAX, 1));
+        assert_eq!(
+            (quantity("1500m").in_units_of(quantity("1m")), quantity("1Gi").in_units_of(quantity("1Mi"))),
+            (1500, 1024)
+        );
+        assert_eq!(
+            (quantity("8Ei").in_units_of(quantity("1m")), quantity("1001Ki").in_units_of(quantity("1Mi"))),
+            (i64::MAX, 1)
+        );
     }
 
     #[test]

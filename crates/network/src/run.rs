@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use minik8s_informer::{ApiAccess, Backoff, Kind, ListOptions};
+use minik8s_meta::error_chain;
 use minik8s_meta::pod_address::PodAddress;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -109,7 +110,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
                 match rules.apply(&mut backends, names.as_ref()).await {
                     Ok(()) => retries.succeeded(),
                     Err(error) => {
-                        let cause = chain(&error);
+                        let cause = error_chain(&error);
                         let message = format!("Services do not work on this node: {cause}; it is tried again");
                         reports.about_node("ServicesFailed", message);
                         due = Some(Instant::now() + retries.failed());
@@ -128,7 +129,7 @@ async fn wait_for_rules(rules: &ServiceRules, config: &Config, reports: &Reports
         match rules.is_bare().await {
             Ok(is_bare) => return is_bare,
             Err(error) => {
-                let message = format!("Services do not work on this node: {}", chain(&error));
+                let message = format!("Services do not work on this node: {}", error_chain(&error));
                 reports.about_node("ServicesFailed", message);
             }
         }
@@ -137,12 +138,6 @@ async fn wait_for_rules(rules: &ServiceRules, config: &Config, reports: &Reports
             () = config.stop.cancelled() => return true,
         }
     }
-}
-
-/// The error with what caused it.
-fn chain(error: &NftError) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 async fn until(due: Option<Instant>) {

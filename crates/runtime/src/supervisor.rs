@@ -12,6 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures::FutureExt;
+use minik8s_meta::error_chain;
 use thiserror::Error;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
@@ -77,7 +78,7 @@ impl Supervisor {
                 // One that has lived for long has recovered from its last failure.
                 failures = if begun.elapsed() > BACKOFF.most { 1 } else { failures + 1 };
                 let pause = BACKOFF.after(failures);
-                tracing::error!(cause = chain(&ended), "starting it again in {pause:?}");
+                tracing::error!(cause = error_chain(&ended), "starting it again in {pause:?}");
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = stop.cancelled() => break,
@@ -133,12 +134,6 @@ fn how(name: &str, outcome: Result<Result<(), TaskError>, Box<dyn Any + Send>>) 
     }
 }
 
-/// The error with what caused it.
-fn chain(error: &Ended) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -165,7 +160,7 @@ mod tests {
             let (mut supervisor, _stop) = supervisor();
             supervisor.require("another", for_ever());
             supervisor.require("the node", task);
-            assert_eq!(chain(&supervisor.ended().await), want);
+            assert_eq!(error_chain(&supervisor.ended().await), want);
         }
         check(async { Ok(()) }, "the node has ended").await;
         check(async { Err("no containerd".into()) }, "the node has failed: no containerd").await;

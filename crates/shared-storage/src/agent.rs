@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minik8s_csi::server::serve;
+use minik8s_meta::error_chain;
 use minik8s_meta::shared_storage::{DRIVER, SharedNodeStatus, SharedStorage};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -153,7 +154,7 @@ impl SharedStorageAgent {
             tracing::warn!(%error, "cannot unmount the whole of the shared file system");
         }
         let looked = daemon::keep_running(self.engine.as_ref(), &part);
-        let problem = looked.err().map(|error| told(&error));
+        let problem = looked.err().map(|error| error_chain(&error));
         let mut known = self.problem.lock();
         if *known != problem {
             if let Some(problem) = &problem {
@@ -240,7 +241,7 @@ impl SharedStorageAgent {
         if part.is_master() && problem.is_none() {
             match self.engine.status(&part) {
                 Ok(status) => cluster = Some(status),
-                Err(error) => problem = Some(told(&error)),
+                Err(error) => problem = Some(error_chain(&error)),
             }
         }
         SharedNodeStatus {
@@ -273,17 +274,6 @@ fn check(setup: &SharedStorage) -> Result<(), SharedError> {
         && addresses.all(|address| address.parse::<std::net::IpAddr>().is_ok())
         && setup.copies > 0;
     if is_good { Ok(()) } else { Err(SharedError::Setup) }
-}
-
-/// An error with its causes.
-fn told(error: &SharedError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! HTTP to one collector. Its connection is kept for the next batch.
 
-use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use minik8s_meta::error_chain;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -77,27 +77,27 @@ impl Client {
             .header(HOST, self.endpoint.authority())
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
-            .map_err(|error| told(&error))?;
+            .map_err(|error| error_chain(&error))?;
         for (name, value) in &self.endpoint.headers {
             request.headers_mut().append(name, value.clone());
         }
-        let response = sender.send_request(request).await.map_err(|error| told(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| error_chain(&error))?;
         let status = response.status();
         let answer = Limited::new(response.into_body(), MOST_ANSWER).collect().await;
-        let answer = answer.map_err(|error| told(&*error))?.to_bytes();
+        let answer = answer.map_err(|error| error_chain(&*error))?.to_bytes();
         self.kept = Some(sender);
         Ok((status, answer))
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
         let Endpoint { host, port, tls, .. } = &self.endpoint;
-        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| told(&error))?;
+        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| error_chain(&error))?;
         match tls {
             None => begin(stream).await,
             Some(config) => {
-                let name = ServerName::try_from(host.clone()).map_err(|error| told(&error))?;
+                let name = ServerName::try_from(host.clone()).map_err(|error| error_chain(&error))?;
                 let connector = TlsConnector::from(config.clone());
-                begin(connector.connect(name, stream).await.map_err(|error| told(&error))?).await
+                begin(connector.connect(name, stream).await.map_err(|error| error_chain(&error))?).await
             }
         }
     }
@@ -107,17 +107,12 @@ async fn begin<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
+    let (sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error_chain(&error))?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to a collector ended");
         }
     });
     Ok(sender)
-}
-
-/// With its causes, which say what really happened.
-fn told(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| (*error).source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -129,7 +129,13 @@ pub struct Chain {
 impl Chain {
     pub fn standard(settings: Settings) -> Self {
         let Settings {
-            authorizer, addresses, pod_security, allow_external_ips, of_features, cluster_domain, ..
+            authorizer,
+            addresses,
+            pod_security,
+            allow_external_ips,
+            of_features,
+            cluster_domain,
+            ..
         } = settings;
         let (hooks, metrics) = (Arc::default(), settings.webhooks);
         let webhooks = Arc::new(Webhooks { hooks, metrics, authorizer: authorizer.clone() });

@@ -11,6 +11,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use minik8s_auth::User;
+use minik8s_meta::error_chain;
 use serde_json::{Value, json};
 
 use super::backend::{Backend, Known};
@@ -18,7 +19,6 @@ use super::proxy::add_user;
 use crate::api::Api;
 use crate::error::Result;
 use crate::registry::{Call, Registry, timestamp};
-use crate::webhook_client::told;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 8 << 20;
@@ -86,7 +86,7 @@ pub async fn fetch(
 ) -> std::result::Result<Value, String> {
     let stream = backend.connect(address).await?;
     let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error_chain(&error))?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to an extension API server ended");
@@ -96,13 +96,13 @@ pub async fn fetch(
         .header(HOST, format!("{}.{}.svc", backend.service, backend.namespace))
         .header(ACCEPT, "application/json")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| told(&error))?;
+        .map_err(|error| error_chain(&error))?;
     let aggregator = User::authenticated("system:kube-aggregator", &["system:masters"]);
     add_user(request.headers_mut(), &aggregator);
-    let response = sender.send_request(request).await.map_err(|error| told(&error))?;
+    let response = sender.send_request(request).await.map_err(|error| error_chain(&error))?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| told(&*error))?.to_bytes();
+    let body = body.map_err(|error| error_chain(&*error))?.to_bytes();
     if !status.is_success() {
         return Err(format!("bad status from it: {}", status.as_u16()));
     }

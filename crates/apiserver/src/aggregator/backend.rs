@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use minik8s_auth::pki::LiveIdentity;
+use minik8s_meta::error_chain;
 use parking_lot::RwLock;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -17,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::node_proxy::{self, AnyCertificate};
 use crate::registry::Registry;
-use crate::webhook_client::{roots, told};
+use crate::webhook_client::roots;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -74,10 +75,10 @@ impl Backend {
     pub async fn connect(&self, address: SocketAddr) -> Result<TlsStream<TcpStream>, String> {
         let tls = self.tls.as_ref().map_err(Clone::clone)?;
         let host = format!("{}.{}.svc", self.service, self.namespace);
-        let name = ServerName::try_from(host).map_err(|error| told(&error))?;
+        let name = ServerName::try_from(host).map_err(|error| error_chain(&error))?;
         let connecting = async {
-            let stream = TcpStream::connect(address).await.map_err(|error| told(&error))?;
-            tls.connect(name, stream).await.map_err(|error| told(&error))
+            let stream = TcpStream::connect(address).await.map_err(|error| error_chain(&error))?;
+            tls.connect(name, stream).await.map_err(|error| error_chain(&error))
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => connected,

@@ -7,8 +7,8 @@ use futures::{StreamExt, stream};
 use http::{Response, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use minik8s_api::{
-    Access, AdmissionError, AdmissionRequest, AdmissionRule, Body, Extension, Handler, HandlerRequest, Objects,
-    Operation, Plain, Resource, ResourceRef, Route, Scope, respond, respond_lines,
+    Access, AdmissionError, AdmissionRequest, AdmissionRule, Body, Extension, Handler, HandlerRequest,
+    Objects, Operation, Plain, Resource, ResourceRef, Route, Scope, respond, respond_lines,
 };
 use serde_json::json;
 

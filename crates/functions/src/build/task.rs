@@ -14,6 +14,7 @@ use kube::api::{Patch, PatchParams};
 use kube::client::Body;
 use kube::{Api, Client};
 use minik8s_feature::Parts;
+use minik8s_meta::error_chain;
 use minik8s_meta::function::{
     BUILD_FAILURE_ANNOTATION, BUILD_LABEL, DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, PORT,
 };
@@ -168,7 +169,7 @@ async fn take(client: &Client, pod: &Pod) {
                 return;
             }
             Err(error) if tries >= TRIES || matches!(error, TakeError::Layer(_)) => {
-                let told = image::told(&error);
+                let told = error_chain(&error);
                 tracing::warn!(error = told, namespace, function, "a function's dependencies were not taken");
                 let patch = json!({"metadata": {"annotations": {BUILD_FAILURE_ANNOTATION: told}}});
                 let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);

@@ -39,8 +39,8 @@ use payload::PayloadError;
 
 #[derive(Debug, Error)]
 pub enum VolumeError {
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
-    SetUp { volume: String, source: SetUpError },
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {cause}")]
+    SetUp { volume: String, cause: SetUpError },
 }
 
 #[derive(Debug, Error)]
@@ -118,7 +118,7 @@ impl<'a> PodVolumes<'a> {
     pub fn prepare(&self, sources: &Sources<'_>) -> Result<(), VolumeError> {
         for volume in self.volumes() {
             let name = volume.name.clone();
-            self.set_up(volume, sources).map_err(|source| VolumeError::SetUp { volume: name, source })?;
+            self.set_up(volume, sources).map_err(|cause| VolumeError::SetUp { volume: name, cause })?;
         }
         Ok(())
     }

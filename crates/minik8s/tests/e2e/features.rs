@@ -55,7 +55,9 @@ async fn server_without_any_feature_serves_the_built_in_kinds() {
     let features = features();
     let names = features.iter().map(|feature| feature.name);
     let mut flags = vec!["--mesh"];
-    flags.extend(names.chain(AgentFeatures::to_teardown().names()).flat_map(|name| ["--disable-feature", name]));
+    flags.extend(
+        names.chain(AgentFeatures::to_teardown().names()).flat_map(|name| ["--disable-feature", name]),
+    );
     let server = Server::start_with(&flags);
     let client = client(&server.kubeconfig()).await.unwrap();
     assert_ready(&client).await;
@@ -64,7 +66,8 @@ async fn server_without_any_feature_serves_the_built_in_kinds() {
     }
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let apply = async |value: &str| {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": value}});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": value}});
         maps.patch("a", &PatchParams::apply("test"), &Patch::Apply(map)).await.unwrap()
     };
     let first = apply("first").await;
@@ -99,7 +102,8 @@ async fn works_without(off: &Feature, all: &[Feature]) {
             assert_eq!(is_served(&cluster.client, path).await, expected, "without {}: {path}", off.name);
         }
     }
-    let spec = json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template("web", "i")});
+    let spec =
+        json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template("web", "i")});
     let made = cluster.create::<Deployment>(json!({"metadata": {"name": "web"}, "spec": spec})).await;
     let alone = json!({"metadata": {"name": "alone"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     cluster.create::<Pod>(alone).await;

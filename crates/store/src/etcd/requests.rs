@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use etcd_client::ResponseHeader;
+use minik8s_meta::{error_chain, with_causes};
 
 use super::keys::Keys;
 use crate::{Error, Result, Revision};
@@ -37,20 +38,11 @@ fn translate(what: &str, error: &etcd_client::Error) -> Error {
 
 /// The error and, where the connection itself is the trouble, what was behind it: nobody else tells that.
 pub(super) fn causes(error: &etcd_client::Error) -> String {
-    let (mut text, mut source) = match error {
-        etcd_client::Error::GRpcStatus(status) => (status.message().to_owned(), status.source()),
-        etcd_client::Error::TransportError(error) => (error.to_string(), error.source()),
-        other => (other.to_string(), None),
-    };
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        // Many repeat their cause, and some what they are the cause of.
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = cause.source();
+    match error {
+        etcd_client::Error::GRpcStatus(status) => with_causes(status.message().to_owned(), status.source()),
+        etcd_client::Error::TransportError(error) => error_chain(error),
+        other => other.to_string(),
     }
-    text
 }
 
 pub(super) fn header_revision(keys: &Keys, header: Option<&ResponseHeader>) -> Result<Revision> {

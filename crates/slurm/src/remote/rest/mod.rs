@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Request};
 use kube::client::Body;
+use minik8s_meta::error_chain;
 use serde_json::Value;
 
 use super::{Failure, Place};
@@ -152,8 +153,9 @@ impl Rest {
 
     /// Whatever the daemon answers; its troubles are in there.
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        let unreachable =
-            |error: &dyn std::error::Error| Failure::Unreachable(format!("slurmrestd: {}", causes(error)));
+        let unreachable = |error: &dyn std::error::Error| {
+            Failure::Unreachable(format!("slurmrestd: {}", error_chain(error)))
+        };
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let request = request.body(Body::from(body)).map_err(|error| unreachable(&error))?;
@@ -177,18 +179,4 @@ impl Rest {
             self.user
         ))
     }
-}
-
-/// An error and what it comes from, each once.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.contains(&cause_words) {
-            words = format!("{words}: {cause_words}");
-        }
-        source = cause.source();
-    }
-    words
 }
