@@ -92,18 +92,11 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     parts.require("the keeper of the cluster's keys", lives(keep));
     run_controllers(&mut parts, &flags, (&server, trouble), features, &pki, (&leadership, &stop));
     exports.run(&mut parts, &stop);
-    if let Some(queue) = exports.logs.clone() {
-        let (client, leads, stop) = (client(&server, "system:apiserver"), leadership.changes(), stop.clone());
-        parts.restart("the export of events", move || {
-            let follow = minik8s_monitoring::export_events;
-            lives(follow(client.clone(), queue.clone(), leads.clone(), stop.clone()))
-        });
-    }
+    export_events(&mut parts, &exports, &server, &leadership, &stop);
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
     join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
-    let join = format!("minik8s token create --data-dir {}", data_dir.display());
     let shown = kubeconfig.path.clone();
     if has_peers(&flags) {
         let (live, kubeconfig) = (server.live(), Arc::new(kubeconfig));
@@ -114,9 +107,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     if !flags.no_agent {
         run_node(&mut parts, &flags, (settings, exports), &server, &pki, &stop)?;
     }
-    let ready = format!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", shown.display());
-    // Not `eprintln!`, which panics where nothing can be written: the log may be on a full disk.
-    let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, type here: {join}");
+    say_ready(&url, &shown, data_dir);
     let ended = tokio::select! {
         signal = wait_for_signal() => signal.context("cannot wait for signals"),
         ended = parts.ended() => Err(ended.into()),
@@ -127,8 +118,26 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
         Ok(()) => tracing::info!("stopping"),
         Err(error) => tracing::error!("stopping, because a part of the server is gone: {error:#}"),
     }
+    finish(parts, &stop, (resign, election)).await;
+    server.stop().await;
+    ended
+}
+
+/// Not by `eprintln!`, which panics where nothing can be written: the log may be on a full disk.
+fn say_ready(url: &str, kubeconfig: &Path, data_dir: &Path) {
+    let ready =
+        format!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", kubeconfig.display());
+    let join = format!("minik8s token create --data-dir {}", data_dir.display());
+    let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, type here: {join}");
+}
+
+/// Work in progress is finished, but nothing may keep the server from ending.
+async fn finish(
+    parts: Supervisor,
+    stop: &CancellationToken,
+    (resign, election): (CancellationToken, Option<JoinHandle<()>>),
+) {
     stop.cancel();
-    // Work in progress is finished, but nothing may keep the server from ending.
     if tokio::time::timeout(TIMEOUT, parts.finish()).await.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
@@ -137,8 +146,22 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     if let Some(election) = election.filter(|election| !election.is_finished()) {
         let _ = tokio::time::timeout(TIMEOUT, election).await;
     }
-    server.stop().await;
-    ended
+}
+
+/// Where a collector takes logs.
+fn export_events(
+    parts: &mut Supervisor,
+    exports: &Exports,
+    server: &Server,
+    leadership: &Leadership,
+    stop: &CancellationToken,
+) {
+    let Some(queue) = exports.logs.clone() else { return };
+    let (client, leads, stop) = (client(server, "system:apiserver"), leadership.changes(), stop.clone());
+    parts.restart("the export of events", move || {
+        let follow = minik8s_monitoring::export_events;
+        lives(follow(client.clone(), queue.clone(), leads.clone(), stop.clone()))
+    });
 }
 
 /// Takes over what is changed in files while the server runs.

@@ -110,34 +110,7 @@ impl Reader {
             );
         }
         let language = own.unwrap_or(self.language);
-        let (both, path, jsonata) = known_fields(kind);
-        let mut known = vec!["Type", "Comment", "QueryLanguage"];
-        known.extend(both);
-        let (own_fields, other_fields) = match language {
-            Language::JsonPath => (path, jsonata),
-            Language::Jsonata => (jsonata, path),
-        };
-        known.extend(own_fields);
-        let (other, elsewhere): (Vec<&str>, Vec<&str>) = object
-            .keys()
-            .map(String::as_str)
-            .filter(|field| !known.contains(field))
-            .partition(|field| other_fields.contains(field));
-        for field in other {
-            let (here, there) = match language {
-                Language::JsonPath => ("JSONPath", "JSONata"),
-                Language::Jsonata => ("JSONata", "JSONPath"),
-            };
-            let message = format!(
-                "The QueryLanguage is set to '{here}', but field '{field}' is only supported for the '{there}' \
-                 QueryLanguage"
-            );
-            self.misplaced_field(location, field, message, &known.join(", "));
-        }
-        for field in elsewhere {
-            self.unknown_field(location, field, &known.join(", "));
-        }
-
+        let known = self.check_fields(kind, object, language, location);
         let transition = self.transition(kind, object, location)?;
         let computed = |reader: &mut Self, field: &str| {
             object
@@ -179,6 +152,44 @@ impl Reader {
             retry,
             catch,
         })
+    }
+
+    /// The fields that the state may have; others are reported.
+    fn check_fields(
+        &mut self,
+        kind: &str,
+        object: &Object,
+        language: Language,
+        location: &str,
+    ) -> Vec<&'static str> {
+        let (both, path, jsonata) = known_fields(kind);
+        let mut known = vec!["Type", "Comment", "QueryLanguage"];
+        known.extend(both);
+        let (own_fields, other_fields) = match language {
+            Language::JsonPath => (path, jsonata),
+            Language::Jsonata => (jsonata, path),
+        };
+        known.extend(own_fields);
+        let (other, elsewhere): (Vec<&str>, Vec<&str>) = object
+            .keys()
+            .map(String::as_str)
+            .filter(|field| !known.contains(field))
+            .partition(|field| other_fields.contains(field));
+        for field in other {
+            let (here, there) = match language {
+                Language::JsonPath => ("JSONPath", "JSONata"),
+                Language::Jsonata => ("JSONata", "JSONPath"),
+            };
+            let message = format!(
+                "The QueryLanguage is set to '{here}', but field '{field}' is only supported for the '{there}' \
+                 QueryLanguage"
+            );
+            self.misplaced_field(location, field, message, &known.join(", "));
+        }
+        for field in elsewhere {
+            self.unknown_field(location, field, &known.join(", "));
+        }
+        known
     }
 
     fn transition(&mut self, kind: &str, object: &Object, location: &str) -> Option<Transition> {

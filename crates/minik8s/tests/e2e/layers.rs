@@ -102,6 +102,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 const LONGEST_FILE: usize = 800;
+const LONGEST_FUNCTION: usize = 80;
 
 #[test]
 fn crates_depend_downwards_only() {
@@ -181,6 +182,44 @@ fn source_files_are_short_and_say_what_they_are() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn functions_are_short() {
+    let mut problems = Vec::new();
+    for file in crates().iter().flat_map(|path| rust_files(&path.join("src"))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for start in (0..lines.len()).filter(|start| begins_function(lines[*start])) {
+            let length = function_length(&lines[start..]);
+            if length > LONGEST_FUNCTION {
+                problems.push(format!("{}:{}: {length} lines; split it", file.display(), start + 1));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+fn begins_function(line: &str) -> bool {
+    let code = line.trim_start();
+    let public = code.strip_prefix("pub(").and_then(|rest| rest.split_once(") "));
+    let code = public.map_or(code, |(_, rest)| rest);
+    let mut words = code.split(' ').take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()));
+    words.any(|word| word == "fn")
+}
+
+/// As rustfmt writes them: a body ends with a brace, and a mere declaration with a semicolon, below the first letter.
+fn function_length(lines: &[&str]) -> usize {
+    let first = lines[0];
+    if first.ends_with([';', '}']) {
+        return 1;
+    }
+    let indent = &first[..first.len() - first.trim_start().len()];
+    let is_end = |line: &&str| {
+        let rest = line.strip_prefix(indent);
+        rest.is_some_and(|rest| rest == "}" || (rest.starts_with(')') && rest.ends_with(';')))
+    };
+    lines.iter().position(is_end).map_or(lines.len(), |last| last + 1)
 }
 
 #[test]
