@@ -75,7 +75,8 @@ impl ServerFeature for Monitoring {
         let _ = self.client.set(parts.client.clone());
         let (pages, stop) = (self.pages.clone(), parts.stop.clone());
         parts.task(async move { pages.forget_unused(stop).await });
-        parts.task(prometheus_rule::follow(parts.client.clone(), parts.leads.clone(), parts.stop.clone()));
+        let (client, caches) = (parts.client.clone(), parts.caches.clone());
+        parts.task(prometheus_rule::follow(client, caches, parts.leads.clone(), parts.stop.clone()));
     }
 }
 

@@ -31,8 +31,8 @@ pub use execute::{Error, Executor};
 pub use leader::{Gate, LeaderConfig, Leadership, NotLeading, elect};
 pub use manager::{Manager, Settings};
 pub use minik8s_informer::{
-    AnyCache, Backoff, Cache, Cached, Caches, EventRecord, EventType, Key, Kind, MetaChange, MetaOnly,
-    Object, Recorder, Regarding, Retries, Scope, Selector, Unreadable, cache, controller_of,
+    AnyCache, Backoff, Cache, Cached, Caches, EventRecord, EventType, Key, Kind, ListOptions, MetaChange,
+    MetaOnly, Object, Recorder, Regarding, Retries, Scope, Selector, Unreadable, cache, controller_of,
     is_controlled_by, key_of, owner_reference,
 };
 pub use plan::Plan;

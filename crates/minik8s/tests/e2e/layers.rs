@@ -65,7 +65,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ui", &["api", "feature"]),
     ("slurm", &["api", "feature", "meta", "runtime"]),
     ("storage", &["api", "csi", "feature", "meta", "runtime"]),
-    ("monitoring", &["api", "feature", "meta", "telemetry"]),
+    ("monitoring", &["api", "feature", "informer", "meta", "telemetry"]),
     ("mesh", &["api", "feature", "informer", "limits", "meta", "metrics", "proxy", "runtime", "telemetry"]),
     ("gateway", &["api", "feature", "meta", "runtime"]),
     ("functions", &["api", "feature", "jsonata", "meta", "registry", "runtime"]),

@@ -4,17 +4,16 @@
 //! It never starts or restarts the engine: what it has measured, and how long alerts have been pending, stays.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
+use minik8s_informer::{Caches, ListOptions};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -30,16 +29,19 @@ const AGAIN: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(120);
 const ENGINE: &str = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy";
 
-type Rules = BTreeMap<(String, String), PrometheusRule>;
-
-pub async fn follow(client: Client, mut leads: watch::Receiver<bool>, stop: CancellationToken) {
+pub async fn follow(
+    client: Client,
+    caches: Arc<Caches>,
+    mut leads: watch::Receiver<bool>,
+    stop: CancellationToken,
+) {
     loop {
         tokio::select! {
             () = until(&mut leads, true) => {}
             () = stop.cancelled() => return,
         }
         tokio::select! {
-            () = while_leading(&client) => {}
+            () = while_leading(&client, &caches) => {}
             () = until(&mut leads, false) => {}
             () = stop.cancelled() => return,
         }
@@ -53,86 +55,40 @@ async fn until(leads: &mut watch::Receiver<bool>, wanted: bool) {
     }
 }
 
-async fn while_leading(client: &Client) {
-    let rules = Api::<PrometheusRule>::all(client.clone());
+async fn while_leading(client: &Client, caches: &Caches) {
+    let rules = caches.informer::<PrometheusRule>(ListOptions::default());
+    let named = ListOptions::fields(format!("metadata.name={CONFIG_MAP}")).within(NAMESPACE);
+    let map = caches.informer::<ConfigMap>(named);
+    let changed = Arc::new(Notify::new());
+    let of_rules = changed.clone();
+    rules.listen(Box::new(move |_, _| of_rules.notify_one()));
+    let of_map = changed.clone();
+    map.listen(Box::new(move |_, _| of_map.notify_one()));
+    // Before all are listed nothing is known to be gone.
+    rules.wait_synced().await;
+    map.wait_synced().await;
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
-    let named = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    let mut rule_events = Box::pin(watcher::watcher(rules, watcher::Config::default()).default_backoff());
-    let mut map_events = Box::pin(watcher::watcher(config_maps.clone(), named).default_backoff());
-    let mut known = Rules::new();
-    let mut seen = Seen::default();
     loop {
-        tokio::select! {
-            event = rule_events.next() => match event {
-                Some(event) => seen.rules |= take_in(&mut known, event),
-                None => return,
-            },
-            event = map_events.next() => match event {
-                Some(event) => seen.config_map |= is_news(&event),
-                None => return,
-            },
+        // What comes within a moment belongs together.
+        while timeout(SETTLE, changed.notified()).await.is_ok() {}
+        let known = rules.list();
+        match sync(client, &config_maps, file::files(known.iter().map(AsRef::as_ref))).await {
+            Ok(()) => changed.notified().await,
+            Err(error) => {
+                tracing::warn!(%error, "the rules of PrometheusRules are not where the engine reads them; trying again");
+                sleep(AGAIN).await;
+            }
         }
-        if !seen.rules || !seen.config_map {
-            continue;
-        }
-        drain(&mut rule_events, &mut known).await;
-        if let Err(error) = sync(client, &config_maps, &known).await {
-            tracing::warn!(%error, "the rules of PrometheusRules are not where the engine reads them; trying again");
-            sleep(AGAIN).await;
-        }
-    }
-}
-
-/// What has been listed once: before that nothing is known to be gone.
-#[derive(Default)]
-struct Seen {
-    rules: bool,
-    config_map: bool,
-}
-
-/// Says whether all are known now.
-fn take_in(known: &mut Rules, event: Result<Event<PrometheusRule>, watcher::Error>) -> bool {
-    let key = |rule: &PrometheusRule| {
-        let part = |name: &Option<String>| name.clone().unwrap_or_default();
-        (part(&rule.metadata.namespace), part(&rule.metadata.name))
-    };
-    match event {
-        Ok(Event::Init) => known.clear(),
-        Ok(Event::InitApply(rule)) => {
-            known.insert(key(&rule), rule);
-        }
-        Ok(Event::Apply(rule)) => {
-            known.insert(key(&rule), rule);
-            return true;
-        }
-        Ok(Event::Delete(rule)) => {
-            known.remove(&key(&rule));
-            return true;
-        }
-        Ok(Event::InitDone) => return true,
-        Err(error) => tracing::debug!(%error, "watching PrometheusRules"),
-    }
-    false
-}
-
-fn is_news(event: &Result<Event<ConfigMap>, watcher::Error>) -> bool {
-    matches!(event, Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)))
-}
-
-/// What comes within a moment belongs together.
-async fn drain(
-    events: &mut (impl Stream<Item = Result<Event<PrometheusRule>, watcher::Error>> + Unpin),
-    known: &mut Rules,
-) {
-    while let Ok(Some(event)) = timeout(SETTLE, events.next()).await {
-        take_in(known, event);
     }
 }
 
 /// Writes the files, if they are not there, and waits until the engine has read them.
-async fn sync(client: &Client, config_maps: &Api<ConfigMap>, known: &Rules) -> kube::Result<()> {
+async fn sync(
+    client: &Client,
+    config_maps: &Api<ConfigMap>,
+    files: BTreeMap<String, String>,
+) -> kube::Result<()> {
     let Some(found) = config_maps.get_opt(CONFIG_MAP).await? else { return Ok(()) };
-    let files = file::files(known.values());
     let old = found.data.unwrap_or_default();
     if old == files {
         return Ok(());
@@ -200,19 +156,5 @@ mod tests {
             {"name":"h","file":"/etc/rules/alerts.yml"},{"name":"i","file":"/etc/user-rules/a.b.12.yml"}]}}"#;
         assert_eq!(read_files(told), BTreeSet::from(["a.b.12.yml"]));
         assert!(read_files("{}").is_empty());
-    }
-
-    #[test]
-    fn rules_are_known_once_all_are_listed() {
-        let rule = |name: &str| -> PrometheusRule {
-            serde_json::from_value(json!({"metadata": {"name": name, "namespace": "n"}})).unwrap()
-        };
-        let mut known = Rules::new();
-        assert!(!take_in(&mut known, Ok(Event::Init)));
-        assert!(!take_in(&mut known, Ok(Event::InitApply(rule("a")))));
-        assert!(take_in(&mut known, Ok(Event::InitDone)));
-        assert!(take_in(&mut known, Ok(Event::Apply(rule("b")))));
-        assert!(take_in(&mut known, Ok(Event::Delete(rule("a")))));
-        assert_eq!(known.keys().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 }

@@ -10,14 +10,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::api::storage::v1::CSINode;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use kube::Client;
 use minik8s_meta::shared_storage::{CONFIG_KEY, NODE_PATH, SECRET, SharedStorage};
-use minik8s_runtime::Caches;
+use minik8s_runtime::{Caches, ListOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -44,18 +42,26 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
     let told_change = Arc::new(told_change);
     let sender = told_change.clone();
     caches.of::<Node>().listen(Box::new(move |_, _| sender.send_modify(|count| *count += 1)));
-    caches.of::<CSINode>().listen(Box::new(move |_, _| told_change.send_modify(|count| *count += 1)));
+    let sender = told_change.clone();
+    caches.of::<CSINode>().listen(Box::new(move |_, _| sender.send_modify(|count| *count += 1)));
+    let named = ListOptions::fields(format!("metadata.name={SECRET}")).within("kube-system");
+    let secret = caches.informer::<Secret>(named);
+    secret.listen(Box::new(move |_, _| told_change.send_modify(|count| *count += 1)));
     caches.of::<Node>().wait_synced().await;
     caches.of::<CSINode>().wait_synced().await;
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
-    let mut secret = std::pin::pin!(watcher::watch_object(secrets, SECRET).default_backoff());
-    // Unknown until the API has said whether there is one.
-    let mut setup: Option<Option<SharedStorage>> = None;
+    secret.wait_synced().await;
+    let mut found = secret.list().pop();
+    let mut setup: Option<Option<SharedStorage>> = read(found.as_deref());
     let mut told: HashMap<String, Told> = HashMap::new();
     loop {
         let mut is_complete = true;
+        changes.borrow_and_update();
+        let now = secret.list().pop();
+        if now != found {
+            setup = read(now.as_deref()).or(setup);
+            found = now;
+        }
         if let Some(setup) = setup.as_ref().filter(|_| *leads.borrow_and_update()) {
-            changes.borrow_and_update();
             let (nodes, csi_nodes) = (caches.of::<Node>().list(), caches.of::<CSINode>().list());
             for (node, news) in due(setup.as_ref(), &nodes, &csi_nodes, &mut told) {
                 match tell(&client, &node, setup.as_ref()).await {
@@ -68,10 +74,6 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
             }
         }
         tokio::select! {
-            Some(event) = secret.next() => match event {
-                Ok(found) => setup = read(found.as_ref()).or(setup),
-                Err(error) => tracing::debug!(%error, "cannot watch how shared storage is set up"),
-            },
             Ok(()) = changes.changed() => {}
             Ok(()) = leads.changed() => {}
             () = tokio::time::sleep(AGAIN), if !is_complete => {}
