@@ -18,7 +18,8 @@ pub struct ApiAccess {
 impl ApiAccess {
     /// Until `stop`. Kinds of which the node's next run is to know when no server answers are kept below `dir`.
     pub fn of_node(client: Client, node: &str, stop: CancellationToken, dir: &Path, kinds: &[Kind]) -> Self {
-        let caches = Caches::of_agent(client.clone(), stop, dir, kinds);
-        ApiAccess { caches, recorder: Recorder::start_on(client.clone(), node), client }
+        let recorder = Recorder::start_on(client.clone(), node);
+        let caches = Caches::of_agent(client.clone(), recorder.clone(), stop, dir, kinds);
+        ApiAccess { caches, recorder, client }
     }
 }

@@ -75,6 +75,7 @@ impl<K> Deref for Informer<K> {
 
 struct Source {
     client: Client,
+    recorder: Recorder,
     stop: CancellationToken,
     unreadable: Arc<Unreadable>,
 }
@@ -122,16 +123,23 @@ pub trait AnyCache: Send + Sync {
 impl Caches {
     /// Caches that watch through `client` until `stop`.
     pub fn new(client: Client, stop: CancellationToken) -> Arc<Self> {
-        let unreadable = Arc::new(Unreadable::new(Some(Recorder::start(client.clone()))));
-        Caches::with(Some(Source { client, stop, unreadable }), HashMap::new())
+        let recorder = Recorder::start(client.clone());
+        let unreadable = Arc::new(Unreadable::new(Some(recorder.clone())));
+        Caches::with(Some(Source { client, recorder, stop, unreadable }), HashMap::new())
     }
 
     /// Those of an agent: many see the same objects, so it writes no events about them. Kinds of which the next run is to
     /// know when no server answers are kept below `dir`.
-    pub fn of_agent(client: Client, stop: CancellationToken, dir: &Path, kinds: &[Kind]) -> Arc<Self> {
+    pub fn of_agent(
+        client: Client,
+        recorder: Recorder,
+        stop: CancellationToken,
+        dir: &Path,
+        kinds: &[Kind],
+    ) -> Arc<Self> {
         let unreadable = Arc::new(Unreadable::new(None));
         let kept = kinds.iter().map(|kind| (id(kind), Checkpoint::of(dir, kind)));
-        Caches::with(Some(Source { client, stop, unreadable }), kept.collect())
+        Caches::with(Some(Source { client, recorder, stop, unreadable }), kept.collect())
     }
 
     /// Caches that only change when somebody calls their methods.
@@ -141,6 +149,11 @@ impl Caches {
 
     fn with(source: Option<Source>, checkpoints: HashMap<Id, Checkpoint>) -> Arc<Self> {
         Arc::new(Caches { entries: RwLock::default(), informers: Mutex::default(), checkpoints, source })
+    }
+
+    /// The recorder of events of whoever shares these caches: there is one in a process.
+    pub fn recorder(&self) -> Recorder {
+        self.source.as_ref().map_or_else(Recorder::silent, |source| source.recorder.clone())
     }
 
     /// The objects of a kind, or some of them, for as long as somebody holds this; shared by all who ask for the same.

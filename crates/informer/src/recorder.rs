@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::{Key, Kind, Object};
@@ -93,9 +93,16 @@ impl EventRecord {
 /// A handle that puts events on their way.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    sender: mpsc::Sender<Report>,
+    sender: mpsc::Sender<Waiting>,
     /// The node that reports, on agents.
     host: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Report(Box<Report>),
+    /// Somebody waits until all before it are written.
+    Flush(oneshot::Sender<()>),
 }
 
 #[derive(Debug)]
@@ -114,11 +121,21 @@ impl Recorder {
         let (sender, mut waiting) = mpsc::channel(WAITING);
         tokio::spawn(async move {
             let mut memory = Memory::default();
-            while let Some(report) = waiting.recv().await {
-                write(&client, &mut memory, report).await;
+            while let Some(next) = waiting.recv().await {
+                match next {
+                    Waiting::Report(report) => write(&client, &mut memory, *report).await,
+                    Waiting::Flush(written) => {
+                        let _ = written.send(());
+                    }
+                }
             }
         });
         Recorder { sender, host: None }
+    }
+
+    /// One that writes nothing, for caches that a test feeds.
+    pub fn silent() -> Self {
+        Recorder { sender: mpsc::channel(1).0, host: None }
     }
 
     /// That of an agent.
@@ -142,7 +159,16 @@ impl Recorder {
     ) {
         let (host, reason) = (self.host.clone(), reason.to_owned());
         let message = message.chars().take(LONGEST_MESSAGE).collect();
-        let _ = self.sender.try_send(Report { component, host, regarding, severity, reason, message });
+        let report = Report { component, host, regarding, severity, reason, message };
+        let _ = self.sender.try_send(Waiting::Report(Box::new(report)));
+    }
+
+    /// Waits until what was reported is written, for a process that is about to end.
+    pub async fn flush(&self) {
+        let (written, done) = oneshot::channel();
+        if self.sender.send(Waiting::Flush(written)).await.is_ok() {
+            let _ = done.await;
+        }
     }
 }
 

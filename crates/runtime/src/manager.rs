@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Backoff, Caches, Controller, Executor, Queue, Recorder, Watches};
+use crate::{Backoff, Caches, Controller, Executor, Queue, Watches};
 
 /// What all controllers of a process share.
 #[derive(Clone)]
@@ -36,8 +36,7 @@ pub struct Manager {
 
 impl Manager {
     pub fn new(client: Client, caches: Arc<Caches>, settings: Settings) -> Self {
-        let recorder = Recorder::start(client.clone());
-        let executor = Arc::new(Executor::new(client, caches.clone(), recorder));
+        let executor = Arc::new(Executor::new(client, caches.clone(), caches.recorder()));
         Manager { caches, executor, settings, tasks: JoinSet::new() }
     }
 

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use minik8s_metrics::History;
-use minik8s_runtime::{Action, Caches, EventRecord, Executor, Object, Plan, Recorder, Target};
+use minik8s_runtime::{Action, Caches, EventRecord, Executor, Object, Plan, Target};
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -93,8 +93,7 @@ pub async fn run(client: Client, config: Config) {
         () = ready => {}
         () = stop.cancelled() => return,
     }
-    let recorder = Recorder::start(client.clone());
-    let executor = Arc::new(Executor::new(client.clone(), caches.clone(), recorder));
+    let executor = Arc::new(Executor::new(client.clone(), caches.clone(), caches.recorder()));
     let claims = caches.clone();
     if let Some(metrics) = metrics {
         tokio::spawn(measured::tell(metrics, caches, inbox.clone(), stop.clone()));

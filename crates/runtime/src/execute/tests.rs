@@ -34,6 +34,24 @@ fn serve(
     (Executor::new(client.clone(), caches, Recorder::start(client)), asked)
 }
 
+#[tokio::test]
+async fn recorder_has_written_all_when_it_is_flushed() {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let seen = written.clone();
+    let (executor, _) = serve(move |_, path, body| {
+        if path.ends_with("/events") {
+            seen.lock().push(body["reason"].clone());
+        }
+        (201, body.clone())
+    });
+    let pod = Pod::default();
+    for reason in ["First", "Second", "Third"] {
+        executor.recorder().record("test", EventRecord::normal(&pod, reason, "told"));
+    }
+    executor.recorder().flush().await;
+    assert_eq!(*written.lock(), ["First", "Second", "Third"]);
+}
+
 fn failure(code: u16, reason: &str, cause: &str) -> Value {
     json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason,
         "details": {"causes": [{"reason": cause}]}})

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, Client};
+use minik8s_runtime::Recorder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::Output;
@@ -21,6 +22,7 @@ use crate::seen::Seen;
 
 pub struct Follower {
     client: Client,
+    recorder: Recorder,
     api: Api<GpuJob>,
     name: String,
     flags: SubmitFlags,
@@ -56,6 +58,7 @@ impl Follower {
     ) -> Self {
         let api = Api::namespaced(client.clone(), namespace);
         Follower {
+            recorder: Recorder::start(client.clone()),
             client,
             api,
             name,
@@ -72,6 +75,12 @@ impl Follower {
     }
 
     pub async fn run(mut self) -> anyhow::Result<()> {
+        let ended = self.rounds().await;
+        self.recorder.flush().await;
+        ended
+    }
+
+    async fn rounds(&mut self) -> anyhow::Result<()> {
         let mut stop = signal(SignalKind::terminate())?;
         let mut stopping = false;
         let mut uid = None;
@@ -157,7 +166,7 @@ impl Follower {
         self.looks = if status == *old { self.looks.saturating_add(1) } else { self.looks.min(1) };
         if status.phase != old.phase {
             self.looks = 0;
-            report::tell(&self.client, job, &status, Timestamp::now()).await;
+            report::tell(&self.recorder, job, &status);
         }
         report::write(&self.api, job, &status).await.context("cannot write the status")?;
         let job = GpuJob { status: Some(status.clone()), ..job.clone() };
@@ -269,7 +278,7 @@ impl Follower {
 
     async fn end(&mut self, job: &GpuJob, status: GpuJobStatus) -> anyhow::Result<Round> {
         report::write(&self.api, job, &status).await.context("cannot write the status")?;
-        report::tell(&self.client, job, &status, Timestamp::now()).await;
+        report::tell(&self.recorder, job, &status);
         self.looks = 0;
         let job = GpuJob { status: Some(status.clone()), ..job.clone() };
         self.clean(&job, status).await

@@ -1,10 +1,10 @@
 //! What the object's status says: made of a decision, written as a merge patch, told as events.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use minik8s_runtime::{EventType, Recorder, Regarding};
 use serde_json::{Value, json};
 
 use crate::decide::{Decision, Step};
@@ -98,42 +98,19 @@ fn difference(old: &GpuJobStatus, new: &GpuJobStatus) -> Value {
 }
 
 /// Tells of a change. Events may be lost: nothing depends on them.
-pub async fn tell(client: &Client, job: &GpuJob, status: &GpuJobStatus, now: Timestamp) {
+pub fn tell(recorder: &Recorder, job: &GpuJob, status: &GpuJobStatus) {
     let phase = status.phase;
-    let warning = matches!(phase, Phase::Failed | Phase::TimedOut);
+    let severity = match phase {
+        Phase::Failed | Phase::TimedOut => EventType::Warning,
+        _ => EventType::Normal,
+    };
     let number = status.slurm_id.map(|id| format!("Slurm job {id}")).unwrap_or_default();
     let message = match (phase, &status.message) {
         (Phase::Queued | Phase::Running, _) => number,
-        (_, Some(message)) => message.chars().take(1024).collect(),
+        (_, Some(message)) => message.clone(),
         _ => number,
     };
-    let event = Event {
-        metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", job.name(), now.as_nanosecond())),
-            namespace: job.metadata.namespace.clone(),
-            ..ObjectMeta::default()
-        },
-        involved_object: ObjectReference {
-            api_version: Some(job.api_version.clone()),
-            kind: Some(job.kind.clone()),
-            name: job.metadata.name.clone(),
-            namespace: job.metadata.namespace.clone(),
-            uid: job.metadata.uid.clone(),
-            ..ObjectReference::default()
-        },
-        type_: Some(if warning { "Warning" } else { "Normal" }.to_owned()),
-        reason: Some(format!("{phase:?}")),
-        message: Some(message),
-        source: Some(EventSource { component: Some("slurm-submit".to_owned()), host: None }),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        count: Some(1),
-        ..Event::default()
-    };
-    let api: Api<Event> = Api::namespaced(client.clone(), job.namespace());
-    if let Err(error) = api.create(&PostParams::default(), &event).await {
-        tracing::debug!(%error, "an event was lost");
-    }
+    recorder.report("slurm-submit", Regarding::of(job), severity, &format!("{phase:?}"), &message);
 }
 
 #[cfg(test)]

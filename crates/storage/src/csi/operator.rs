@@ -11,7 +11,7 @@ use k8s_openapi::api::storage::v1::{
 use kube::Client;
 use minik8s_csi::controller::{Capabilities, GetCapabilities};
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
-use minik8s_runtime::{Action, Backoff, Caches, Executor, Key, Object, Plan, Recorder, Retries, Target};
+use minik8s_runtime::{Action, Backoff, Caches, Executor, Key, Object, Plan, Retries, Target};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -56,7 +56,7 @@ pub async fn operate(
 async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<bool>) {
     let (told, mut changes) = watch::channel(0_u64);
     follow(&caches, &Arc::new(told)).await;
-    let executor = Executor::new(client.clone(), caches.clone(), Recorder::start(client.clone()));
+    let executor = Executor::new(client.clone(), caches.clone(), caches.recorder());
     let operator = Arc::new(Operator { client, caches, executor, can: Mutex::default() });
     let mut running: JoinSet<(Name, bool)> = JoinSet::new();
     let mut busy: HashSet<Name> = HashSet::new();
