@@ -1,6 +1,8 @@
 //! What a feature of a node's agent is: a part beside the kubelet that can be left out.
 //!
-//! The kubelet asks features for what pods need of them through [`PodHooks`], and knows none of them by name.
+//! The kubelet asks features for what pods need of them through [`PodHooks`]. It knows what it asks for, since that is part of
+//! how a pod is made: that its end is announced and its port guarded, that a proxy of the mesh is let in, which runtimes of
+//! functions are to be warm. It never knows who answers, and makes pods without it where nobody does.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
