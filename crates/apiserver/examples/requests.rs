@@ -89,7 +89,6 @@ async fn start(dir: &std::path::Path) -> Result<Server, Error> {
         cluster_domain: "cluster.local".to_owned(),
         token_auth_file: None,
         allow_external_ips: false,
-        mesh: false,
         kinds: minik8s_kinds::all(),
         has_peers: false,
         extension: Default::default(),

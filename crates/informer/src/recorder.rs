@@ -124,7 +124,9 @@ impl Recorder {
             while let Some(next) = waiting.recv().await {
                 match next {
                     Waiting::Report(report) => write(&client, &mut memory, *report).await,
-                    Waiting::Flush(written) => drop(written.send(())),
+                    Waiting::Flush(written) => {
+                        let _ = written.send(());
+                    }
                 }
             }
         });

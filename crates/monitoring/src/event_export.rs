@@ -11,12 +11,13 @@ use k8s_openapi::api::core::v1::Event;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use minik8s_informer::Lenient;
 use minik8s_telemetry::{LogRecord, LogSource, Queue, Severity};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Namespaces whose source is remembered.
-const REMEMBERED: usize = 1000;
+/// Namespaces whose source is kept.
+const MOST_SOURCES: usize = 1000;
 
 /// Until `stop`.
 pub async fn export_events(
@@ -59,13 +60,15 @@ struct EventExporter {
 
 impl EventExporter {
     async fn follow(&mut self, client: Client) {
-        let events = Api::<Event>::all(client);
+        let events = Api::<Lenient<Event>>::all(client);
         let mut changes = Box::pin(watcher::watcher(events, watcher::Config::default()).default_backoff());
         while let Some(change) = changes.next().await {
             match change {
-                Ok(watcher::Event::Apply(event)) => self.tell(&event),
+                Ok(watcher::Event::Apply(event)) => self.tell(&event.0.object),
                 // A list after a gap: what is new in it happened in the gap.
-                Ok(watcher::Event::InitApply(event)) if time_of(&event) > self.newest => self.tell(&event),
+                Ok(watcher::Event::InitApply(event)) if time_of(&event.0.object) > self.newest => {
+                    self.tell(&event.0.object);
+                }
                 Ok(_) => {}
                 Err(error) => tracing::debug!(%error, "events cannot be watched; trying again"),
             }
@@ -75,7 +78,7 @@ impl EventExporter {
     fn tell(&mut self, event: &Event) {
         self.newest = self.newest.max(time_of(event));
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
-        if self.sources.len() > REMEMBERED {
+        if self.sources.len() > MOST_SOURCES {
             self.sources.clear();
         }
         let source = self.sources.entry(namespace);

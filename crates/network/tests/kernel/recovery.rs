@@ -37,7 +37,7 @@ pub fn guard_of_ports_that_is_started_again_serves_who_waits() {
             requests.send((None, port, done)).await.unwrap();
             // Dropped with the first answer, as one that panics is.
             tokio::select! {
-                () = pod_ports::guard_ports("c0ffee".to_owned(), &mut ports, policies.clone()) => panic!("it ended"),
+                () = pod_ports::guard_ports(("c0ffee".to_owned(), false), &mut ports, policies.clone()) => panic!("it ended"),
                 said = guarded => assert_eq!(said, Ok(Ok(())), "round {round}"),
             }
         }

@@ -143,7 +143,6 @@ async fn serve(dir: &Path) -> (Server, Arc<dyn Store>) {
         cluster_domain: "cluster.local".to_owned(),
         token_auth_file: None,
         allow_external_ips: false,
-        mesh: false,
         kinds: minik8s_kinds::all(),
         has_peers: false,
         extension: Extension {
