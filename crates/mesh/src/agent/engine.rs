@@ -127,7 +127,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>
         Way::Opaque(mut targets) => {
             // The Service itself would lead here again.
             targets.retain(|target| *target != destination);
-            opaque::pass(stream, &targets, |_| None).await;
+            opaque::pass(stream, &targets, &worker.turns, |_| None).await;
             drop(place);
         }
     }

@@ -2,6 +2,7 @@
 
 mod gamma;
 mod shop;
+mod storm;
 mod trust;
 mod upgrade;
 
@@ -215,6 +216,7 @@ fn pods_are_let_in_by_who_they_are() {
     Cluster::builder().flags(&["--mesh"]).run(|cluster| {
         let shop = Shop::open(&cluster, "shop");
         trust::pods_of_the_mesh_speak_tls(&shop);
+        storm::storm_is_answered(&shop);
         trust::requests_are_seen_as_they_pass(&shop);
         trust::greetings_arrive(&shop);
         trust::strict_pods_let_in_the_mesh_alone(&shop);
