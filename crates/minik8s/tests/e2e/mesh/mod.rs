@@ -24,6 +24,7 @@ fn requests_are_split_and_changes_cost_none() {
         by_weight(&shop);
         by_header(&shop);
         clients_without_a_proxy_are_led_alike(&shop);
+        hosts_and_paths_are_led_alike(&shop, &cluster);
         under_load(&shop, &cluster);
         bad_objects_are_explained(&shop);
         pods_are_rolled(&shop);
@@ -103,6 +104,38 @@ fn clients_without_a_proxy_are_led_alike(shop: &Shop) {
     );
     shop.until("one connection goes to one pod", || shop.ask_as("outside", 8, &[]).len() == 1);
     shop.kubectl(&["delete", "networkpolicy", "all"]);
+}
+
+/// DNS objects and Ingresses whose Service has a VirtualService.
+fn hosts_and_paths_are_led_alike(shop: &Shop, cluster: &Cluster) {
+    let backend = |port: serde_json::Value| json!({"service": {"name": "reviews", "port": port}});
+    shop.apply(&json!({"apiVersion": "minik8s.io/v1", "kind": "DNS", "metadata": {"name": "reviews"}, "spec": {
+        "rules": [{"host": "dns.mesh.example", "paths": [{"path": "/books", "backend": backend(json!(9080))}]}]}}));
+    let path = json!({"path": "/", "pathType": "Prefix", "backend": backend(json!({"number": 9080}))});
+    shop.apply(
+        &json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "reviews"},
+        "spec": {"rules": [{"host": "ingress.mesh.example", "http": {"paths": [path]}}]}}),
+    );
+    let port = format!("port={}", cluster.http_port());
+    let versions = |words: &[&str]| {
+        let router = ["host=127.0.0.1", port.as_str()];
+        shop.versions(&shop.ask_as("host", 16, &[&router, words].concat()))
+    };
+    let by_dns = ["Host=dns.mesh.example", "path=/books/reviews/1"];
+    let by_ingress = ["Host=ingress.mesh.example"];
+    shop.route(&json!([{"name": "v1", "weight": 1}, {"name": "v2", "weight": 3}]));
+    for words in [&by_dns[..], &by_ingress] {
+        // Two whole rounds of the turns of three pods.
+        shop.until("by weight", || versions(words) == "v1=4 v2=12");
+    }
+    shop.route(
+        &json!([{"name": "v2", "headers": {"end-user": "^jason$"}}, {"name": "v1", "url": "^/reviews/1$"}]),
+    );
+    for words in [&by_dns[..], &by_ingress] {
+        assert_eq!(versions(&[words, &["end-user=jason"]].concat()), "v2=16");
+        assert_eq!(versions(words), "v1=16", "by the path that the Service sees");
+    }
+    shop.kubectl(&["delete", "dns/reviews", "ingress/reviews"]);
 }
 
 /// Weights change, a pod is replaced, and the server is killed and started again: no request of the client fails.
