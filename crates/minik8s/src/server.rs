@@ -31,6 +31,7 @@ use crate::encryption::Encrypted;
 use crate::export::Exports;
 use crate::features::ServerFeatures;
 use crate::flags::{ServerFlags, StoreFlag};
+use crate::mesh_switch::{self, Switch};
 use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
@@ -43,7 +44,16 @@ pub const ETCD_PREFIX: &str = "/minik8s";
 /// How long controllers may take to finish what they are doing when the server stops.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
+/// Why a server has ended, if not by a fault.
+pub enum Ended {
+    Told,
+    /// The cluster's setting wants one with a mesh, or without.
+    Switched(Option<Switch>),
+}
+
+pub async fn run(mut flags: ServerFlags) -> anyhow::Result<Ended> {
+    let by_flag = flags.mesh;
+    flags.mesh = mesh_switch::is_on(flags.mesh_setting, by_flag);
     let features = ServerFeatures::new(&flags.disable_feature, flags.mesh)?;
     let mut config = check(&flags)?;
     config.extension = features.extension();
@@ -100,6 +110,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
+    let switched = mesh_switch::wanted(publisher.clone(), by_flag, flags.mesh, stop.clone());
     join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
     let join = format!("minik8s token create --data-dir {}", data_dir.display());
     let shown = kubeconfig.path.clone();
@@ -116,17 +127,30 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     // Not `eprintln!`, which panics where nothing can be written: the log may be on a full disk.
     let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, type here: {join}");
     let ended = tokio::select! {
-        signal = wait_for_signal() => signal.context("cannot wait for signals"),
+        signal = wait_for_signal() => signal.context("cannot wait for signals").map(|()| Ended::Told),
+        setting = switched => Ok(Ended::Switched(setting)),
         ended = parts.ended() => Err(ended.into()),
         failed = server.failed() => Err(anyhow!(failed)),
         ended = end_of(&mut election) => Err(ended),
     };
     match &ended {
-        Ok(()) => tracing::info!("stopping"),
+        Ok(Ended::Told) => tracing::info!("stopping"),
+        Ok(Ended::Switched(_)) => {
+            tracing::info!("starting anew, as the cluster's setting of the mesh is another")
+        }
         Err(error) => tracing::error!("stopping, because a part of the server is gone: {error:#}"),
     }
     stop.cancel();
-    // Work in progress is finished, but nothing may keep the server from ending.
+    finish(parts, (resign, election), server).await;
+    ended
+}
+
+/// Work in progress is finished, but nothing may keep the server from ending.
+async fn finish(
+    parts: Supervisor,
+    (resign, election): (CancellationToken, Option<JoinHandle<()>>),
+    server: Server,
+) {
     if tokio::time::timeout(TIMEOUT, parts.finish()).await.is_err() {
         tracing::warn!("controllers were still busy and were cut off");
     }
@@ -136,7 +160,6 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
         let _ = tokio::time::timeout(TIMEOUT, election).await;
     }
     server.stop().await;
-    ended
 }
 
 /// Takes over what is changed in files while the server runs.

@@ -10,8 +10,10 @@ use serde_json::json;
 use shop::{Shop, pod_spec};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::harness::cluster::{Cluster, block_on};
+use crate::harness::Server;
+use crate::harness::cluster::{Cluster, TIMEOUT, block_on};
 
 /// From the pod's file to a split, and every change while requests go on without a failure.
 #[test]
@@ -265,6 +267,28 @@ fn proxies_are_replaced_under_load() {
         let shop = Shop::open(&cluster, "shop");
         upgrade::proxies_follow_the_program_of_their_node(&shop, &cluster);
     });
+}
+
+/// `minik8s cluster set mesh=on` of a server that was started without: the same process, and then with its kinds.
+#[test]
+fn setting_switches_the_mesh_on_and_off() {
+    let server = Server::start();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
+        let output = command.arg("--kubeconfig").arg(server.kubeconfig()).args(words).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let kinds = || run(&["api-resources", "--api-group=minik8s.io", "-o", "name"]);
+    assert!(!kinds().contains("virtualservices"));
+    for (value, has_mesh) in [("on", true), ("off", false), ("on", true), ("", false)] {
+        assert!(run(&["cluster", "set", &format!("mesh={value}")]).starts_with("mesh="));
+        let begun = Instant::now();
+        while kinds().contains("virtualservices") != has_mesh || kinds().is_empty() {
+            assert!(begun.elapsed() < TIMEOUT, "mesh={value}: {}", server.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(!server.program.has_ended(), "it is the same process");
+    }
 }
 
 /// The example's own script, as users run it.
