@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
-use crate::sidecar::{Outbound, Table, Way, opaque, original_destination};
+use crate::sidecar::{Outbound, Table, Way, is_http2, opaque, original_destination};
 
 /// Connections of one client, and of all; those of the node itself, its router among them, are counted apart.
 const CONNECTIONS: (usize, usize) = (1024, 8192);
@@ -138,12 +138,17 @@ async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>
         return debug!(%peer, %destination, "a connection to nothing that has rules");
     }
     let _ = stream.set_nodelay(true);
-    match table.way(destination) {
-        Way::Requests | Way::PlainRequests(_) => {
+    let targets = match table.way(destination) {
+        Way::Requests | Way::PlainRequests(_) => None,
+        Way::GrpcRequests(targets) => (!is_http2(&stream).await).then_some(targets),
+        Way::Opaque(targets) => Some(targets),
+    };
+    match targets {
+        None => {
             let client = Client::new(peer, "http").towards(destination).holding(place);
             worker.serve(stream, client).await;
         }
-        Way::Opaque(mut targets) => {
+        Some(mut targets) => {
             // The Service itself would lead here again.
             targets.retain(|target| *target != destination);
             opaque::pass(stream, &targets, &worker.turns, |_| None).await;

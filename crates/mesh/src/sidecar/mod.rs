@@ -229,6 +229,7 @@ async fn serve(stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Outbound>>
     let targets = match table.way(destination) {
         Way::Requests => None,
         Way::PlainRequests(targets) => is_http2(&stream).await.then_some(targets),
+        Way::GrpcRequests(targets) => (!is_http2(&stream).await).then_some(targets),
         Way::Opaque(targets) => Some(targets),
     };
     match targets {
@@ -244,7 +245,7 @@ async fn serve(stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Outbound>>
 }
 
 /// Whether a client begins as HTTP/2 does.
-async fn is_http2(stream: &TcpStream) -> bool {
+pub async fn is_http2(stream: &TcpStream) -> bool {
     let mut first = [0; 3];
     stream.peek(&mut first).await.is_ok_and(|length| &first[..length] == b"PRI")
 }

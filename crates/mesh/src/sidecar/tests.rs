@@ -1,7 +1,14 @@
-//! Proxies as they are in pods, but for the rules that lead connections to them: many connections in one moment.
+//! Proxies as they are in pods, but for the rules that lead connections to them: many connections in one moment, and gRPC.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2 as client;
+use hyper::server::conn::http2 as server;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -153,4 +160,43 @@ fn connection_is_small_while_it_waits() {
         println!("{sizes:?}");
         assert!(sizes.iter().all(|size| *size < 4096), "{sizes:?}");
     });
+}
+
+/// A server of gRPC's protocol that counts what it is asked.
+async fn grpc_server(asked: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let asked = asked.clone();
+            let answering = service_fn(move |_: Request<Incoming>| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                std::future::ready(Ok::<_, Infallible>(Response::new(String::new())))
+            });
+            let serving = server::Builder::new(TokioExecutor::new());
+            tokio::spawn(serving.serve_connection(TokioIo::new(stream), answering));
+        }
+    });
+    address
+}
+
+/// Requests of one connection go to all pods by turns.
+#[tokio::test]
+async fn grpc_is_balanced_by_request() {
+    let asked: [Arc<AtomicUsize>; 2] = Default::default();
+    let servers = [grpc_server(asked[0].clone()).await, grpc_server(asked[1].clone()).await];
+    let endpoints = servers.map(|one| json!({"address": one.to_string(), "pod": "p", "weight": 1}));
+    let port = json!({"addresses": [VIP], "grpc": true, "endpoints": endpoints});
+    let service = serde_json::from_value(json!({"service": "shop/grpc", "ports": [port]})).unwrap();
+    let table = Table::new(&[], &[service], None, "", &Table::default());
+    assert!(matches!(table.way(VIP.parse().unwrap()), Way::GrpcRequests(_)));
+    let stream = TcpStream::connect(outbound_proxy(table).await).await.unwrap();
+    let (mut sender, connection) =
+        client::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..10 {
+        let request = Request::post("http://grpc/a.B/C").body(String::new()).unwrap();
+        assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    }
+    assert_eq!(asked.map(|count| count.load(Ordering::Relaxed)), [5, 5]);
 }
