@@ -66,9 +66,9 @@ pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
         let message = format!("Service {} has no virtual address that requests go to", spec.service_ref);
         return Err(problem("NoAddress", message));
     }
-    let opaque = is_opaque(port);
+    let (opaque, grpc) = (is_opaque(port), says_grpc(port));
     let matches = |route: &SubsetRoute| route.url.is_some() || !route.headers.is_empty();
-    if opaque && spec.subsets.iter().any(matches) {
+    if opaque && !grpc && spec.subsets.iter().any(matches) {
         let message = format!(
             "port {} of Service {} is not HTTP by its appProtocol or name, so url and headers cannot be looked at; use \
              weights",
@@ -91,6 +91,7 @@ pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
         service: format!("{namespace}/{}", spec.service_ref),
         addresses,
         opaque,
+        grpc,
         rules,
         timeout_seconds: spec.timeout_seconds.and_then(|seconds| u32::try_from(seconds).ok()),
         retries: spec.retries.clone(),
@@ -158,6 +159,14 @@ pub fn says_http(port: &ServicePort) -> bool {
     match port.app_protocol.as_deref().filter(|said| !said.is_empty()) {
         Some(said) => says(said),
         None => says(port.name.as_deref().unwrap_or_default().split('-').next().unwrap_or_default()),
+    }
+}
+
+/// Whether a port says that it is gRPC: each of its requests may go to another pod.
+pub fn says_grpc(port: &ServicePort) -> bool {
+    match port.app_protocol.as_deref().filter(|said| !said.is_empty()) {
+        Some(said) => said.eq_ignore_ascii_case("grpc"),
+        None => port.name.as_deref().unwrap_or_default().split('-').next() == Some("grpc"),
     }
 }
 
@@ -446,10 +455,14 @@ mod tests {
         assert_eq!(
             reason(|i| service(
                 i,
-                json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80, "appProtocol": "grpc"}]})
+                json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80, "appProtocol": "mongo"}]})
             )),
             "NotHTTP"
         );
+        let mut grpc = inputs(json!([{"name": "v1", "url": "x"}]));
+        service(&mut grpc, json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80, "appProtocol": "grpc"}]}));
+        let route = compile(&grpc).unwrap().route;
+        assert!(route.grpc && route.opaque, "older proxies do not look into it");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use minik8s_meta::mesh::{MeshPort, MeshService, MeshServiceSpec, MeshUpdate, tak
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Selector, Watches, key_of};
 
-use crate::compile::{addresses, endpoints, mesh_endpoint, port_of, says_http};
+use crate::compile::{addresses, endpoints, mesh_endpoint, port_of, says_grpc, says_http};
 use crate::rolling_update::{self, RollingUpdate};
 
 pub struct MeshServiceController;
@@ -122,7 +122,7 @@ fn compile(
         let endpoints: Vec<_> = found.iter().map(|endpoint| mesh_endpoint(endpoint, 1)).collect();
         let is_meshed = endpoints.iter().any(|endpoint| endpoint.service_account.is_some());
         let addresses = if promises_more { Vec::new() } else { addresses(service, number) };
-        is_meshed.then(|| MeshPort { addresses, http: says_http(port), endpoints })
+        is_meshed.then(|| MeshPort { addresses, http: says_http(port), grpc: says_grpc(port), endpoints })
     });
     MeshServiceSpec { service: name, ports: ports.collect(), update: update.cloned() }
 }

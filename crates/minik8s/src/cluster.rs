@@ -15,6 +15,7 @@ use minik8s_scheduler::{SETTINGS as STRATEGY, Strategy};
 use minik8s_workflows::tasks::egress::{Allowed, SETTINGS as ALLOWED};
 use serde_json::json;
 
+use crate::mesh_switch::{self, Switch};
 use crate::{kubeconfig, output};
 
 #[derive(Debug, Subcommand)]
@@ -55,6 +56,12 @@ const SETTINGS: &[Setting] = &[
         default: String::new,
         check: |value| value.parse::<Allowed>().map(drop).map_err(|error| error.to_string()),
         about: "which private addresses http:invoke of workflows may reach besides public ones",
+    },
+    Setting {
+        key: mesh_switch::KEY,
+        default: || "as --mesh says".to_owned(),
+        check: |value| Switch::parse(value).map(drop),
+        about: "whether new pods get a proxy of the service mesh (on, off); servers start anew for it",
     },
 ];
 

@@ -89,10 +89,11 @@ pub struct AgentFeatures(Vec<Box<dyn AgentFeature>>);
 impl AgentFeatures {
     /// All of them. The network comes after those that tell it names.
     fn all(backend: Backend, domain: &str, router: Option<RouterFlags>) -> Self {
+        let mesh = MeshAgent::default();
         AgentFeatures(vec![
-            Box::new(RouterAgent { flags: router, ..RouterAgent::default() }),
+            Box::new(RouterAgent { flags: router, led: mesh.led.clone(), ..RouterAgent::default() }),
             Box::new(NetworkAgent::new(backend, domain)),
-            Box::new(MeshAgent::default()),
+            Box::new(mesh),
         ])
     }
 

@@ -22,6 +22,7 @@ use crate::doctor::DoctorFlags;
 use crate::etcd_flags::EtcdFlags;
 use crate::function::FunctionCommand;
 use crate::history_flag::HistoryFlag;
+use crate::mesh_switch::Switch;
 use crate::monitoring::MonitoringCommand;
 use crate::node::MachineFlags;
 use crate::simulate::SimulateFlags;
@@ -291,6 +292,9 @@ pub struct ServerFlags {
     /// Give every pod a proxy, through which its requests go as VirtualServices say; all servers of a cluster alike
     #[arg(long)]
     pub mesh: bool,
+    /// What the cluster's setting says about it, of a server that was started anew for that
+    #[arg(long, value_name = "ON|OFF", hide = true)]
+    pub mesh_setting: Option<Switch>,
     #[command(flatten)]
     pub machine: MachineFlags,
     /// After this many seconds without a sign of life a node counts as dead

@@ -28,6 +28,7 @@ mod join_token;
 mod kubeconfig;
 mod leftovers;
 mod mesh;
+mod mesh_switch;
 mod monitoring;
 mod network;
 mod node;
@@ -170,7 +171,10 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
             let ended = runtime.block_on(server::run(flags));
             // Threads that wait for a disk or a child must not delay the end.
             runtime.shutdown_background();
-            ended
+            match ended? {
+                server::Ended::Told => Ok(()),
+                server::Ended::Switched(setting) => Err(mesh_switch::restart(setting).into()),
+            }
         }
         Command::Agent(flags) => {
             set_umask();

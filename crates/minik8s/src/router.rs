@@ -9,7 +9,8 @@ use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use minik8s_informer::Kind;
 use minik8s_meta::function_call::NODE_PATH;
-use minik8s_router::{Config, Router};
+use minik8s_router::{Config, LedServices, Router};
+use tokio::sync::watch;
 
 const HOSTS_FILE: &str = "/etc/hosts";
 /// The file below the data dir that says which hosts file has our names.
@@ -36,6 +37,8 @@ pub struct RouterAgent {
     /// `None` where it only has to be taken apart.
     pub flags: Option<RouterFlags>,
     pub router: Arc<Router>,
+    /// Where the mesh says which Services it leads.
+    pub led: watch::Sender<Arc<LedServices>>,
 }
 
 impl AgentFeature for RouterAgent {
@@ -54,7 +57,8 @@ impl AgentFeature for RouterAgent {
             }
             parts.hosts = Some(self.router.names());
             parts.hooks.function_runtimes = Some(self.router.runtimes());
-            let (config, access, router) = (config(flags, parts), parts.access.clone(), self.router.clone());
+            let config = config(flags, parts, self.led.subscribe());
+            let (access, router) = (parts.access.clone(), self.router.clone());
             parts.task("the router of host names and paths", move || {
                 let run = minik8s_router::run(access.clone(), config.clone(), router.clone());
                 async move { Ok(run.await?) }
@@ -83,7 +87,7 @@ impl AgentFeature for RouterAgent {
     }
 }
 
-fn config(flags: &RouterFlags, parts: &AgentParts) -> Config {
+fn config(flags: &RouterFlags, parts: &AgentParts, led: watch::Receiver<Arc<LedServices>>) -> Config {
     let (node, data_dir) = (&parts.node, &parts.node.place.data_dir);
     // For `teardown`, which has no flags of the server.
     if let Err(error) =
@@ -109,6 +113,7 @@ fn config(flags: &RouterFlags, parts: &AgentParts) -> Config {
         hosts_file: flags.hosts_file.clone(),
         hosts_kept: data_dir.join(KEPT),
         instance: node.place.instance.clone(),
+        led,
         stop: parts.stop.clone(),
     }
 }

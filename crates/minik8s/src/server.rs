@@ -31,6 +31,7 @@ use crate::encryption::Encrypted;
 use crate::export::Exports;
 use crate::features::ServerFeatures;
 use crate::flags::{ServerFlags, StoreFlag};
+use crate::mesh_switch::{self, Switch};
 use crate::node::{self, Node};
 use crate::node_certificate::ServingHere;
 use crate::server_list::AdminKubeconfig;
@@ -45,7 +46,16 @@ pub const ETCD_PREFIX: &str = "/minik8s";
 /// How long controllers may take to finish what they are doing when the server stops.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
+/// Why a server has ended, if not by a fault.
+pub enum Ended {
+    Told,
+    /// The cluster's setting wants one with a mesh, or without.
+    Switched(Option<Switch>),
+}
+
+pub async fn run(mut flags: ServerFlags) -> anyhow::Result<Ended> {
+    let by_flag = flags.mesh;
+    flags.mesh = mesh_switch::is_on(flags.mesh_setting, by_flag);
     let features = ServerFeatures::new(&flags.disable_feature, flags.mesh)?;
     let mut config = check(&flags)?;
     config.extension = features.extension();
@@ -96,6 +106,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
+    let switched = mesh_switch::wanted(publisher.clone(), by_flag, flags.mesh, stop.clone());
     join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
     let shown = kubeconfig.path.clone();
     if has_peers(&flags) {
@@ -109,13 +120,17 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<()> {
     }
     say_ready(&url, &shown, data_dir);
     let ended = tokio::select! {
-        signal = wait_for_signal() => signal.context("cannot wait for signals"),
+        signal = wait_for_signal() => signal.context("cannot wait for signals").map(|()| Ended::Told),
+        setting = switched => Ok(Ended::Switched(setting)),
         ended = parts.ended() => Err(ended.into()),
         failed = server.failed() => Err(anyhow!(failed)),
         ended = end_of(&mut election) => Err(ended),
     };
     match &ended {
-        Ok(()) => tracing::info!("stopping"),
+        Ok(Ended::Told) => tracing::info!("stopping"),
+        Ok(Ended::Switched(_)) => {
+            tracing::info!("starting anew, as the cluster's setting of the mesh is another")
+        }
         Err(error) => tracing::error!("stopping, because a part of the server is gone: {error:#}"),
     }
     finish(parts, &stop, (resign, election)).await;

@@ -15,16 +15,20 @@ mod forward;
 mod front;
 pub mod gateway;
 pub mod headers;
+mod led;
 mod metrics;
+mod passing;
 mod patient;
 mod plain;
 mod pool;
 mod resilience;
+mod scratch;
 mod stream;
 mod tap;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod turns;
 pub mod upgrade;
 mod worker;
 
@@ -42,11 +46,14 @@ pub use body::{Body, RequestBody};
 pub use exchange::{ConnectError, ExchangeError, PooledConnection};
 pub use forward::{Failure, finish, target, wants_upgrade};
 pub use front::{Answering, Front, Headers, RequestHead, Route};
+pub use led::{LedBy, LedServices};
 pub use metrics::{DURATION_BUCKETS, LabelMetrics, Metrics};
+pub use passing::pass;
 pub use plain::Rewound;
 pub use resilience::{Retry, RetryOn};
 pub use stream::{Secured, Stream};
 pub use tap::{Tap, TappedRequest, Wanted};
+pub use turns::{EndpointTurns, Turn, Turns};
 pub use upgrade::detached;
 pub use worker::{Client, Worker};
 

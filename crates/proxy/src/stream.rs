@@ -22,6 +22,8 @@ pub type Secured = Option<Arc<ClientConfig>>;
 
 /// No backend is told this name: configurations have their own idea of who is right.
 const NO_NAME: &str = "backend.invalid";
+/// For the handshake of one that has taken the connection: when thousands come at once, others are before it.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub enum Stream {
@@ -37,16 +39,16 @@ impl Stream {
         secured: Secured,
         limit: Duration,
     ) -> Result<Self, ConnectError> {
-        let connecting = async {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            let is_own = stream.local_addr().is_ok_and(|own| own.ip() == address.ip());
-            let Some(config) = secured.filter(|_| !is_own) else { return Ok(Stream::Plain(stream)) };
-            let name = ServerName::try_from(NO_NAME).map_err(io::Error::other)?;
-            let stream = TlsConnector::from(config).connect(name, stream).await?;
-            Ok(Stream::Tls(Box::new(stream)))
-        };
-        timeout(limit, connecting).await.map_err(|_| ConnectError::TimedOut)?
+        let connected = timeout(limit, TcpStream::connect(address)).await;
+        let stream = connected.map_err(|_| ConnectError::TimedOut)??;
+        stream.set_nodelay(true)?;
+        let is_own = stream.local_addr().is_ok_and(|own| own.ip() == address.ip());
+        let Some(config) = secured.filter(|_| !is_own) else { return Ok(Stream::Plain(stream)) };
+        let name = ServerName::try_from(NO_NAME).map_err(io::Error::other)?;
+        // Large, and over soon.
+        let shaking = Box::pin(TlsConnector::from(config).connect(name, stream));
+        let secured = timeout(limit.max(HANDSHAKE), shaking).await.map_err(|_| ConnectError::TimedOut)?;
+        Ok(Stream::Tls(Box::new(secured?)))
     }
 
     /// Whether nothing has come since it was last used. If something has, it is the end or none of ours.

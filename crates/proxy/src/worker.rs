@@ -32,6 +32,7 @@ use crate::resilience::Copies;
 use crate::stream::Secured;
 use crate::tap::{Endpoint, TappedRequest, Telling};
 use crate::trace::{TRACEPARENT, Traced};
+use crate::turns::EndpointTurns;
 use crate::{Body, Front, Refusal, Shared, plain};
 
 /// How often waiting connections to backends are looked through, while there are any.
@@ -47,6 +48,8 @@ pub struct Worker<F: Front> {
     pub(super) pool: Arc<Pool<PooledConnection>>,
     pub(super) plain: Pool<plain::Backend>,
     pub(super) copies: Copies,
+    /// Who connects to an endpoint.
+    pub turns: EndpointTurns,
     /// Endpoints take turns.
     pub turn: AtomicUsize,
     /// What requests are counted under that no route matches.
@@ -115,6 +118,7 @@ impl<F: Front> Worker<F> {
             pool: Arc::default(),
             plain: Pool::default(),
             copies: Copies::default(),
+            turns: EndpointTurns::default(),
             turn: AtomicUsize::new(0),
             no_label: "".into(),
             server,
@@ -234,6 +238,27 @@ impl<F: Front> Worker<F> {
         timeouts: Duration,
     ) -> Result<PooledConnection, ConnectError> {
         PooledConnection::connect(address, self.pool.clone(), self.secured(address), timeouts).await
+    }
+
+    /// One for a plain request, and whether it had waited for it. When many want one at once, they take turns, and whoever
+    /// has waited finds in most cases one that another has used meanwhile.
+    pub(super) async fn plain_backend(
+        &self,
+        address: SocketAddr,
+        limit: Duration,
+    ) -> Result<(plain::Backend, bool), ConnectError> {
+        let pooled = || poll_fn(move |cx| Poll::Ready(self.plain.take(address, cx)));
+        if let Some(backend) = pooled().await {
+            return Ok((backend, true));
+        }
+        let turn = self.turns.of(address).take().await;
+        if let Some(backend) = pooled().await {
+            return Ok((backend, true));
+        }
+        // Few need it at a time, and it is large.
+        let backend = Box::pin(plain::Backend::connect(address, self.secured(address), limit)).await?;
+        turn.succeeded();
+        Ok((backend, false))
     }
 
     pub(super) fn secured(&self, address: SocketAddr) -> Secured {

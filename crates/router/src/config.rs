@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use minik8s_proxy::LedServices;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Clone)]
@@ -24,6 +27,8 @@ pub struct Config {
     pub hosts_kept: PathBuf,
     /// Tells this agent's block from those of other agents on the host.
     pub instance: String,
+    /// Services to whose address requests are sent, since the mesh leads them from there.
+    pub led: watch::Receiver<Arc<LedServices>>,
     /// Ends [`run`](crate::run): no new connections, and those that are open may finish their request.
     pub stop: CancellationToken,
 }

@@ -22,6 +22,7 @@ mod tls;
 
 pub use config::Config;
 pub use hosts::{HostsFile, tear_down};
+pub use minik8s_proxy::LedServices;
 pub use run::{Router, checkpointed, run};
 pub use table::Table;
 pub use tls::Certificates;

@@ -130,6 +130,7 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
     let mut watched = Watched::start(&caches);
     let hosts_file = HostsFile::new(&config.hosts_file, &config.instance, &config.hosts_kept);
     let mut problems = Vec::new();
+    let mut led = config.led.clone();
     let _reports = AbortOnDropHandle::new(tokio::spawn({
         let (shared, client, node) = (router.shared.clone(), client.clone(), config.node_name.clone());
         async move { report(&shared.gates, &client, &node).await }
@@ -148,8 +149,10 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
             () = config.stop.cancelled() => return Ok(()),
             () = ended.cancelled() => return Err(io::Error::other("a thread that serves connections has ended")),
             () = watched.changed.notified() => tokio::time::sleep(GATHER).await,
+            Ok(()) = led.changed() => {}
         }
-        let Some(objects) = watched.objects() else { continue };
+        let Some(mut objects) = watched.objects() else { continue };
+        objects.led = led.borrow_and_update().clone();
         router.apply_functions(&objects.functions, &config);
         let table = build(&objects, &config.cluster_domain);
         let of_ports = gateway::certificates(&table.gateways);

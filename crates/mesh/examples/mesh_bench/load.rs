@@ -10,13 +10,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::process::{Process, verdict};
 use crate::{CONNECTIONS, Peer, REQUEST, wait_for};
 
 const LASTS: Duration = Duration::from_secs(3);
 /// Connections that are open and silent.
 const SILENT: usize = 1000;
-/// Connections that come within a second. Each proxy needs two file descriptors for each that is answered.
+/// Connections that come within a second.
 const STORM: usize = 10_000;
+/// Megabytes that a proxy's container has.
+const LIMIT: f64 = 128.0;
 
 /// Microseconds at the 99th percentile, from when a request was due: what waits for others counts.
 pub async fn p99(port: u16, rate: u32) -> Result<f64> {
@@ -66,37 +69,44 @@ pub async fn memory(peers: &[Peer]) -> Result<()> {
             "{}: {:.1} MB resident, {:.1} MB of them private; with {SILENT} connections {:.1} and {:.1}",
             peer.name, idle.0, idle.1, busy.0, busy.1
         );
+        if peer.name == "sidecar" {
+            verdict("sidecar: resident, idle", idle.0, "MB", 5.0);
+            verdict("sidecar: private, idle", idle.1, "MB", 2.0);
+            verdict("sidecar: resident, 1,000 connections", busy.0, "MB", 8.0);
+        }
         drop(open);
         sleep(Duration::from_millis(500)).await;
     }
     Ok(())
 }
 
-/// Connections that come within a second, each with one request: how many are refused or not answered.
-pub async fn storm(peers: &[Peer]) -> Result<()> {
-    for peer in peers.iter().filter(|peer| peer.name == "sidecar") {
-        let failed = Arc::new(AtomicUsize::new(0));
-        let begun = Instant::now();
-        let mut clients = tokio::task::JoinSet::new();
-        for number in 0..STORM {
-            let (failed, port) = (failed.clone(), peer.port);
-            let at = begun + Duration::from_secs(1) * u32::try_from(number)? / u32::try_from(STORM)?;
-            clients.spawn(async move {
-                sleep_until(at).await;
-                let one = async {
-                    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-                    ask(&mut stream).await
-                };
-                if !matches!(timeout(Duration::from_secs(30), one).await, Ok(Ok(()))) {
-                    failed.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        while clients.join_next().await.is_some() {}
-        let (failed, took) = (failed.load(Ordering::Relaxed), begun.elapsed());
-        let word = if failed == 0 { "ok" } else { "short" };
-        println!("{}: of {STORM} connections in a second {failed} were refused, target 0: {word}", peer.name);
-        println!("{}: the last of them was answered after {:.2} s", peer.name, took.as_secs_f64());
+/// Connections that come within a second, each with one request: how many are refused or not answered, and how large the
+/// proxies become.
+pub async fn storm(name: &str, port: u16, proxies: &[&Process]) -> Result<()> {
+    let failed = Arc::new(AtomicUsize::new(0));
+    let begun = Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..STORM {
+        let failed = failed.clone();
+        let at = begun + Duration::from_secs(1) * u32::try_from(number)? / u32::try_from(STORM)?;
+        clients.spawn(async move {
+            sleep_until(at).await;
+            let one = async {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+                ask(&mut stream).await
+            };
+            if !matches!(timeout(Duration::from_secs(60), one).await, Ok(Ok(()))) {
+                failed.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    while clients.join_next().await.is_some() {}
+    let (failed, took) = (failed.load(Ordering::Relaxed), begun.elapsed());
+    let word = if failed == 0 { "ok" } else { "short" };
+    println!("{name}: of {STORM} connections in a second {failed} were refused, target 0   {word}");
+    println!("{name}: the last of them was answered after {:.2} s", took.as_secs_f64());
+    for proxy in proxies {
+        verdict(&format!("{name}: most memory in the storm"), proxy.peak()?, "MB", LIMIT);
     }
     Ok(())
 }

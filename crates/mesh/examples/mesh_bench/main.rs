@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use minik8s_mesh::sidecar::{Outbound, Table};
+use minik8s_mesh::sidecar::{self, Outbound, Places, Table};
 use minik8s_proxy::{Client, Shared, Worker};
 use process::{Process, free_port, is_installed, median, verdict};
 use serde_json::json;
@@ -37,6 +37,8 @@ const VIP: &str = "10.96.0.5:9080";
 const REQUEST: &[u8] =
     b"GET /reviews/7 HTTP/1.1\r\nhost: reviews\r\nuser-agent: bench\r\naccept: */*\r\nend-user: mary\r\n\r\n";
 const BODY: usize = 1024;
+/// Connections that a proxy with 128 MB has at a time.
+const PLACES: usize = 6144;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -113,7 +115,9 @@ async fn compare() -> Result<()> {
         }
     }
     load::memory(&peers).await?;
-    load::storm(&peers).await?;
+    for peer in peers.iter().filter(|peer| peer.name == "sidecar") {
+        load::storm(peer.name, peer.port, &[&peer.process]).await?;
+    }
     drop(peers);
     pair::compare(dir.path(), back).await
 }
@@ -195,13 +199,14 @@ async fn sidecar(port: u16, backend: SocketAddr, credentials: Option<&Path>) -> 
     shared.table.send_replace(Arc::new(table));
     let worker = Worker::start(shared, CancellationToken::new());
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-    loop {
-        let (stream, peer) = listener.accept().await?;
-        stream.set_nodelay(true)?;
-        let client = Client::new(peer, "http").towards(VIP.parse()?);
-        let worker = worker.clone();
-        tokio::spawn(async move { worker.serve(stream, client).await });
-    }
+    let (vip, [places, _]) = (VIP.parse()?, Places::both(PLACES));
+    sidecar::accept(&listener, &places, |stream, peer| {
+        let _ = stream.set_nodelay(true);
+        let (worker, client) = (worker.clone(), Client::new(peer, "http").towards(vip));
+        tokio::spawn(async move { worker.serve(stream, client).await }).abort_handle()
+    })
+    .await;
+    Ok(())
 }
 
 async fn wait_for(port: u16) -> Result<()> {

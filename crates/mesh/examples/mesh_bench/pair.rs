@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use minik8s_mesh::sidecar::{Credentials, Guard, Guarded, Tls, serve_inbound};
+use minik8s_mesh::sidecar::{self, Credentials, Guard, Guarded, Places, Tls, serve_inbound};
 use minik8s_proxy::{Shared, Worker};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
@@ -15,10 +15,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::process::{Process, free_port, is_installed, median, verdict};
-use crate::{ROUNDS, load, measure, peers};
+use crate::{PLACES, ROUNDS, load, measure, peers};
 
 /// Whom the second proxy proves to be.
 pub const ACCOUNT: &str = "shop/reviews";
+/// Not the address that calls come from: a pod that calls itself is spoken to without TLS.
+const FAR: &str = "127.0.0.2";
 /// Requests in a second, whatever becomes of those before.
 const RATE: u32 = 1000;
 
@@ -45,6 +47,10 @@ pub async fn compare(dir: &Path, back: u16) -> Result<()> {
             pair.p99.push(load::p99(pair.port, RATE).await?);
         }
     }
+    for pair in pairs.iter().filter(|pair| pair.name == "sidecars") {
+        let [first, second] = &pair.processes;
+        load::storm(pair.name, pair.port, &[first, second]).await?;
+    }
     let direct = median(direct);
     for pair in &pairs {
         let added = median(pair.p99.clone()) - direct;
@@ -63,11 +69,13 @@ pub async fn compare(dir: &Path, back: u16) -> Result<()> {
 fn ours(dir: &Path, back: u16) -> Result<Pair> {
     let me = std::env::current_exe()?;
     let (near, far) = (free_port()?, free_port()?);
-    let start = |role: &str, port: u16, to: u16| {
-        let to = format!("127.0.0.1:{to}");
-        Process::start(Command::new(&me).args([role, &port.to_string(), &to]).arg(dir))
+    let start = |role: &str, port: u16, to: &str| {
+        Process::start(Command::new(&me).args([role, &port.to_string(), to]).arg(dir))
     };
-    let processes = [start("outbound", near, far)?, start("inbound", far, back)?];
+    let processes = [
+        start("outbound", near, &format!("{FAR}:{far}"))?,
+        start("inbound", far, &format!("127.0.0.1:{back}"))?,
+    ];
     Ok(Pair { name: "sidecars", port: near, processes, cpu: Vec::new(), p99: Vec::new() })
 }
 
@@ -118,9 +126,11 @@ pub async fn inbound(port: u16, backend: SocketAddr, dir: &Path) -> Result<()> {
     let tls = Some(credentials(dir, "server")?);
     shared.table.send_replace(Arc::new(Guarded { strict: true, tls, ..Guarded::default() }));
     let worker = Worker::start(shared, CancellationToken::new());
-    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-    loop {
-        let (stream, peer) = listener.accept().await?;
-        tokio::spawn(serve_inbound(stream, (peer, backend), worker.clone(), true));
-    }
+    let listener = TcpListener::bind((FAR, port)).await?;
+    let [_, places] = Places::both(PLACES);
+    sidecar::accept(&listener, &places, |stream, peer| {
+        tokio::spawn(serve_inbound(stream, (peer, backend), worker.clone(), true)).abort_handle()
+    })
+    .await;
+    Ok(())
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use minik8s_limits::{ClientLimit, Place};
 use minik8s_meta::mesh::MeshRouteSpec;
-use minik8s_proxy::{Client, Shared, Worker};
+use minik8s_proxy::{Client, LedBy, LedServices, Shared, Worker};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
@@ -23,9 +23,9 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
-use crate::sidecar::{Outbound, Table, Way, opaque, original_destination};
+use crate::sidecar::{Outbound, Table, Way, is_http2, opaque, original_destination};
 
-/// Connections of one client, and of all.
+/// Connections of one client, and of all; those of the node itself, its router among them, are counted apart.
 const CONNECTIONS: (usize, usize) = (1024, 8192);
 /// Out of file descriptors, most likely: that passes.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -88,6 +88,21 @@ impl Engine {
         }
     }
 
+    /// What the kernel leads here, by these routes. Those of the Gateway API come before VirtualServices.
+    pub fn led(&self, routes: &[&MeshRouteSpec]) -> LedServices {
+        let addresses = self.applied.iter().flat_map(|ruled| &ruled.addresses);
+        let by = |address: &SocketAddr| {
+            let text = address.to_string();
+            let mut of_address = routes.iter().filter(|route| route.addresses.contains(&text));
+            match of_address.any(|route| route.gateway.is_some()) {
+                true => LedBy::ServiceRoutes,
+                false => LedBy::VirtualService,
+            }
+        };
+        let addresses = addresses.map(|(ip, port)| SocketAddr::from((*ip, *port)));
+        addresses.map(|address| (address, by(&address))).collect()
+    }
+
     /// What it has counted, as proxies tell theirs.
     pub fn shared(&self) -> Arc<Shared<Outbound>> {
         self.worker.shared.clone()
@@ -95,10 +110,14 @@ impl Engine {
 }
 
 async fn accept(listener: &TcpListener, worker: &Arc<Worker<Outbound>>) {
-    let limit = ClientLimit::new(CONNECTIONS.0, CONNECTIONS.1);
+    let (limit, of_node) =
+        (ClientLimit::new(CONNECTIONS.0, CONNECTIONS.1), ClientLimit::new(CONNECTIONS.1, CONNECTIONS.1));
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
+                // What the node itself sends is led here by loopback.
+                let is_own = stream.local_addr().is_ok_and(|at| at.ip().is_loopback());
+                let limit = if is_own { &of_node } else { &limit };
                 if let Some(place) = limit.admit(peer.ip()) {
                     tokio::spawn(serve(stream, peer, worker.clone(), place));
                 }
@@ -119,15 +138,20 @@ async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>
         return debug!(%peer, %destination, "a connection to nothing that has rules");
     }
     let _ = stream.set_nodelay(true);
-    match table.way(destination) {
-        Way::Requests | Way::PlainRequests(_) => {
+    let targets = match table.way(destination) {
+        Way::Requests | Way::PlainRequests(_) => None,
+        Way::GrpcRequests(targets) => (!is_http2(&stream).await).then_some(targets),
+        Way::Opaque(targets) => Some(targets),
+    };
+    match targets {
+        None => {
             let client = Client::new(peer, "http").towards(destination).holding(place);
             worker.serve(stream, client).await;
         }
-        Way::Opaque(mut targets) => {
+        Some(mut targets) => {
             // The Service itself would lead here again.
             targets.retain(|target| *target != destination);
-            opaque::pass(stream, &targets, |_| None).await;
+            opaque::pass(stream, &targets, &worker.turns, |_| None).await;
             drop(place);
         }
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
-use tokio::sync::{Mutex, mpsc};
+use minik8s_proxy::LedServices;
+use tokio::sync::{Mutex, mpsc, watch};
 
 use super::metrics::Metrics;
 use super::{Node, Requests};
@@ -13,7 +14,11 @@ use super::{Node, Requests};
 const WAITING: usize = 64;
 
 #[derive(Debug, Default)]
-pub struct MeshAgent(Arc<Metrics>);
+pub struct MeshAgent {
+    metrics: Arc<Metrics>,
+    /// Where it says which Services its own proxy leads.
+    pub led: watch::Sender<Arc<LedServices>>,
+}
 
 impl AgentFeature for MeshAgent {
     fn name(&self) -> &'static str {
@@ -27,13 +32,14 @@ impl AgentFeature for MeshAgent {
         parts.hooks.mesh_taps = Some(sender);
         // They outlive a run, so that one that failed can be started anew.
         let requests = Arc::new(Mutex::new(Requests { steps, taps }));
-        let (access, metrics) = (parts.access.clone(), self.0.clone());
+        let (access, metrics) = (parts.access.clone(), self.metrics.clone());
         let node = Node {
             name: parts.node.name.clone(),
             domain: parts.node.domain.clone(),
             pods_dir: parts.node.pods_dir.clone(),
             instance: parts.node.place.instance.clone(),
             tracer: parts.tracer.clone(),
+            led: self.led.clone(),
         };
         parts.task("the mesh's part of the node", move || {
             let (access, node) = (access.clone(), node.clone());
@@ -47,7 +53,7 @@ impl AgentFeature for MeshAgent {
     }
 
     fn metrics(&self) -> String {
-        self.0.page()
+        self.metrics.page()
     }
 
     fn teardown<'a>(&'a self, place: &'a NodePlace) -> BoxFuture<'a, ()> {

@@ -29,6 +29,7 @@ use minik8s_informer::ApiAccess;
 use minik8s_meta::mesh::{
     MeshAck, MeshAckSpec, MeshProgress, MeshProgressSpec, MeshRouteSpec, MeshServiceSpec, MeshStep,
 };
+use minik8s_proxy::LedServices;
 use minik8s_telemetry::Tracer;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -75,6 +76,8 @@ pub struct Node {
     pub instance: String,
     /// Who tells of requests, if somebody collects them.
     pub tracer: Option<Tracer>,
+    /// Services that the node's own proxy leads, for others of the agent.
+    pub led: watch::Sender<Arc<LedServices>>,
 }
 
 /// The folder below a pod's own that its proxy has mounted.
@@ -89,6 +92,7 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
     let ApiAccess { client, caches, .. } = access;
     // What a former agent has left leads to nobody.
     tear_down(&node.instance).await;
+    node.led.send_replace(Arc::default());
     let (identities, mut issued) = Identities::new(client.clone(), node.domain.clone());
     let mut agent = Agent {
         client,
@@ -285,6 +289,12 @@ impl Agent {
         let ruled = ruled::ruled(specs.iter().copied(), policies, pods);
         if let Some(engine) = &mut self.engine {
             engine.apply(&specs, &ruled).await;
+            let led = engine.led(&specs);
+            self.node.led.send_if_modified(|known| {
+                let is_new = **known != led;
+                *known = Arc::new(led);
+                is_new
+            });
         }
     }
 

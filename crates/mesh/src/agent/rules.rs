@@ -36,12 +36,15 @@ table inet minik8s-mesh {{
     )
 }
 
+/// The rules; and sockets of the pod may have as many connections waiting as its proxy wants.
+const SET: &str = "echo 16384 >/proc/sys/net/core/somaxconn || true; exec nft -f -";
+
 /// Sets the rules in a network namespace, given as a file. Nothing of the pod runs yet.
 pub async fn apply(netns: &Path) -> Result<(), String> {
     let mut net = std::ffi::OsString::from("--net=");
     net.push(netns);
     let mut command = Command::new("nsenter");
-    command.arg(net).args(["nft", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    command.arg(net).args(["sh", "-c", SET]).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command
         .stderr(Stdio::piped())
         .kill_on_drop(true)

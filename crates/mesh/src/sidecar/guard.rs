@@ -11,15 +11,26 @@ use http::header::HeaderValue;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use minik8s_meta::mesh::Identity;
-use minik8s_proxy::{Answering, Client, Front, Refusal, RequestHead, Route, Worker};
+use minik8s_proxy::{Answering, Client, Front, Refusal, RequestHead, Route, Turns, Worker};
 
 use super::counters::{Counters, DENIED, WOULD_DENY};
 use super::tls::Tls;
 use crate::policy::verdict::{Asked, Policies};
 
+/// Handshakes with clients that are under way.
+const HANDSHAKES: usize = 128;
+
 /// What comes to the pod, as a user of the data path.
-#[derive(Debug, Default)]
-pub struct Guard;
+#[derive(Debug)]
+pub struct Guard {
+    pub handshakes: Arc<Turns>,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Guard { handshakes: Turns::new(HANDSHAKES) }
+    }
+}
 
 /// All that is known of who may come in, replaced as a whole.
 #[derive(Debug, Default)]

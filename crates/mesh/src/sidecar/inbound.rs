@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use minik8s_meta::mesh::Identity;
 use minik8s_proxy::{Client, Rewound, Worker};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -21,7 +21,7 @@ use tracing::debug;
 use super::counters::{DENIED, MUTUAL_TLS, PLAINTEXT, REFUSED_HANDSHAKE, REFUSED_PLAINTEXT, WOULD_DENY};
 use super::guard::{Guard, Guarded};
 use super::opaque::CONNECT;
-use super::{hello, is_own, original_destination};
+use super::{Accepted, hello, is_own, original_destination};
 use crate::policy::verdict::Asked;
 
 /// For the first bytes of somebody who is to speak TLS, and for the handshake.
@@ -35,7 +35,7 @@ enum Begins {
     Plain,
 }
 
-pub async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Guard>>, is_of_mesh: bool) {
+pub async fn serve(stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Guard>>, is_of_mesh: bool) {
     let destination = match original_destination(&stream) {
         Ok(destination) if !is_own(destination) => destination,
         Ok(destination) => return debug!(%destination, "a connection to the proxy itself"),
@@ -46,11 +46,12 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Guard
 
 /// The same for a connection of which this is known.
 pub async fn serve_towards(
-    stream: TcpStream,
+    stream: impl Into<Accepted>,
     (peer, destination): (SocketAddr, SocketAddr),
     worker: Arc<Worker<Guard>>,
     is_of_mesh: bool,
 ) {
+    let stream = stream.into();
     let _ = stream.set_nodelay(true);
     let connection = Connection { stream, peer, destination, read: Vec::new(), process: None };
     if let Err(error) = connection.serve(&worker, is_of_mesh).await {
@@ -59,7 +60,7 @@ pub async fn serve_towards(
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Accepted,
     peer: SocketAddr,
     destination: SocketAddr,
     /// What the client has sent and nobody has taken.
@@ -79,16 +80,21 @@ impl Connection {
         match (begins, &guarded.tls) {
             (Begins::Tls, Some(tls)) => {
                 let Connection { stream, peer, destination, read, process } = self;
+                // A handshake costs memory while it lasts, so only some are made at a time.
+                let turn = worker.shared.front.handshakes.take().await;
                 let accepting = TlsAcceptor::from(tls.server.clone()).accept(Rewound::new(read, stream));
-                let accepted = timeout(HANDSHAKE, accepting).await.map_err(io::Error::from).flatten();
+                let accepted = timeout(HANDSHAKE, Box::pin(accepting)).await;
+                let accepted = accepted.map_err(io::Error::from).flatten();
                 let stream = accepted.inspect_err(|_| counters.count(REFUSED_HANDSHAKE, ""))?;
+                turn.succeeded();
                 let Some(identity) = tls.peer(stream.get_ref().1.peer_certificates()) else {
                     counters.count(REFUSED_HANDSHAKE, "");
                     return Ok(());
                 };
                 counters.count(MUTUAL_TLS, "");
                 let caller = Caller { peer, destination, identity: Some(identity) };
-                caller.lead(worker, &guarded, stream, process).await
+                // The TLS of a connection is large, and is moved around no more.
+                caller.lead(worker, &guarded, Box::new(stream), process).await
             }
             // Its own certificate has not come yet.
             (Begins::Tls, None) => {
@@ -173,7 +179,7 @@ impl Caller {
             let identity = self.identity.as_ref().map(|identity| identity.to_string().into());
             let client = Client::new(self.peer, "http").towards(self.destination).known_as(identity);
             tokio::select! {
-                () = worker.serve(stream, client) => {}
+                () = Box::pin(worker.serve(stream, client)) => {}
                 () = self.until_unwanted(worker, true) => {}
             }
             return Ok(());
@@ -190,7 +196,7 @@ impl Caller {
         };
         // However it ends, both sides know.
         tokio::select! {
-            _ = copy_bidirectional(&mut stream, &mut process) => {}
+            _ = minik8s_proxy::pass(&mut stream, &mut process) => {}
             () = self.until_unwanted(worker, false) => {}
         }
         Ok(())

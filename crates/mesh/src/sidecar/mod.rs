@@ -7,6 +7,7 @@
 //! and knows the API server only through the agent's socket. When the node's program is another, a [`successor`] takes its
 //! place, and no connection notices.
 
+mod accepted;
 mod counters;
 mod feed;
 mod gamma;
@@ -15,6 +16,7 @@ mod hello;
 mod inbound;
 pub mod opaque;
 mod outlier;
+mod places;
 mod rule;
 mod successor;
 mod table;
@@ -28,31 +30,37 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use minik8s_meta::mesh::{INBOUND_PORT, LISTENERS_SOCKET, OUTBOUND_PORT, SOCKET_DIR};
-use minik8s_proxy::{Client, Shared, Timeouts, Worker};
+use minik8s_proxy::{Client, RequestLimit, Shared, Timeouts, Worker};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
+pub use self::accepted::Accepted;
 use self::counters::Counters;
 use self::feed::Parts;
 pub use self::guard::{Guard, Guarded};
 pub use self::inbound::serve_towards as serve_inbound;
+use self::places::Place;
+pub use self::places::Places;
 pub use self::table::{Outbound, Table, Way};
 pub use self::tls::Tls;
 use crate::handover::{self, Listeners};
-pub use crate::protocol::Credentials;
+pub use crate::protocol::{Config, Credentials};
 
 /// For open requests to end after the signal. The pod's own containers have ended before.
 const LAST: Duration = Duration::from_secs(5);
 /// Out of file descriptors, most likely: that passes.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Connections that wait to be taken.
-const BACKLOG: i32 = 4096;
+/// Connections that wait to be taken, as far as the network lets them.
+const BACKLOG: i32 = 16384;
+/// Whose answers are not over, of those that need more than a connection's own memory.
+const REQUESTS: usize = 4096;
 /// Pods keep connections open, and silent, for as long as they like: nothing of that is the proxy's to end.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
@@ -89,8 +97,10 @@ pub async fn run(role: Role) -> io::Result<()> {
     }
     let listeners = tokio::task::spawn_blocking(listeners).await.map_err(io::Error::other)??;
     let stop = CancellationToken::new();
-    let outbound = Worker::start(shared::<Outbound>(), stop.clone());
-    let guard = Worker::start(shared::<Guard>(), stop.clone());
+    let usual = Timeouts::default();
+    let outbound = Worker::start(shared::<Outbound>(usual), stop.clone());
+    // The pod's own process is there, and may be busy.
+    let guard = Worker::start(shared::<Guard>(Timeouts { connect: opaque::CONNECT, ..usual }), stop.clone());
     let both = listeners.try_clone()?;
     let (outgoing, incoming) =
         (TcpListener::from_std(listeners.outbound)?, TcpListener::from_std(listeners.inbound)?);
@@ -117,16 +127,18 @@ pub async fn run(role: Role) -> io::Result<()> {
         successor::say_ready();
     }
     info!("connections of this pod are taken on {}", outgoing.local_addr()?);
-    let leaving = accept(&outgoing, |stream, peer| {
-        connections.spawn(serve(stream, peer, outbound.clone()));
+    let [for_leaving, for_coming] = Places::both(places::room());
+    let leaving = accept(&outgoing, &for_leaving, |stream, peer| {
+        connections.spawn(serve(stream, peer, outbound.clone())).abort_handle()
     });
-    let coming = accept(&incoming, |stream, peer| {
+    let coming = accept(&incoming, &for_coming, |stream, peer| {
         let is_of_mesh = outbound.shared.table.borrow().is_of_mesh(peer.ip());
         let (open, guard) = (counters.opened(), guard.clone());
-        connections.spawn(async move {
+        let serving = async move {
             inbound::serve(stream, peer, guard, is_of_mesh).await;
             drop(open);
-        });
+        };
+        connections.spawn(serving).abort_handle()
     });
     let successor = tokio::select! {
         () = feeding.as_mut() => None,
@@ -178,16 +190,26 @@ fn listeners() -> io::Result<Listeners> {
     Ok(listeners)
 }
 
-fn shared<F: minik8s_proxy::Front>() -> Arc<Shared<F>> {
-    let mut shared = Shared::<F>::default();
-    shared.timeouts = Timeouts { silence: LONG, unread: LONG, client: LONG, ..shared.timeouts };
-    Arc::new(shared)
+fn shared<F: minik8s_proxy::Front>(usual: Timeouts) -> Arc<Shared<F>> {
+    let timeouts = Timeouts { silence: LONG, unread: LONG, client: LONG, ..usual };
+    // One pod's requests: nobody else is kept from anything by them.
+    let requests = RequestLimit::new(REQUESTS, REQUESTS);
+    Arc::new(Shared { timeouts, requests, ..Shared::<F>::default() })
 }
 
-async fn accept(listener: &TcpListener, take: impl Fn(TcpStream, SocketAddr)) {
+/// Takes connections as long as there are places; the others wait. Never returns.
+pub async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Places>,
+    take: impl Fn(Accepted, SocketAddr) -> AbortHandle,
+) {
     loop {
+        let place: Place = places.wait().await;
         match listener.accept().await {
-            Ok((stream, peer)) => take(stream, peer),
+            Ok((stream, peer)) => {
+                let can_end = place.of_task();
+                can_end(take(Accepted::new(stream, place), peer));
+            }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
                 sleep(PAUSE).await;
@@ -196,7 +218,7 @@ async fn accept(listener: &TcpListener, take: impl Fn(TcpStream, SocketAddr)) {
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>>) {
+async fn serve(stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Outbound>>) {
     let destination = match original_destination(&stream) {
         Ok(destination) if !is_own(destination) => destination,
         Ok(destination) => return debug!(%destination, "a connection to the proxy itself"),
@@ -207,19 +229,23 @@ async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>
     let targets = match table.way(destination) {
         Way::Requests => None,
         Way::PlainRequests(targets) => is_http2(&stream).await.then_some(targets),
+        Way::GrpcRequests(targets) => (!is_http2(&stream).await).then_some(targets),
         Way::Opaque(targets) => Some(targets),
     };
     match targets {
-        Some(targets) => opaque::pass(stream, &targets, |target| table.secured(target)).await,
+        Some(targets) => {
+            opaque::pass(stream, &targets, &worker.turns, |target| table.secured(target)).await;
+        }
         None => {
+            drop(table);
             let _open = worker.shared.front.opened();
             worker.serve(stream, Client::new(peer, "http").towards(destination)).await;
         }
     }
 }
 
-/// Whether a client begins as HTTP/2 does: that goes on as it is, since nobody has rules about it.
-async fn is_http2(stream: &TcpStream) -> bool {
+/// Whether a client begins as HTTP/2 does.
+pub async fn is_http2(stream: &TcpStream) -> bool {
     let mut first = [0; 3];
     stream.peek(&mut first).await.is_ok_and(|length| &first[..length] == b"PRI")
 }
@@ -235,3 +261,6 @@ pub fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
 fn is_own(destination: SocketAddr) -> bool {
     matches!(destination.port(), OUTBOUND_PORT | INBOUND_PORT) || destination.ip().is_loopback()
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,6 +159,12 @@ impl Rule {
         Rule { treatment, route: Some(route.into()), ..self }
     }
 
+    /// To backends that speak nothing else.
+    pub fn over_http2(self) -> Self {
+        let treatment = Treatment { h2c: true, ..Treatment::default() };
+        Rule { treatment: Some(Arc::new(treatment)), ..self }
+    }
+
     pub fn matches(&self, head: &RequestHead<'_>) -> bool {
         let is_in = |(name, expression): &(String, Regex)| {
             let value = head.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());

@@ -68,6 +68,8 @@ pub enum Way {
     Requests,
     /// The same, unless it turns out not to be HTTP/1.
     PlainRequests(Vec<SocketAddr>),
+    /// The same, unless it turns out not to be HTTP/2.
+    GrpcRequests(Vec<SocketAddr>),
     /// It goes to one of these as it is, in this order.
     Opaque(Vec<SocketAddr>),
 }
@@ -87,6 +89,8 @@ enum Kind {
     Requests,
     /// Nobody has said anything, but that it is HTTP.
     PlainRequests,
+    /// Over HTTP/2, on both sides.
+    GrpcRequests,
     Opaque,
 }
 
@@ -152,6 +156,7 @@ impl Table {
             Some(service) => match service.kind {
                 Kind::Requests => Way::Requests,
                 Kind::PlainRequests => Way::PlainRequests(service.tries(destination)),
+                Kind::GrpcRequests => Way::GrpcRequests(service.tries(destination)),
                 Kind::Opaque => Way::Opaque(service.tries(destination)),
             },
         }
@@ -180,9 +185,15 @@ impl Service {
             let status = StatusCode::from_u16(u16::try_from(abort.status).ok()?).ok()?;
             Some((Share::new(abort.percent), status))
         });
+        let kind = match (route.grpc, route.opaque) {
+            (true, _) => Kind::GrpcRequests,
+            (false, true) => Kind::Opaque,
+            (false, false) => Kind::Requests,
+        };
+        let rules = route.rules.iter().filter_map(|rule| Rule::new(rule, &common));
         Service {
-            kind: if route.opaque { Kind::Opaque } else { Kind::Requests },
-            rules: route.rules.iter().filter_map(|rule| Rule::new(rule, &common)).collect(),
+            kind,
+            rules: rules.map(|rule| if route.grpc { rule.over_http2() } else { rule }).collect(),
             gateway: None,
             abort,
         }
@@ -190,7 +201,11 @@ impl Service {
 
     fn plain(name: &str, port: &MeshPort) -> Self {
         let rule = Rule::all(turns(&port.endpoints), Arc::new(Common::plain(name)));
-        let kind = if port.http { Kind::PlainRequests } else { Kind::Opaque };
+        let (kind, rule) = match (port.grpc, port.http) {
+            (true, _) => (Kind::GrpcRequests, rule.over_http2()),
+            (false, true) => (Kind::PlainRequests, rule),
+            (false, false) => (Kind::Opaque, rule),
+        };
         Service { kind, rules: vec![rule], gateway: None, abort: None }
     }
 
@@ -204,7 +219,11 @@ impl Service {
     fn freed(&self, address: SocketAddr) -> Self {
         let service = self.rules.first().map(|rule| rule.common.service.clone()).unwrap_or_else(|| "".into());
         let rule = Rule::all([address].into(), Arc::new(Common::plain(&service)));
-        Service { kind: Kind::Requests, rules: vec![rule], gateway: None, abort: None }
+        let (kind, rule) = match self.kind {
+            Kind::GrpcRequests => (Kind::GrpcRequests, rule.over_http2()),
+            _ => (Kind::Requests, rule),
+        };
+        Service { kind, rules: vec![rule], gateway: None, abort: None }
     }
 
     /// Endpoints in the order of their turns; the Service itself if there are none.

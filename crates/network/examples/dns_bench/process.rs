@@ -25,6 +25,14 @@ impl Process {
         Ok(Duration::from_nanos(total))
     }
 
+    /// The most megabytes that it has had.
+    #[allow(dead_code, reason = "not all measurements ask")]
+    pub fn peak(&self) -> Result<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a peak")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
+    }
+
     /// Megabytes that are resident, and those of them that it shares with nobody.
     pub fn memory(&self) -> Result<(f64, f64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.0.id()))?;

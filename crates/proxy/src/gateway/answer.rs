@@ -184,10 +184,15 @@ async fn send<F: Treats>(
     timeouts: Timeouts,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, Failure> {
-    let address = endpoints[start % endpoints.len()];
+    let (mut address, second) = two_tries(endpoints, start);
     let response = match Protocol::of(treatment) {
         Protocol::Http => return worker.send(endpoints, start, timeouts, request).await,
         Protocol::H2c => {
+            // Nothing was sent yet, so another may have it.
+            let h2c = &worker.shared.treating().h2c;
+            if h2c.get(address, worker.secured(address), timeouts).await.is_err() {
+                address = second;
+            }
             let at = (address, worker.secured(address));
             backend::send_h2c(&worker.shared.treating().h2c, at, timeouts, request).await?
         }

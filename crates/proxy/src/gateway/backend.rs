@@ -48,7 +48,8 @@ impl H2cConnections {
         self.0.lock().retain(|address, _| is_used(address));
     }
 
-    async fn get(
+    /// To that endpoint: the one there is, or a new one.
+    pub(super) async fn get(
         &self,
         address: SocketAddr,
         secured: Secured,

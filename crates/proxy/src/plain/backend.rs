@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio_util::io::poll_read_buf;
 
 use crate::exchange::{ConnectError, ExchangeError};
 use crate::pool::Kept;
+use crate::scratch;
 use crate::stream::{Secured, Stream};
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Backend {
 
     /// Adds what comes; nothing if the backend has closed the connection.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        poll_read_buf(Pin::new(&mut self.stream), cx, buffer)
+        scratch::poll_read_into(Pin::new(&mut self.stream), cx, scratch::SIZE, buffer)
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
-use tokio_util::io::poll_read_buf;
 use tracing::debug;
 
 use super::alarm::Alarm;
@@ -22,13 +21,10 @@ use crate::exchange::ExchangeError;
 use crate::forward::{Failure, two_tries};
 use crate::metrics::LabelMetrics;
 use crate::pool::Kept;
+use crate::scratch;
 use crate::tap::TappedRequest;
 use crate::{Client, Front, Route, Worker};
 
-/// What a buffer has room for at first: most heads, and most small answers.
-const SMALL: usize = 4096;
-/// For bodies that do not fit.
-const LARGE: usize = 64 * 1024;
 /// Longer heads are not plain.
 const LONGEST_REQUEST: usize = 16 * 1024;
 const LONGEST_ANSWER_HEAD: usize = 64 * 1024;
@@ -42,7 +38,7 @@ where
         worker,
         client,
         stream,
-        input: Vec::with_capacity(SMALL),
+        input: Vec::new(),
         to_backend: Vec::new(),
         from_backend: Vec::new(),
         output: Vec::new(),
@@ -108,12 +104,24 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
             };
             self.take_input(asked.length);
             let closes = asked.closes || worker.stop.is_cancelled() || worker.shared.retiring.is_cancelled();
-            self.answer(asked, closes).await?;
+            // Large, and most connections wait most of the time.
+            Box::pin(self.answer(asked, closes)).await?;
             if closes {
                 let _ = self.stream.shutdown().await;
                 return Ok(Next::End);
             }
             self.alarm.set(Instant::now(), worker.shared.timeouts.client);
+        }
+    }
+
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        scratch::poll_read_into(Pin::new(&mut self.stream), cx, LONGEST_REQUEST, &mut self.input)
+    }
+
+    /// Idle connections are many.
+    fn free_buffers(&mut self) {
+        for buffer in [&mut self.input, &mut self.to_backend, &mut self.from_backend, &mut self.output] {
+            *buffer = Vec::new();
         }
     }
 
@@ -127,11 +135,14 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
     /// Waits for the next bytes of the client; false if none are to be waited for any more.
     async fn more_input(&mut self, mut stopped: Pin<&mut impl Future<Output = ()>>) -> io::Result<bool> {
         poll_fn(|cx| {
-            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.input) {
+            if let Poll::Ready(read) = self.poll_input(cx) {
                 return Poll::Ready(read.map(|length| length > 0));
             }
             // What has begun may come to its end.
             let is_idle = self.input.is_empty();
+            if is_idle {
+                self.free_buffers();
+            }
             let is_over = self.alarm.poll(cx).is_ready() || is_idle && stopped.as_mut().poll(cx).is_ready();
             if is_over { Poll::Ready(Ok(false)) } else { Poll::Pending }
         })
@@ -235,13 +246,10 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
         let start = route.first(self.client, &worker.turn, endpoints.len());
         let (first, second) = two_tries(&endpoints, start);
         self.alarm.set(now, timeouts.answer);
-        let pooled = poll_fn(|cx| Poll::Ready(worker.plain.take(first, cx))).await;
-        let may_repeat = pooled.is_some() && is_repeatable;
-        let connected = match pooled {
-            Some(backend) => Ok(backend),
-            None => Backend::connect(first, worker.secured(first), timeouts.connect).await,
-        };
-        if let Ok(backend) = connected {
+        if let Ok((backend, was_pooled)) = worker.plain_backend(first, timeouts.connect).await {
+            // From when it is sent: others may have been before it.
+            self.alarm.set(Instant::now(), timeouts.answer);
+            let may_repeat = was_pooled && is_repeatable;
             match self.try_with(backend, wanted).await? {
                 Ok(begun) => {
                     route.outcome(first, begun.head.code >= 500);
@@ -257,7 +265,8 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
         } else {
             route.outcome(first, true);
         }
-        let backend = match Backend::connect(second, worker.secured(second), timeouts.connect).await {
+        let connecting = Backend::connect(second, worker.secured(second), timeouts.connect);
+        let backend = match Box::pin(connecting).await {
             Ok(backend) => backend,
             Err(error) => {
                 route.outcome(second, true);
@@ -280,7 +289,6 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
             return Ok(Err(error));
         }
         self.from_backend.clear();
-        self.from_backend.reserve(SMALL);
         loop {
             let read = match poll_fn(|cx| self.poll_answer(&mut backend, cx)).await? {
                 Ok(read) => read,
@@ -336,7 +344,7 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
     fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // What comes early is the next request.
         while self.input.len() < LONGEST_REQUEST {
-            match poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.input) {
+            match self.poll_input(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -370,16 +378,11 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
                 if head.is_kept && is_clean && may_keep {
                     self.worker.plain.put(backend);
                 }
-                // Idle connections are many.
-                if self.from_backend.capacity() >= LARGE {
-                    self.from_backend = Vec::new();
-                }
                 return Ok(passed);
             }
             from = 0;
             self.output.clear();
             self.from_backend.clear();
-            self.from_backend.reserve(LARGE);
             self.alarm.set(Instant::now(), self.worker.shared.timeouts.silence);
             if poll_fn(|cx| self.poll_rest(&mut backend, cx)).await? == 0 {
                 let Rest::UntilClose = rest else { return Err(io::ErrorKind::UnexpectedEof.into()) };

@@ -7,13 +7,12 @@ use std::io;
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::Backend;
 use super::answer::Wanted;
 use super::connection::{Begun, Connection};
 use crate::answer::Refusal;
-use crate::exchange::ExchangeError;
+use crate::exchange::{ConnectError, ExchangeError};
 use crate::forward::Failure;
 use crate::resilience::{Retry, backoff};
 use crate::{Front, Route};
@@ -77,16 +76,10 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
     ) -> io::Result<Outcome> {
         let timeouts = self.worker.shared.timeouts;
         let limit = retry.per_try.or(route.timeout()).unwrap_or(timeouts.answer);
-        let pooled =
-            std::future::poll_fn(|cx| std::task::Poll::Ready(self.worker.plain.take(address, cx))).await;
-        let connected = match pooled {
-            Some(backend) => Ok(backend),
-            None => {
-                Backend::connect(address, self.worker.secured(address), timeouts.connect.min(limit)).await
-            }
-        };
+        let connecting = self.worker.plain_backend(address, timeouts.connect.min(limit));
+        let connected = timeout(limit, connecting).await.unwrap_or(Err(ConnectError::TimedOut));
         let backend = match connected {
-            Ok(backend) => backend,
+            Ok((backend, _)) => backend,
             Err(error) => {
                 let failure = Failure::Connect(address, error);
                 return Ok(Outcome::Failed { failure, may_have_effect: false });

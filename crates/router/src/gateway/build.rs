@@ -10,6 +10,7 @@ use minik8s_meta::gateway::{
     GatewayTarget, host_order,
 };
 use minik8s_meta::routing::{Port as ServicePort, Problem};
+use minik8s_proxy::LedBy;
 use minik8s_proxy::gateway::{Build, Match};
 
 use super::{Clients, Gateways, Host, Listener, Mode, Port, Protocol, PublicHost, Rule, Treatment};
@@ -148,7 +149,12 @@ fn service_backend(target: &GatewayTarget, backends: &Backends<'_>) -> Backend {
     if target.problem.is_some() {
         backend.endpoints = Err(Problem::NotAService);
     }
-    backend
+    // What is not HTTP/1 is not to be looked into; and routes of a Service are for what pods send, not for a Gateway.
+    if target.udp || target.h2c || target.tls.is_some() {
+        return backend;
+    }
+    let place = (&*target.namespace, &*target.service, ServicePort::Number(target.port));
+    backends.led(backend, place, |by| by == LedBy::VirtualService)
 }
 
 /// Certificates by port, the most specific host first.

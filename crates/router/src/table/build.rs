@@ -17,6 +17,7 @@ use minik8s_meta::routing::{
 
 use crate::gateway;
 use crate::invocation::EVENTS;
+use minik8s_proxy::{LedBy, LedServices};
 
 use super::{Backend, FUNCTIONS, Host, Route, Table};
 
@@ -30,6 +31,7 @@ pub struct Objects {
     pub slices: Vec<Arc<EndpointSlice>>,
     pub functions: Vec<Arc<FunctionEndpoints>>,
     pub gateways: Vec<Arc<GatewayConfig>>,
+    pub led: Arc<LedServices>,
 }
 
 /// The cluster's own names are never taken over, and no namespace takes a host that is another's.
@@ -177,6 +179,7 @@ fn claims_of_gateway(config: &GatewayConfig) -> impl Iterator<Item = Claim<'_>> 
 pub(crate) struct Backends<'a> {
     services: HashMap<(&'a str, &'a str), &'a Service>,
     slices: HashMap<(&'a str, &'a str), Vec<&'a EndpointSlice>>,
+    led: &'a LedServices,
 }
 
 impl<'a> Backends<'a> {
@@ -194,7 +197,7 @@ impl<'a> Backends<'a> {
                 &**service,
             )
         };
-        Backends { services: objects.services.iter().map(named).collect(), slices }
+        Backends { services: objects.services.iter().map(named).collect(), slices, led: &objects.led }
     }
 
     fn route(&self, claim: &Claim<'_>) -> Route {
@@ -222,7 +225,33 @@ impl<'a> Backends<'a> {
                 endpoints: Err(Problem::NotAService),
             };
         };
-        self.of_service(target.namespace, target.service, target.port, false)
+        let backend = self.of_service(target.namespace, target.service, target.port, false);
+        self.led(backend, (target.namespace, target.service, target.port), |_| true)
+    }
+
+    /// Requests to a Service with rules go to its address, from where the node's proxy of the mesh leads them: weights and
+    /// expressions hold for hosts and paths as they do for pods.
+    pub fn led(
+        &self,
+        backend: Backend,
+        (namespace, name, port): (&str, &str, Port<'_>),
+        counts: impl Fn(LedBy) -> bool,
+    ) -> Backend {
+        let address = || {
+            let spec = self.services.get(&(namespace, name))?.spec.as_ref()?;
+            let mut ports = spec.ports.iter().flatten();
+            let found = ports.find(|candidate| match port {
+                Port::Number(number) => candidate.port == number,
+                Port::Name(name) => candidate.name.as_deref() == Some(name),
+            })?;
+            let ip: IpAddr = spec.cluster_ip.as_ref()?.parse().ok()?;
+            let address = SocketAddr::new(ip, u16::try_from(found.port).ok()?);
+            self.led.get(&address).filter(|by| counts(**by)).map(|_| address)
+        };
+        match address().filter(|_| backend.endpoints.is_ok()) {
+            Some(address) => Backend { sticky: false, endpoints: Ok([address].into()), ..backend },
+            None => backend,
+        }
     }
 
     pub fn of_service(&self, namespace: &str, name: &str, port: Port<'_>, udp: bool) -> Backend {

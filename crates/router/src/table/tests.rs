@@ -100,6 +100,37 @@ fn dns_paths_are_taken_away() {
     assert_eq!(table.endpoints().len(), 1);
 }
 
+/// Hosts and paths of a Service with a VirtualService lead to its address, where the mesh goes on.
+#[test]
+fn services_with_rules_are_called_by_their_address() {
+    use minik8s_proxy::LedBy;
+    let mut objects = with_services(&["a", "b", "gone"]);
+    let with_address = |(number, service): (usize, &Arc<k8s_openapi::api::core::v1::Service>)| {
+        let mut service = (**service).clone();
+        service.spec.as_mut().unwrap().cluster_ip = Some(format!("10.96.0.{number}"));
+        Arc::new(service)
+    };
+    objects.services = objects.services.iter().enumerate().map(with_address).collect();
+    objects.slices.pop();
+    objects.dns = vec![dns("x", "01", &["h /a a", "h /b b", "h /gone gone"])];
+    objects.ingresses = vec![object(ingress("i", "02", &["i Prefix / a"]))];
+    let led = [
+        ("10.96.0.0:80", LedBy::VirtualService),
+        ("10.96.0.1:81", LedBy::VirtualService),
+        ("10.96.0.2:80", LedBy::ServiceRoutes),
+    ];
+    objects.led = Arc::new(led.into_iter().map(|(text, by)| (text.parse().unwrap(), by)).collect());
+    let table = build(&objects, "");
+    let at = |host: &str, path: &str| {
+        let endpoints = table.find(host, path).unwrap().backend.endpoints.clone();
+        endpoints.ok().map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(at("h", "/a").as_deref(), Some("10.96.0.0:80"));
+    assert_eq!(at("h", "/b").as_deref(), Some("10.0.0.1:8080"), "rules of another port");
+    assert_eq!(at("h", "/gone"), None, "nobody is ready");
+    assert_eq!(at("i", "/x").as_deref(), Some("10.96.0.0:80"));
+}
+
 #[test]
 fn a_query_right_after_the_path_stays_a_query() {
     let mut objects = with_services(&["a"]);

@@ -49,6 +49,7 @@ async fn pod(inbound: Value, greeting: &'static [u8], is_of_mesh: bool) -> Pod {
     let proxy = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, peer)) = listener.accept().await {
+            let stream = stream.into();
             let connection = Connection { stream, peer, destination, read: Vec::new(), process: None };
             let worker = worker.clone();
             tokio::spawn(async move { connection.serve(&worker, is_of_mesh).await });

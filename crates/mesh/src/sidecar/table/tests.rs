@@ -122,6 +122,25 @@ fn services_lead_to_pods_that_are_known() {
     assert!(ask(&http, "/", &[]).is_ok());
 }
 
+/// By its port or by a VirtualService; older programs take it as opaque.
+#[test]
+fn grpc_is_led_by_request_over_http2() {
+    let vip: SocketAddr = VIP.parse().unwrap();
+    let port = json!({"addresses": [VIP], "grpc": true, "endpoints": endpoints(&[(V1, 1), (V2, 1)])});
+    let service = serde_json::from_value(json!({"service": "ns/reviews", "ports": [port]})).unwrap();
+    let plain = Table::new(&[], &[service], None, "", &Table::default());
+    let rules = json!([{"headers": {"end-user": "^jason$"}, "endpoints": endpoints(&[(V3, 1)])},
+        {"endpoints": endpoints(&[(V1, 1), (V2, 1)])}]);
+    let ruled = table(json!({"opaque": true, "grpc": true, "rules": rules}), &Table::default());
+    assert_eq!(ask(&ruled, "/a.B/C", &[("end-user", "jason")]), Ok(V3.parse().unwrap()));
+    for table in [&plain, &ruled] {
+        assert!(matches!(table.way(vip), Way::GrpcRequests(_)));
+        assert!(table.services[&vip].rules.iter().all(|rule| rule.answers_itself()));
+        let both: HashSet<_> = (0..2).map(|_| ask(table, "/a.B/C", &[]).unwrap()).collect();
+        assert_eq!(both.len(), 2);
+    }
+}
+
 #[test]
 fn what_a_virtual_service_says_of_failures_holds() {
     let wanted = json!({"rules": [{"endpoints": endpoints(&[(V1, 1), (V2, 1)])}],

@@ -47,6 +47,10 @@ pub struct MeshRouteSpec {
     /// opaque connections are not looked into: each goes to one endpoint as a whole.
     #[serde(default)]
     pub opaque: bool,
+    /// grpc connections are looked into, request by request, where they are HTTP/2; proxies of older versions take them as
+    /// opaque.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub grpc: bool,
     /// rules in the order in which they are tried.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -200,6 +204,9 @@ pub struct MeshPort {
     /// http says that requests may be looked at one by one.
     #[serde(default)]
     pub http: bool,
+    /// grpc says that requests come over HTTP/2, and each may go to another endpoint.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub grpc: bool,
     /// endpoints that are ready.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub endpoints: Vec<MeshEndpoint>,
@@ -240,6 +247,10 @@ pub struct MeshAckSpec {
 served_type!(MeshRoute: "internal.minik8s.io" "v1" "MeshRoute" "meshroutes" NamespaceResourceScope);
 served_type!(MeshService: "internal.minik8s.io" "v1" "MeshService" "meshservices" NamespaceResourceScope);
 served_type!(MeshAck: "internal.minik8s.io" "v1" "MeshAck" "meshacks" NamespaceResourceScope);
+
+fn is_false(said: &bool) -> bool {
+    !said
+}
 
 impl Default for MeshRoute {
     fn default() -> Self {

@@ -2,6 +2,7 @@
 
 mod gamma;
 mod shop;
+mod storm;
 mod trust;
 mod upgrade;
 
@@ -9,8 +10,10 @@ use serde_json::json;
 use shop::{Shop, pod_spec};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::harness::cluster::{Cluster, block_on};
+use crate::harness::Server;
+use crate::harness::cluster::{Cluster, TIMEOUT, block_on};
 
 /// From the pod's file to a split, and every change while requests go on without a failure.
 #[test]
@@ -23,6 +26,7 @@ fn requests_are_split_and_changes_cost_none() {
         by_weight(&shop);
         by_header(&shop);
         clients_without_a_proxy_are_led_alike(&shop);
+        hosts_and_paths_are_led_alike(&shop, &cluster);
         under_load(&shop, &cluster);
         bad_objects_are_explained(&shop);
         pods_are_rolled(&shop);
@@ -102,6 +106,38 @@ fn clients_without_a_proxy_are_led_alike(shop: &Shop) {
     );
     shop.until("one connection goes to one pod", || shop.ask_as("outside", 8, &[]).len() == 1);
     shop.kubectl(&["delete", "networkpolicy", "all"]);
+}
+
+/// DNS objects and Ingresses whose Service has a VirtualService.
+fn hosts_and_paths_are_led_alike(shop: &Shop, cluster: &Cluster) {
+    let backend = |port: serde_json::Value| json!({"service": {"name": "reviews", "port": port}});
+    shop.apply(&json!({"apiVersion": "minik8s.io/v1", "kind": "DNS", "metadata": {"name": "reviews"}, "spec": {
+        "rules": [{"host": "dns.mesh.example", "paths": [{"path": "/books", "backend": backend(json!(9080))}]}]}}));
+    let path = json!({"path": "/", "pathType": "Prefix", "backend": backend(json!({"number": 9080}))});
+    shop.apply(
+        &json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "reviews"},
+        "spec": {"rules": [{"host": "ingress.mesh.example", "http": {"paths": [path]}}]}}),
+    );
+    let port = format!("port={}", cluster.http_port());
+    let versions = |words: &[&str]| {
+        let router = ["host=127.0.0.1", port.as_str()];
+        shop.versions(&shop.ask_as("host", 16, &[&router, words].concat()))
+    };
+    let by_dns = ["Host=dns.mesh.example", "path=/books/reviews/1"];
+    let by_ingress = ["Host=ingress.mesh.example"];
+    shop.route(&json!([{"name": "v1", "weight": 1}, {"name": "v2", "weight": 3}]));
+    for words in [&by_dns[..], &by_ingress] {
+        // Two whole rounds of the turns of three pods.
+        shop.until("by weight", || versions(words) == "v1=4 v2=12");
+    }
+    shop.route(
+        &json!([{"name": "v2", "headers": {"end-user": "^jason$"}}, {"name": "v1", "url": "^/reviews/1$"}]),
+    );
+    for words in [&by_dns[..], &by_ingress] {
+        assert_eq!(versions(&[words, &["end-user=jason"]].concat()), "v2=16");
+        assert_eq!(versions(words), "v1=16", "by the path that the Service sees");
+    }
+    shop.kubectl(&["delete", "dns/reviews", "ingress/reviews"]);
 }
 
 /// Weights change, a pod is replaced, and the server is killed and started again: no request of the client fails.
@@ -215,6 +251,7 @@ fn pods_are_let_in_by_who_they_are() {
     Cluster::builder().flags(&["--mesh"]).run(|cluster| {
         let shop = Shop::open(&cluster, "shop");
         trust::pods_of_the_mesh_speak_tls(&shop);
+        storm::storm_is_answered(&shop);
         trust::requests_are_seen_as_they_pass(&shop);
         trust::greetings_arrive(&shop);
         trust::strict_pods_let_in_the_mesh_alone(&shop);
@@ -230,6 +267,28 @@ fn proxies_are_replaced_under_load() {
         let shop = Shop::open(&cluster, "shop");
         upgrade::proxies_follow_the_program_of_their_node(&shop, &cluster);
     });
+}
+
+/// `minik8s cluster set mesh=on` of a server that was started without: the same process, and then with its kinds.
+#[test]
+fn setting_switches_the_mesh_on_and_off() {
+    let server = Server::start();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
+        let output = command.arg("--kubeconfig").arg(server.kubeconfig()).args(words).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let kinds = || run(&["api-resources", "--api-group=minik8s.io", "-o", "name"]);
+    assert!(!kinds().contains("virtualservices"));
+    for (value, has_mesh) in [("on", true), ("off", false), ("on", true), ("", false)] {
+        assert!(run(&["cluster", "set", &format!("mesh={value}")]).starts_with("mesh="));
+        let begun = Instant::now();
+        while kinds().contains("virtualservices") != has_mesh || kinds().is_empty() {
+            assert!(begun.elapsed() < TIMEOUT, "mesh={value}: {}", server.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(!server.program.has_ended(), "it is the same process");
+    }
 }
 
 /// The example's own script, as users run it.

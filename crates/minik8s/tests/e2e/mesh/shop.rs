@@ -19,7 +19,7 @@ const CLIENT: &str = r#"
 import collections, http.client, json, select, sys, time
 seen, words = collections.Counter(), dict(pair.split("=", 1) for pair in sys.argv[2:])
 path, wanted = words.pop("path", "/reviews/1"), int(sys.argv[1])
-connection = http.client.HTTPConnection(words.pop("host", "reviews"), 9080, timeout=60)
+connection = http.client.HTTPConnection(words.pop("host", "reviews"), int(words.pop("port", 9080)), timeout=60)
 def more():
     if wanted:
         return sum(seen.values()) < wanted
@@ -103,7 +103,7 @@ impl Shop {
         }
     }
 
-    /// How often each pod has answered. Words are `header=value`, or `path=/…`.
+    /// How often each pod has answered. Words are `header=value`, or `path=/…`, `host=…`, `port=…`.
     pub fn ask(&self, number: u32, words: &[&str]) -> Counts {
         self.ask_as("client", number, words)
     }
