@@ -66,7 +66,8 @@ async fn connection(
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let source = stream.peer_addr().ok().map(|address| Source(address.ip()));
+    // A listener on `::` shows clients of IPv4 as addresses of IPv6.
+    let source = stream.peer_addr().ok().map(|address| Source(address.ip().to_canonical()));
     let displaced = counted.displaced();
     let Some(Some(stream)) = displaced.run_until_cancelled(handshake(stream, &tls)).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());

@@ -126,13 +126,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<Ended> {
         failed = server.failed() => Err(anyhow!(failed)),
         ended = end_of(&mut election) => Err(ended),
     };
-    match &ended {
-        Ok(Ended::Told) => tracing::info!("stopping"),
-        Ok(Ended::Switched(_)) => {
-            tracing::info!("starting anew, as the cluster's setting of the mesh is another")
-        }
-        Err(error) => tracing::error!("stopping, because a part of the server is gone: {error:#}"),
-    }
+    log_end(&ended);
     finish(parts, &stop, (resign, election)).await;
     server.stop().await;
     ended
@@ -144,6 +138,16 @@ fn say_ready(url: &str, kubeconfig: &Path, data_dir: &Path) {
         format!("minik8s is ready at {url}\nTry: kubectl --kubeconfig {} get nodes", kubeconfig.display());
     let join = format!("minik8s token create --data-dir {}", data_dir.display());
     let _ = writeln!(std::io::stderr(), "{ready}\nTo add a machine, type here: {join}");
+}
+
+fn log_end(ended: &anyhow::Result<Ended>) {
+    match ended {
+        Ok(Ended::Told) => tracing::info!("stopping"),
+        Ok(Ended::Switched(_)) => {
+            tracing::info!("starting anew, as the cluster's setting of the mesh is another")
+        }
+        Err(error) => tracing::error!("stopping, because a part of the server is gone: {error:#}"),
+    }
 }
 
 /// Work in progress is finished, but nothing may keep the server from ending.
