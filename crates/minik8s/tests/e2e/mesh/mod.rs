@@ -4,6 +4,7 @@ mod gamma;
 mod shop;
 mod storm;
 mod trust;
+mod unchanged;
 mod upgrade;
 
 use serde_json::json;
@@ -252,6 +253,9 @@ fn pods_are_let_in_by_who_they_are() {
         let shop = Shop::open(&cluster, "shop");
         trust::pods_of_the_mesh_speak_tls(&shop);
         storm::storm_is_answered(&shop);
+        unchanged::jobs_end(&shop);
+        unchanged::address_of_a_pod_leads_to_it(&shop);
+        unchanged::upgraded_connection_outlives_changes(&shop);
         trust::requests_are_seen_as_they_pass(&shop);
         trust::greetings_arrive(&shop);
         trust::strict_pods_let_in_the_mesh_alone(&shop);
