@@ -75,6 +75,11 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
         IpFamily::V4 => ("224.0.0.0/4", "icmp"),
         IpFamily::V6 => ("ff00::/8", "icmpv6"),
     };
+    // IPv6 has no `route_localnet`: what is led from ::1 to a pod never comes back.
+    let local = match family {
+        IpFamily::V4 => "fib daddr type local",
+        IpFamily::V6 => "ip6 daddr != ::1 fib daddr type local",
+    };
     let pair = from_to.trim_end_matches(" . meta l4proto . th dport");
     let chain = |name: &str, rules: &[&str]| {
         (name.to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>())
@@ -106,23 +111,20 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
         ),
         chain(
             "inside",
-            &[
-                &format!("{to} vmap @services"),
-                "fib daddr type local meta l4proto . th dport vmap @node-ports",
-            ],
+            &[&format!("{to} vmap @services"), &format!("{local} meta l4proto . th dport vmap @node-ports")],
         ),
         chain(
             "outside",
             &[
                 &format!("{to} vmap @outside-services"),
-                "fib daddr type local meta l4proto . th dport vmap @outside-node-ports",
+                &format!("{local} meta l4proto . th dport vmap @outside-node-ports"),
             ],
         ),
         chain(
             "overtaken",
             &[
                 &format!("{to} @frontends drop"),
-                "fib daddr type local meta l4proto . th dport @frontend-ports drop",
+                &format!("{local} meta l4proto . th dport @frontend-ports drop"),
             ],
         ),
         chain(
@@ -141,7 +143,7 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
             ],
         ),
     ]);
-    // IPv6 has no `route_localnet`: the kernel itself drops what comes from elsewhere with the loopback address.
+    // Of IPv6 the kernel itself drops what comes from elsewhere with the loopback address.
     if family == IpFamily::V4 {
         chains.extend([chain(
             "martians",

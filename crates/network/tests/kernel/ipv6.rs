@@ -79,6 +79,8 @@ pub fn everybody_reaches_a_service() {
     check(&lab, ("p3", NODE, 30080), &[&pods[..], &["p3 fd00:244::1"]].concat());
     let node = ["p2 fd00:244::1", "p3 fd00:244::1"];
     check(&lab, ("out", NODE, 30080), &node);
+    // As upstream: nothing leads from ::1 to pods and back.
+    check(&lab, ("node", "::1", 30080), &["refused"]);
     check(&lab, ("node", VIP, 80), &[&node[..], &["p2 2001:db8::1", "p3 2001:db8::1"]].concat());
     assert!(lab.send("p2", VIP, 80, 20, 1)[0].starts_with('p'), "over UDP");
     // What leaves the cluster bears the node's address.
