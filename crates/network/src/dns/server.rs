@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::{sleep, timeout};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::search::further_names;
 use super::{Answer, Cache, Data, Query, Record, Reply, Status, Upstreams, Zone, parse, question};
@@ -62,7 +62,14 @@ impl Resolver {
     ) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for address in node {
-            sockets.push(bind_both(*address, port).await?);
+            match bind_both(*address, port).await {
+                Ok(both) => sockets.push(both),
+                // Names are as good in the other family.
+                Err(error) if address != &node[node.len() - 1] || !sockets.is_empty() => {
+                    warn!(%error, "names are not answered on {address}");
+                }
+                Err(error) => return Err(error),
+            }
         }
         let [forwards, connections] =
             [FORWARDS, CONNECTIONS].map(|(each, total)| ClientLimit::new(each, total));

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use minik8s_meta::IpFamily;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -73,12 +74,17 @@ struct LinkInfo {
     info_data: VxlanInfo,
 }
 
+/// Other kinds of devices have fields of these names, too, with values of their own.
 #[derive(Debug, Default, Deserialize)]
 struct VxlanInfo {
-    id: Option<u32>,
-    port: Option<u16>,
-    local: Option<IpAddr>,
-    local6: Option<IpAddr>,
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    port: Value,
+    #[serde(default)]
+    local: Value,
+    #[serde(default)]
+    local6: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,7 +113,9 @@ impl Kernel {
         let protocol = ROUTE_PROTOCOL.to_string();
         let mut found: Vec<FoundRoute> = Vec::new();
         for family in families() {
-            found.extend(self.list("ip", &[family, "route", "show", "proto", &protocol]).await?);
+            let of_family: Vec<FoundRoute> =
+                self.list("ip", &[family, "route", "show", "proto", &protocol]).await?;
+            found.extend(of_family);
         }
         let route = |found: FoundRoute| {
             if found.metric != Some(owner.metric) {
@@ -123,7 +131,8 @@ impl Kernel {
         let mut neighbours: Vec<Neighbour> = Vec::new();
         for family in families() {
             let on_tunnel = [family, "neigh", "show", "dev", &owner.tunnel, "nud", "permanent"];
-            neighbours.extend(self.list("ip", &on_tunnel).await?);
+            let of_family: Vec<Neighbour> = self.list("ip", &on_tunnel).await?;
+            neighbours.extend(of_family);
         }
         let neighbour = |found: Neighbour| Some((found.dst.parse().ok()?, found.lladdr?.parse().ok()?));
         links.neighbours = neighbours.into_iter().filter_map(neighbour).collect();
@@ -143,9 +152,7 @@ impl Kernel {
     pub async fn uplink(&self, address: IpAddr) -> Result<Uplink, KernelError> {
         let interfaces = self.interfaces().await?;
         let found = interfaces.into_iter().find_map(|one| {
-            let mut networks = one.networks();
-            let network = networks.find(|network| network.addr() == address)?;
-            drop(networks);
+            let network = one.networks().find(|network| network.addr() == address)?;
             Some(Uplink { device: one.ifname, address, network: network.trunc(), mtu: one.mtu })
         });
         found.ok_or(KernelError::NoUplink(address))
@@ -253,11 +260,13 @@ impl Interface {
     /// What cannot be read is left at values that nobody wants: then the device is made anew.
     fn vxlan(&self) -> Vxlan {
         let info = &self.linkinfo.info_data;
+        let number = |value: &Value| value.as_u64();
+        let local = [&info.local, &info.local6].into_iter().find_map(|value| value.as_str()?.parse().ok());
         let is_up = self.flags.iter().any(|flag| flag == "UP");
         Vxlan {
-            id: info.id.filter(|_| is_up).unwrap_or_default(),
-            port: info.port.unwrap_or_default(),
-            local: info.local.or(info.local6).unwrap_or(IpAddr::from([0; 4])),
+            id: number(&info.id).and_then(|id| id.try_into().ok()).filter(|_| is_up).unwrap_or_default(),
+            port: number(&info.port).and_then(|port| port.try_into().ok()).unwrap_or_default(),
+            local: local.unwrap_or(IpAddr::from([0u8; 4])),
             mac: self.address.parse().unwrap_or(super::Mac([0; 6])),
             mtu: self.mtu,
             addresses: self.networks().map(|network| network.addr()).collect(),

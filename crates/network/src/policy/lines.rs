@@ -87,7 +87,7 @@ fn peers(rule: &Rule, family: IpFamily) -> Vec<Peers> {
     match ranges.as_slice() {
         [] => {}
         [(first, last)]
-            if size(*first, *last).is_none_or(|size| size > u32::MAX.into() && first.is_ipv4()) =>
+            if size(*first, *last).is_none_or(|size| size > u128::from(u32::MAX) && first.is_ipv4()) =>
         {
             found.push(Peers::Any);
         }

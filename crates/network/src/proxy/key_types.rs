@@ -13,6 +13,7 @@ pub(super) struct KeyTypes {
     two_addresses: &'static str,
     address_and_client: &'static str,
     client_and_address: &'static str,
+    client_address_and_endpoint: &'static str,
     /// The packet's part of an address key.
     pub lookup: &'static str,
     /// A client and what it connected to.
@@ -30,6 +31,7 @@ macro_rules! key_types {
             two_addresses: concat!($type, " . ", $type),
             address_and_client: concat!($type, " . inet_proto . inet_service . ", $type),
             client_and_address: concat!($type, " . ", $type, " . inet_proto . inet_service"),
+            client_address_and_endpoint: concat!($type, " . ", $type, " . inet_proto . inet_service . mark"),
             lookup: concat!($ip, " daddr . meta l4proto . th dport"),
             client: concat!($ip, " saddr . ", $ip, " daddr . meta l4proto . th dport"),
         }
@@ -49,6 +51,11 @@ pub(super) fn key_types(family: IpFamily) -> &'static KeyTypes {
 /// Maps and sets that are always there: name, type of keys, type of values, options.
 pub(super) fn fixed_maps(family: IpFamily) -> [(&'static str, &'static str, &'static str, &'static str); 10] {
     let types = key_types(family);
+    // In IPv6 it is a set: see the layout.
+    let (affinity_key, affinity_value) = match family {
+        IpFamily::V4 => (types.client_and_address, "mark"),
+        IpFamily::V6 => (types.client_address_and_endpoint, ""),
+    };
     [
         ("frontends", types.address, "", ""),
         ("frontend-ports", types.port, "", ""),
@@ -59,6 +66,6 @@ pub(super) fn fixed_maps(family: IpFamily) -> [(&'static str, &'static str, &'st
         ("hairpin", types.two_addresses, "", ""),
         ("guarded", types.address, "", ""),
         ("allowed", types.address_and_client, "", "flags interval;"),
-        ("affinity", types.client_and_address, "mark", "size 262144; flags dynamic,timeout; timeout 3h;"),
+        ("affinity", affinity_key, affinity_value, "size 262144; flags dynamic,timeout; timeout 3h;"),
     ]
 }

@@ -75,6 +75,11 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
         IpFamily::V4 => ("224.0.0.0/4", "icmp"),
         IpFamily::V6 => ("ff00::/8", "icmpv6"),
     };
+    // IPv6 has no `route_localnet`: what is led from ::1 to a pod never comes back.
+    let local = match family {
+        IpFamily::V4 => "fib daddr type local",
+        IpFamily::V6 => "ip6 daddr != ::1 fib daddr type local",
+    };
     let pair = from_to.trim_end_matches(" . meta l4proto . th dport");
     let chain = |name: &str, rules: &[&str]| {
         (name.to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>())
@@ -106,23 +111,20 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
         ),
         chain(
             "inside",
-            &[
-                &format!("{to} vmap @services"),
-                "fib daddr type local meta l4proto . th dport vmap @node-ports",
-            ],
+            &[&format!("{to} vmap @services"), &format!("{local} meta l4proto . th dport vmap @node-ports")],
         ),
         chain(
             "outside",
             &[
                 &format!("{to} vmap @outside-services"),
-                "fib daddr type local meta l4proto . th dport vmap @outside-node-ports",
+                &format!("{local} meta l4proto . th dport vmap @outside-node-ports"),
             ],
         ),
         chain(
             "overtaken",
             &[
                 &format!("{to} @frontends drop"),
-                "fib daddr type local meta l4proto . th dport @frontend-ports drop",
+                &format!("{local} meta l4proto . th dport @frontend-ports drop"),
             ],
         ),
         chain(
@@ -141,7 +143,7 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
             ],
         ),
     ]);
-    // IPv6 has no `route_localnet`: the kernel itself drops what comes from elsewhere with the loopback address.
+    // Of IPv6 the kernel itself drops what comes from elsewhere with the loopback address.
     if family == IpFamily::V4 {
         chains.extend([chain(
             "martians",
@@ -246,7 +248,10 @@ fn add_balance(rules: &mut Ruleset, place: &Place, balance: &Balance, mark: u32)
             return format!("goto {chain}");
         }
         // With one endpoint there are no turns to take.
-        Pick::RoundRobin if count > 1 => format!("turns-{}{suffix}", place.key.replace(" . ", "-")),
+        Pick::RoundRobin if count > 1 => {
+            // Names of chains have no colons.
+            format!("turns-{}{suffix}", place.key.replace(" . ", "-").replace(':', "_"))
+        }
         Pick::Random | Pick::RoundRobin => format!("{kind}-random-{count}{suffix}"),
     };
     let map = format!("{kind}-endpoints-{count}");
@@ -274,11 +279,25 @@ fn add_sticky(
         place.map(rules, &ids, "mark").elements.insert(key(index), format!("{id:#010x}"));
         place.map(rules, &endpoints, place.types.endpoint).elements.insert(key(id), shown(endpoint));
     }
+    let maps = (ids.as_str(), endpoints.as_str());
+    let lines = match rules.family {
+        IpFamily::V4 => sticky_by_map(place, maps, (count, mark, seconds)),
+        IpFamily::V6 => sticky_by_set(place, maps, (count, mark, seconds)),
+    };
+    rules.chains.insert(chain.to_owned(), lines);
+}
+
+/// The kernel's memory is a map from clients to endpoints.
+fn sticky_by_map(
+    place: &Place,
+    (ids, endpoints): (&str, &str),
+    (count, mark, seconds): (usize, u32, u32),
+) -> Vec<String> {
     let known = format!("meta mark & {UPPER_HALF:#010x} == {mark:#010x}");
     let client = place.types.client;
     let remember = format!("update @affinity {{ {client} timeout {seconds}s : meta mark }}");
-    let lead = place.lead(&endpoints);
-    let lines = vec![
+    let lead = place.lead(endpoints);
+    vec![
         "meta mark set 0x00000000".to_owned(),
         format!("meta mark set {client} map @affinity"),
         format!("{known} {remember}"),
@@ -289,8 +308,27 @@ fn add_sticky(
         format!("delete @affinity {{ {client} : meta mark }}"),
         remember,
         lead,
-    ];
-    rules.chains.insert(chain.to_owned(), lines);
+    ]
+}
+
+/// The kernel's memory is a set of clients with their endpoints, which are tried one after the other: a map's elements are
+/// not changed by rules if their keys are longer than one IPv6 address (nft 1.0.6 ends with a failed assertion).
+fn sticky_by_set(
+    place: &Place,
+    (ids, endpoints): (&str, &str),
+    (count, mark, seconds): (usize, u32, u32),
+) -> Vec<String> {
+    let client = format!("{} . meta mark", place.types.client);
+    let remember = format!("update @affinity {{ {client} timeout {seconds}s }}");
+    let identify = format!("meta mark set {} . meta mark map @{ids}", place.lookup);
+    let lead = place.lead(endpoints);
+    let mut lines = Vec::new();
+    for (_, index) in (0..count).zip(mark..) {
+        let known = format!("{client} @affinity {remember} {lead}");
+        lines.extend([format!("meta mark set {index:#010x}"), identify.clone(), known]);
+    }
+    lines.extend([draw(Pick::Random, count, mark), identify, remember, lead]);
+    lines
 }
 
 /// A number for each endpoint that does not depend on the others, but for rare collisions.

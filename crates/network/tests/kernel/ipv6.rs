@@ -79,6 +79,8 @@ pub fn everybody_reaches_a_service() {
     check(&lab, ("p3", NODE, 30080), &[&pods[..], &["p3 fd00:244::1"]].concat());
     let node = ["p2 fd00:244::1", "p3 fd00:244::1"];
     check(&lab, ("out", NODE, 30080), &node);
+    // As upstream: nothing leads from ::1 to pods and back.
+    check(&lab, ("node", "::1", 30080), &["refused"]);
     check(&lab, ("node", VIP, 80), &[&node[..], &["p2 2001:db8::1", "p3 2001:db8::1"]].concat());
     assert!(lab.send("p2", VIP, 80, 20, 1)[0].starts_with('p'), "over UDP");
     // What leaves the cluster bears the node's address.
@@ -96,7 +98,7 @@ pub fn everybody_reaches_a_service() {
 
     let local = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local",
         "loadBalancerSourceRanges": ["2001:db8::8/125", "192.0.2.0/24"]});
-    lab.nft("node", &rules(local.clone(), &[P2, "fd00:244:0:1::7@b"]).to_string());
+    lab.nft("node", &rules(local, &[P2, "fd00:244:0:1::7@b"]).to_string());
     check(&lab, ("out", NODE, 80), &["p2 2001:db8::9"]);
     lab.ip("out", &format!("addr add 2001:db8::19/64 dev eth0 nodad\naddr del {OUT}/64 dev eth0"));
     assert_eq!(lab.ask("out", NODE, 80, 1), ["failed TimeoutError"]);
@@ -195,7 +197,11 @@ pub fn spoofed_packets_of_a_pod_are_dropped() {
     let forge = |what: &str, source: &str, target: &str, about: &str| {
         lab.run("p2", &["python3", "-c", FORGE, what, source, target, about, &p3_mac]);
     };
-    let neighbour = || lab.run("p3", &["ip", "neigh", "show", "fd00:244::1"]);
+    // The hardware address that p3 has of its gateway.
+    let neighbour = || {
+        let line = lab.run("p3", &["ip", "neigh", "show", "fd00:244::1"]);
+        line.split("lladdr ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default().to_owned()
+    };
     let heard = |source: &str| lab.heard("p3", || forge("datagram", source, P3, "::"));
     let routers = || lab.run("p3", &["ip", "-6", "route", "show", "proto", "ra"]);
 
@@ -220,12 +226,8 @@ pub fn spoofed_packets_of_a_pod_are_dropped() {
     assert_eq!(heard("fd00:244::77"), "nothing");
     assert_eq!(heard("fe80::7"), "nothing", "the link's addresses are for finding neighbours alone");
     assert_eq!(heard(P2), P2);
-    assert_eq!(neighbour().split("lladdr").nth(1).map(mac_of), gateway.split("lladdr").nth(1).map(mac_of));
+    assert_eq!(neighbour(), gateway);
     assert_eq!(routers(), "");
-}
-
-fn mac_of(text: &str) -> String {
-    text.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 pub fn pods_reach_pods_of_other_nodes() {

@@ -1,9 +1,10 @@
 //! Tables as nft reads them.
 
+use minik8s_meta::IpFamily;
 use serde_json::json;
 
 use super::world::{NODES, cluster, labels, pod, policy, table};
-use crate::policy::{Connection, Party, Pod, Protocol, explain};
+use crate::policy::{Connection, Party, Pod, PolicyTable, Protocol, explain};
 
 fn shop() -> Vec<crate::policy::Policy> {
     vec![
@@ -37,6 +38,32 @@ fn world() -> crate::policy::Cluster {
 #[test]
 fn the_whole_table() {
     insta::assert_snapshot!(table(&world(), NODES[0]).ruleset());
+}
+
+#[test]
+fn table_of_ipv6_has_addresses_and_blocks_of_ipv6_alone() {
+    let from = json!([{"podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}},
+        {"ipBlock": {"cidr": "fd00::/8", "except": ["fd00:1::/32"]}}]);
+    let selector = json!({"matchLabels": {"pod": "a"}});
+    let web = policy("x", "web", json!({"podSelector": selector, "ingress": [{"from": from}]}));
+    let mut table = PolicyTable::new(IpFamily::V6, "t", NODES[0], Some([10, 96, 0, 10].into()));
+    let mut both = pod("x", "a");
+    both.addresses.push("fd00:244::2".parse().unwrap());
+    table.set_pod(both);
+    table.set_policy(web);
+    table.take_change();
+    let rules = table.ruleset().to_string();
+    for expected in [
+        "table ip6 t\n",
+        "{ type ipv6_addr; }",
+        "  fd00:244::2 : jump ingress-",
+        "ip6 saddr { fd00::/32, fd00:2::-fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff } return",
+        "ip6 daddr vmap @ingress",
+    ] {
+        assert!(rules.contains(expected), "{expected}: {rules}");
+    }
+    // Neither the pod's other address, nor the other block, nor a resolver of the other family.
+    assert!(!rules.contains("10."), "{rules}");
 }
 
 #[test]
