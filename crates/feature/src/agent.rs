@@ -5,7 +5,7 @@
 //! functions are to be warm. It never knows who answers, and makes pods without it where nobody does.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 

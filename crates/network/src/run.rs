@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use minik8s_informer::{ApiAccess, Backoff, Kind, ListOptions};
-use minik8s_meta::error_chain;
 use minik8s_meta::pod_address::PodAddress;
 use minik8s_meta::{IpFamily, error_chain};
 use tokio::sync::mpsc;
