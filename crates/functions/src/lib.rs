@@ -65,7 +65,7 @@ impl ServerFeature for Functions {
                     &["get"],
                     calls::CallsHandler(self.client.clone()),
                 ),
-                invocation::resource(),
+                invocation::resource(&self.client),
                 trigger::resource(&self.triggers),
                 internal::endpoints(),
                 internal::demands(),

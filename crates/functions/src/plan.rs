@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use minik8s_meta::function::{
-    Function, FunctionEndpoints, FunctionEndpointsSpec, FunctionInstance, REVISION_READY,
+    Function, FunctionEndpoints, FunctionEndpointsSpec, FunctionInstance, REVISION_READY, runtime,
 };
 use minik8s_runtime::{Action, Plan, owner_reference};
 
@@ -165,7 +165,9 @@ fn demanded(seen: &Observed, now: Timestamp, plan: &mut Plan) -> usize {
         }
     }
     let wanted = requests.div_ceil(u64::from(spec.concurrency()));
-    let (min, max) = (u64::from(spec.min()), u64::from(spec.max()));
+    // Routers tell of requests until the function has been idle for its time.
+    let active = if requests > 0 { u64::from(spec.min_active()) } else { 0 };
+    let (min, max) = (u64::from(spec.min()).max(active), u64::from(spec.max()));
     usize::try_from(wanted.clamp(min.min(max), max)).unwrap_or(usize::MAX)
 }
 
@@ -247,6 +249,8 @@ fn instances(
 pub fn write_endpoints(seen: &Observed, outcome: &Outcome, plan: &mut Plan) {
     let function = &*seen.function;
     let spec = &function.spec;
+    let calls = spec.async_calls.as_ref();
+    let retries = calls.and_then(|calls| calls.retries);
     let wanted = FunctionEndpointsSpec {
         uid: function.metadata.uid.clone().unwrap_or_default(),
         concurrency: spec.concurrency(),
@@ -258,7 +262,12 @@ pub fn write_endpoints(seen: &Observed, outcome: &Outcome, plan: &mut Plan) {
         problem: outcome.problem(),
         instances: outcome.instances.clone(),
         traffic: outcome.shares.clone(),
-        runtime: spec.runtime.clone(),
+        attempts: retries.and_then(|retries| u32::try_from(retries).ok()).map(|retries| retries + 1),
+        max_age_seconds: calls
+            .and_then(|calls| calls.max_age_seconds)
+            .and_then(|age| u32::try_from(age).ok()),
+        // By its own name, whichever the function uses.
+        runtime: spec.runtime.as_deref().and_then(runtime).map(|runtime| runtime.name.to_owned()),
     };
     match &seen.endpoints {
         Some(endpoints) if endpoints.spec == wanted => {}

@@ -179,8 +179,11 @@ pub fn pod(function: &Function, hash: &str, code: &Code) -> Pod {
         pod["spec"]["serviceAccountName"] = account.into();
     }
     if function.spec.image.is_some() {
-        // Whose image it is chose its user.
+        // Whose image it is chose its user; what it has claims on is its group's all the same.
         pod["spec"]["securityContext"] = json!({"seccompProfile": {"type": "RuntimeDefault"}});
+        if !function.spec.volumes.is_empty() {
+            pod["spec"]["securityContext"]["fsGroup"] = USER.into();
+        }
     }
     let mut pod: Pod = serde_json::from_value(pod).unwrap_or_default();
     pod.metadata = ObjectMeta { generate_name: Some(format!("{name}-{hash}-")), ..meta(function, hash) };
@@ -221,14 +224,20 @@ fn container(function: &Function, name: &str, hash: &str, code: &Code) -> Value 
         "resources": spec.resources.clone().unwrap_or_default(),
         "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
     });
+    let mut mounts = Vec::new();
     if code_volume(function, name, hash, code).is_some() {
-        container["volumeMounts"] = json!([
-            {"name": "code", "mountPath": "/fn/code", "readOnly": true},
-            {"name": "scratch", "mountPath": "/tmp"},
-        ]);
+        mounts.push(json!({"name": "code", "mountPath": "/fn/code", "readOnly": true}));
+        mounts.push(json!({"name": "scratch", "mountPath": "/tmp"}));
+        if spec.dependencies.is_some() {
+            mounts
+                .push(json!({"name": DEPENDENCIES, "mountPath": dependencies_path(spec), "readOnly": true}));
+        }
     }
-    if let (Some(_), Some(mounts)) = (&spec.dependencies, container["volumeMounts"].as_array_mut()) {
-        mounts.push(json!({"name": DEPENDENCIES, "mountPath": dependencies_path(spec), "readOnly": true}));
+    mounts.extend(spec.volumes.iter().enumerate().map(|(number, volume)| {
+        json!({"name": claim_name(number), "mountPath": volume.path, "readOnly": volume.read_only})
+    }));
+    if !mounts.is_empty() {
+        container["volumeMounts"] = mounts.into();
     }
     container
 }
@@ -239,12 +248,22 @@ fn dependencies_path(spec: &FunctionSpec) -> &'static str {
 }
 
 fn volumes(function: &Function, name: &str, hash: &str, code: &Code) -> Value {
-    let Some(code) = code_volume(function, name, hash, code) else { return json!([]) };
-    let mut volumes = vec![code, json!({"name": "scratch", "emptyDir": {}})];
-    if let Some(image) = &function.spec.dependencies {
-        volumes.push(json!({"name": DEPENDENCIES, "image": {"reference": image}}));
+    let mut volumes = Vec::new();
+    if let Some(code) = code_volume(function, name, hash, code) {
+        volumes.extend([code, json!({"name": "scratch", "emptyDir": {}})]);
+        if let Some(image) = &function.spec.dependencies {
+            volumes.push(json!({"name": DEPENDENCIES, "image": {"reference": image}}));
+        }
     }
+    volumes.extend(function.spec.volumes.iter().enumerate().map(|(number, volume)| {
+        let claim = json!({"claimName": volume.claim, "readOnly": volume.read_only});
+        json!({"name": claim_name(number), "persistentVolumeClaim": claim})
+    }));
     volumes.into()
+}
+
+fn claim_name(number: usize) -> String {
+    format!("claim-{number}")
 }
 
 /// The volume with a revision's code.

@@ -84,6 +84,59 @@ fn function_has_as_many_instances_as_requests_within_its_bounds() {
     }
 }
 
+/// While there are requests; a revision that is only proved, and one that is idle, have none of it.
+#[test]
+fn function_has_its_least_instances_while_it_is_called() {
+    for (requests, instances) in [(0, 1), (1, 3), (4, 4), (50, 5)] {
+        let mut world = World::default();
+        let mut function = function("def main(p): return p");
+        function.spec.scale.as_mut().unwrap().min_active = Some(3);
+        world.insert(&function);
+        if requests > 0 {
+            let demand = demand(requests, &world);
+            world.insert(&demand);
+        }
+        let mut simulation =
+            Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor());
+        simulation.stop_at(SignedDuration::from_secs(30));
+        simulation.settle().unwrap();
+        assert_eq!(live(&simulation).len(), instances, "{requests} requests");
+    }
+}
+
+/// Claims are volumes of every instance, also of one with an image of its own; routers hear the runtime by its own name.
+#[test]
+fn claims_are_volumes_and_aliases_are_runtimes() {
+    let claim =
+        json!([{"claim": "photos", "path": "/photos"}, {"claim": "old", "path": "/old", "readOnly": true}]);
+    for (spec, first) in [
+        (json!({"image": "a:1", "volumes": claim}), 0),
+        (json!({"runtime": "python", "code": {"source": "x"}, "volumes": claim}), 2),
+    ] {
+        let mut function = function("x");
+        function.spec = serde_json::from_value(spec).unwrap();
+        let pod = serde_json::to_value(crate::revision::pod(&function, "hash", &Code::Map)).unwrap();
+        let (mounts, volumes) = (&pod["spec"]["containers"][0]["volumeMounts"], &pod["spec"]["volumes"]);
+        assert_eq!(mounts[first], json!({"name": "claim-0", "mountPath": "/photos", "readOnly": false}));
+        assert_eq!(
+            (&mounts[first + 1]["readOnly"], mounts.as_array().unwrap().len()),
+            (&json!(true), first + 2)
+        );
+        let claim = json!({"claimName": "old", "readOnly": true});
+        assert_eq!(volumes[first + 1], json!({"name": "claim-1", "persistentVolumeClaim": claim}));
+        assert_eq!(pod["spec"]["securityContext"]["fsGroup"], 65_532);
+    }
+    let mut world = World::default();
+    let mut function = function("def main(p): return p");
+    function.spec.runtime = Some("python".to_owned());
+    world.insert(&function);
+    let mut simulation =
+        Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor());
+    simulation.settle().unwrap();
+    let endpoints: FunctionEndpoints = simulation.world.get(&key()).unwrap();
+    assert_eq!(endpoints.spec.runtime.as_deref(), Some("python3.11"));
+}
+
 /// A function whose first revision serves, changed to code that cannot be imported.
 fn broken(requests: u32) -> Simulation {
     let mut simulation = build(0);

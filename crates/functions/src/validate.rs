@@ -2,8 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use minik8s_api::{At, FieldErrors};
-use minik8s_meta::function::{RUNTIMES, runtime};
+use minik8s_api::{At, FieldErrors, NameRule};
+use minik8s_meta::destination::Destination;
+use minik8s_meta::function::{runtime, runtime_names};
 use serde_json::Value;
 
 use crate::zip;
@@ -30,6 +31,8 @@ pub fn function(object: &Value, errors: &mut FieldErrors) {
     let spec = root.field("spec");
     what_runs(&spec, errors);
     bounds(&spec, errors);
+    volumes(&spec, errors);
+    destinations(&spec.field("async"), errors);
     crate::traffic::validate(&spec.field("traffic"), errors);
     for variable in spec.field("env").items() {
         let name = variable.field("name");
@@ -56,7 +59,7 @@ fn what_runs(spec: &At<'_>, errors: &mut FieldErrors) {
         }
         return;
     }
-    let names: Vec<&str> = RUNTIMES.iter().map(|runtime| runtime.name).collect();
+    let names = runtime_names();
     if !language.is_set() {
         let detail = format!("name one of {}, or give an image that listens on $PORT", names.join(", "));
         language.required(errors, &detail);
@@ -110,16 +113,51 @@ fn bounds(spec: &At<'_>, errors: &mut FieldErrors) {
     within(spec.field("concurrency"), 1, 1000);
     within(spec.field("timeoutSeconds"), 1, 3600);
     within(scale.field("min"), 0, MOST_INSTANCES);
+    within(scale.field("minActive"), 0, MOST_INSTANCES);
     within(scale.field("max"), 1, MOST_INSTANCES);
     within(scale.field("idleSeconds"), 1, 86_400);
     within(scale.field("scaleDownSeconds"), 1, 3600);
     within(queue.field("seconds"), 0, 600);
     within(queue.field("max"), 0, 10_000);
-    let (min, max) = (scale.field("min"), scale.field("max"));
-    if let (Some(low), Some(high)) = (min.int(), max.int())
-        && low > high
-    {
-        min.invalid(errors, "must not be larger than max");
+    within(spec.field("async").field("retries"), 0, 99);
+    within(spec.field("async").field("maxAgeSeconds"), 1, 2_592_000);
+    for least in [scale.field("min"), scale.field("minActive")] {
+        if let (Some(low), Some(high)) = (least.int(), scale.field("max").int())
+            && low > high
+        {
+            least.invalid(errors, "must not be larger than max");
+        }
+    }
+}
+
+/// Who is told of the end of calls.
+pub fn destinations(at: &At<'_>, errors: &mut FieldErrors) {
+    for field in ["onSuccess", "onFailure"] {
+        let at = at.field(field);
+        if at.exists() && serde_json::from_value::<Destination>(at.value.clone()).is_err() {
+            at.invalid(errors, "must be a function's name, {function: NAME} or {workflow: NAME}");
+        }
+    }
+}
+
+/// Claims go where nothing of the runtime's is.
+fn volumes(spec: &At<'_>, errors: &mut FieldErrors) {
+    let mut paths = Vec::new();
+    for volume in spec.field("volumes").items() {
+        let (claim, path) = (volume.field("claim"), volume.field("path"));
+        claim.need_form(errors, |name| NameRule::Subdomain.problems(name));
+        let text = path.text().trim_end_matches('/');
+        let is_plain =
+            text.starts_with('/') && text[1..].split('/').all(|part| !matches!(part, "" | "." | ".."));
+        let is_ours = ["/fn", "/tmp", "/usr", "/etc", "/proc", "/sys", "/dev", "/node_modules"]
+            .iter()
+            .any(|ours| text == *ours || text.strip_prefix(ours).is_some_and(|rest| rest.starts_with('/')));
+        if !is_plain || is_ours {
+            path.invalid(errors, "must be an absolute path, e.g. /data, and none that the runtime uses");
+        } else if paths.contains(&text) {
+            path.duplicate(errors);
+        }
+        paths.push(text);
     }
 }
 
@@ -156,6 +194,10 @@ mod tests {
         check(json!({"image": "registry.example/app:1"}), "");
         check(json!({}), "or give an image");
         check(json!({"runtime": "cobol", "code": {"source": "x"}}), "python3.11");
+        check(json!({"runtime": "cobol", "code": {"source": "x"}}), "nodejs18");
+        for name in ["python3", "python", "nodejs18", "nodejs20", "node"] {
+            check(json!({"runtime": name, "code": {"source": "x"}}), "");
+        }
         check(json!({"runtime": "nodejs"}), "give code.source");
         check(json!({"runtime": "nodejs", "code": {"source": "x", "zip": "eA=="}}), "not both");
         check(json!({"runtime": "nodejs", "code": {"zip": "???"}}), "is not base64");
@@ -178,7 +220,22 @@ mod tests {
         check(with("concurrency", json!(0)), "between 1 and 1000");
         check(with("timeoutSeconds", json!(3601)), "between 1 and 3600");
         check(with("scale", json!({"min": 3, "max": 2})), "larger than max");
+        check(with("scale", json!({"minActive": 3, "max": 2})), "larger than max");
+        check(with("scale", json!({"minActive": 2, "max": 2})), "");
         check(with("scale", json!({"idleSeconds": 0})), "between 1 and");
+        check(with("async", json!({"retries": 100})), "between 0 and 99");
+        check(with("async", json!({"retries": 0, "maxAgeSeconds": 60, "onSuccess": {"workflow": "w"}})), "");
+        check(with("async", json!({"onFailure": {"workflow": "w", "function": "f"}})), "{workflow: NAME}");
+        check(with("async", json!({"onFailure": 5})), "{workflow: NAME}");
+        check(with("volumes", json!([{"claim": "c", "path": "/data/in"}])), "");
+        for path in ["data", "/", "/fn/code", "/tmp", "/a/../fn", "/a//b", ""] {
+            check(with("volumes", json!([{"claim": "c", "path": path}])), "absolute path");
+        }
+        check(
+            with("volumes", json!([{"claim": "c", "path": "/a"}, {"claim": "d", "path": "/a/"}])),
+            "Duplicate",
+        );
+        check(with("volumes", json!([{"claim": "", "path": "/a"}])), "claim");
         check(with("queue", json!({"max": -1})), "between 0 and");
         check(with("traffic", json!([{"revision": 1, "percent": 90}, {"revision": 2, "percent": 10}])), "");
         check(

@@ -32,8 +32,8 @@ pub use field_condition::FieldCondition;
 pub use json_path::{JsonPath, JsonPathError};
 pub use names::NameRule;
 pub use own::{
-    api_version, dns, function, function_call, gateway, image_repository, invocation, kind, mesh,
-    pod_address, resource_metrics, scaling_decision, snapshot, trigger,
+    api_version, destination, dns, function, function_call, gateway, image_repository, invocation, kind,
+    mesh, pod_address, resource_metrics, scaling_decision, snapshot, trigger,
 };
 pub use quantity::{Format as QuantityFormat, Quantity, QuantityError};
 pub use selector::{FieldSelector, LabelSelector, Operator, Requirement, SelectorError};

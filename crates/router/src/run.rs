@@ -141,7 +141,7 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
     }));
     let _calls = AbortOnDropHandle::new(tokio::spawn({
         let (shared, client, config) = (router.shared.clone(), client.clone(), config.clone());
-        async move { invocation::run(&client, &caches, &config, &shared.acceptor).await }
+        async move { invocation::run(&client, &caches, &config, &shared).await }
     }));
     loop {
         tokio::select! {

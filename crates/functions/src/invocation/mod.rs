@@ -3,6 +3,7 @@
 //! The controller chooses that node where nobody has, chooses another where it is gone, and deletes what ended long ago.
 //! It never calls a function.
 
+mod destination;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -17,11 +18,19 @@ use minik8s_meta::invocation::Invocation;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
 use serde_json::Value;
 
+use crate::calls::LateClient;
+
 /// Text of a payload: what a router takes as a body is more, but objects are kept in memory.
 const LARGEST_PAYLOAD: usize = 256 << 10;
 
-pub fn resource() -> Resource {
-    Resource::of::<Invocation>(Invocations).status().counted()
+pub fn resource(client: &LateClient) -> Resource {
+    let handler = destination::DestinationHandler(client.clone());
+    Resource::of::<Invocation>(Invocations).status().counted().handled(
+        destination::DESTINATION,
+        "Invocation",
+        &["create"],
+        handler,
+    )
 }
 
 struct Invocations;
@@ -29,7 +38,6 @@ struct Invocations;
 impl Strategy for Invocations {
     fn default(&self, object: &mut Value) {
         if let Some(spec) = fill::object(object, "spec") {
-            fill::field(spec, "attempts", 3);
             fill::field(spec, "ttlSeconds", 3600);
             fill::field(spec, "contentType", "application/json");
         }
@@ -38,6 +46,7 @@ impl Strategy for Invocations {
     fn validate(&self, object: &Value, errors: &mut FieldErrors) {
         let spec = At::root(object).field("spec");
         spec.field("function").need(errors);
+        crate::validate::destinations(&spec, errors);
         let payload = spec.field("payload");
         if payload.text().len() > LARGEST_PAYLOAD {
             payload.forbidden(
@@ -100,9 +109,9 @@ pub struct Observed {
     invocation: Arc<Invocation>,
     /// Nodes that are ready, in order.
     ready: Vec<String>,
-    /// Whether it was told already how it ended.
+    /// Whether a function was told already how it ended.
     told_before: bool,
-    /// Whom the function itself says to tell.
+    /// What the function itself says of whom to tell.
     destinations: Option<FunctionAsync>,
 }
 
@@ -141,7 +150,7 @@ impl Controller for InvocationController {
             .collect();
         ready.sort();
         let phase = invocation.status.as_ref().map_or("", |status| status.phase.as_str());
-        let told = Key::new(&*key.namespace, plan::told_name(&key.name, phase));
+        let told = Key::new(&*key.namespace, destination::told_name(&key.name, phase));
         let told_before = caches.of::<Invocation>().get(&told).is_some();
         let function = caches.of::<Function>().get(&Key::new(&*key.namespace, &*invocation.spec.function));
         let destinations = function.and_then(|function| function.spec.async_calls.clone());

@@ -2,14 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_meta::destination::Destination;
 use minik8s_meta::invocation::{Invocation, InvocationSpec};
-use minik8s_runtime::{Action, Plan};
+use minik8s_runtime::{Action, Plan, Target};
 use serde_json::json;
 
 use super::Observed;
-
-/// On calls that tell how others ended.
-const DESTINATION: &str = "minik8s.io/destination";
+use super::destination::{DESTINATION, TOLD, destination, message, told_name};
 
 pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -35,45 +34,36 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     plan
 }
 
-/// The call that tells another function how one ended.
-pub fn told_name(name: &str, phase: &str) -> String {
-    format!("{name}-{}", phase.to_lowercase())
-}
-
-/// Once: the name of the call is made of the name of the one that ended. What is told is not told of again, unless it says so
-/// itself: else two functions could call each other for ever.
+/// Once: what tells is named after what it tells of. A run of a workflow is not seen here, so that it was started is written
+/// down.
 fn tell_end(seen: &Observed, plan: &mut Plan) {
     let invocation = &*seen.invocation;
-    let Some(status) = invocation.status.as_ref().filter(|_| !seen.told_before) else { return };
-    let labels = invocation.metadata.labels.as_ref();
-    let is_told = labels.is_some_and(|labels| labels.contains_key(DESTINATION));
-    let usual = seen.destinations.clone().filter(|_| !is_told).unwrap_or_default();
-    let spec = &invocation.spec;
-    let (function, outcome) = match status.phase.as_str() {
-        "Failed" => (spec.on_failure.clone().or(usual.on_failure), "Failed"),
-        _ => (spec.on_success.clone().or(usual.on_success), "Succeeded"),
-    };
-    let Some(function) = function else { return };
-    let name = invocation.metadata.name.clone().unwrap_or_default();
-    let told = json!({
-        "function": spec.function,
-        "payload": spec.payload,
-        "invocation": name,
-        "phase": outcome,
-        "attempts": status.attempts,
-        "code": status.code,
-        "result": status.result,
-    });
-    plan.act(Action::create(&Invocation {
-        metadata: ObjectMeta {
-            name: Some(told_name(&name, outcome)),
-            namespace: invocation.metadata.namespace.clone(),
-            labels: Some([(DESTINATION.to_owned(), "true".to_owned())].into()),
-            ..ObjectMeta::default()
-        },
-        spec: InvocationSpec { function, payload: Some(told.to_string()), ..InvocationSpec::default() },
-        ..Invocation::default()
-    }));
+    let Some((destination, phase)) = destination(invocation, seen.destinations.as_ref()) else { return };
+    match destination {
+        Destination::Function(_) if seen.told_before => {}
+        Destination::Function(function) => {
+            let name = told_name(invocation.metadata.name.as_deref().unwrap_or_default(), phase);
+            let payload = message(invocation, phase).to_string();
+            plan.act(Action::create(&Invocation {
+                metadata: ObjectMeta {
+                    name: Some(name),
+                    namespace: invocation.metadata.namespace.clone(),
+                    labels: Some([(TOLD.to_owned(), "true".to_owned())].into()),
+                    ..ObjectMeta::default()
+                },
+                spec: InvocationSpec { function, payload: Some(payload), ..InvocationSpec::default() },
+                ..Invocation::default()
+            }));
+        }
+        Destination::Workflow(_) => {
+            let annotations = invocation.metadata.annotations.as_ref();
+            if annotations.is_none_or(|annotations| !annotations.contains_key(TOLD)) {
+                let target = Target::of(invocation);
+                plan.act(Action::Post { target, subresource: DESTINATION, body: json!({}) });
+                plan.act(Action::patch(invocation, json!({"metadata": {"annotations": {TOLD: "started"}}})));
+            }
+        }
+    }
 }
 
 fn forget(invocation: &Invocation, now: Timestamp, plan: &mut Plan) {

@@ -64,6 +64,29 @@ fn invocation_that_failed_is_told_once_and_forgotten() {
     });
 }
 
+/// A run of a workflow is asked for once, whatever becomes of it, and the call is forgotten all the same.
+#[test]
+fn workflow_is_started_once_for_the_end_of_a_call() {
+    let build = || {
+        let spec = json!({"function": "f", "node": "a", "onSuccess": {"workflow": "next"}, "ttlSeconds": 5});
+        let mut world = world(&["a"], spec);
+        let now = world.now();
+        world.change::<Invocation>(&key(), |invocation| {
+            invocation.status = Some(InvocationStatus {
+                phase: "Succeeded".to_owned(),
+                completion_time: Some(Time(now)),
+                ..InvocationStatus::default()
+            });
+        });
+        Simulation::new(world).with(InvocationController)
+    };
+    check_convergence(build, |simulation| assert!(simulation.world.list::<Invocation>().is_empty()));
+    let mut simulation = build();
+    simulation.settle().unwrap();
+    let posts = simulation.world.log.iter().filter(|line| line.starts_with("post destination of")).count();
+    assert_eq!(posts, 1, "{:?}", simulation.world.log);
+}
+
 /// The function says whom to tell; what is told is not told of again.
 #[test]
 fn function_tells_its_destinations_of_the_end_of_calls() {

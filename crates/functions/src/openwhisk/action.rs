@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use k8s_openapi::api::core::v1::EnvVar;
-use minik8s_meta::function::{Function, FunctionCode};
+use minik8s_meta::function::{Function, FunctionCode, runtime};
 use serde_json::{Map, Value, json};
 
 use super::{Refused, Result};
@@ -100,7 +100,7 @@ pub fn action(function: &Function) -> Value {
     let parameters: Vec<Value> =
         given.into_iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
     action["parameters"] = parameters.into();
-    action["exec"]["kind"] = match spec.runtime.as_deref() {
+    action["exec"]["kind"] = match spec.runtime.as_deref().and_then(runtime).map(|runtime| runtime.name) {
         Some("nodejs") => "nodejs:default".into(),
         Some(_) => "python:3".into(),
         None => "blackbox".into(),

@@ -3,6 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use minik8s_jsonata::{Bound, Expression, Outcome, Surroundings};
+use minik8s_meta::destination::Destination;
 use minik8s_meta::invocation::{Invocation, InvocationSpec};
 use minik8s_meta::trigger::{Trigger, TriggerCloudEvents};
 use minik8s_runtime::{Kind, owner_reference};
@@ -53,7 +54,7 @@ pub fn invocation(trigger: &Trigger, name: String, payload: String) -> Invocatio
             attempts: retry.attempts,
             backoff_seconds: retry.backoff_seconds,
             max_age_seconds: retry.max_age_seconds,
-            on_failure: trigger.spec.dead_letter.clone(),
+            on_failure: trigger.spec.dead_letter.clone().map(Destination::Function),
             ..InvocationSpec::default()
         },
         ..Invocation::default()
@@ -62,13 +63,6 @@ pub fn invocation(trigger: &Trigger, name: String, payload: String) -> Invocatio
 
 /// Runs outlive the trigger, as those that a user started do.
 fn run(trigger: &Trigger, name: String, workflow: &str, input: Value) -> Call {
-    let kind = Kind {
-        group: "minik8s.io".into(),
-        version: "v1".into(),
-        kind: "WorkflowRun".into(),
-        plural: "workflowruns".into(),
-        namespaced: true,
-    };
     let object = json!({
         "apiVersion": "minik8s.io/v1",
         "kind": "WorkflowRun",
@@ -79,7 +73,18 @@ fn run(trigger: &Trigger, name: String, workflow: &str, input: Value) -> Call {
         },
         "spec": {"workflow": workflow, "input": input},
     });
-    Call { kind, object }
+    Call { kind: workflow_run(), object }
+}
+
+/// The kind of runs, which is another feature's.
+pub fn workflow_run() -> Kind {
+    Kind {
+        group: "minik8s.io".into(),
+        version: "v1".into(),
+        kind: "WorkflowRun".into(),
+        plural: "workflowruns".into(),
+        namespaced: true,
+    }
 }
 
 fn name(trigger: &Trigger, event: &Event) -> String {

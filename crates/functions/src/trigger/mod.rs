@@ -29,6 +29,9 @@ use minik8s_meta::trigger::Trigger;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches};
 use parking_lot::RwLock;
 
+pub use call::{Call, workflow_run};
+pub use deliver::make_call;
+
 use tally::Tally;
 
 /// The subresource that takes events.

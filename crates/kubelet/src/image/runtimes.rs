@@ -9,7 +9,13 @@ use minik8s_meta::function::{RUNTIMES, Runtime};
 use super::packages::{Packages, add_path};
 use super::{ImageStore, Overlay, Recipe, bytecode};
 
-const PYTHON: &str = include_str!("runtimes/runtime.py");
+/// One program of several files, since one file is compiled into one of the image.
+const PYTHON: &str = concat!(
+    include_str!("runtimes/runtime.py"),
+    include_str!("runtimes/answer.py"),
+    include_str!("runtimes/websocket.py"),
+    include_str!("runtimes/front.py"),
+);
 const NODE: &str = include_str!("runtimes/runtime.js");
 const PYTHON_BUILDER: &str = include_str!("runtimes/builder.py");
 const NODE_BUILDER: &str = include_str!("runtimes/builder.js");

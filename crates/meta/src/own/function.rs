@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::own::destination::{self, Destination};
 use crate::own::{api_version, kind};
 use crate::served_type;
 
@@ -50,6 +51,8 @@ pub const TRAFFIC: &str = "TrafficSplit";
 pub struct Runtime {
     /// As `spec.runtime` names it.
     pub name: &'static str,
+    /// As others call it. The version is that of the nodes' packages, whatever the name says.
+    pub aliases: &'static [&'static str],
     /// The image, which every node makes for itself from its own packages.
     pub image: &'static str,
     /// The file that inline source becomes.
@@ -64,14 +67,16 @@ pub struct Runtime {
 pub const RUNTIMES: &[Runtime] = &[
     Runtime {
         name: "python3.11",
-        image: "minik8s.io/function-python:3.11-4",
+        aliases: &["python3", "python"],
+        image: "minik8s.io/function-python:3.11-5",
         file: "main.py",
         packages: &["python3.11", "ca-certificates"],
         builder: "minik8s.io/function-python-builder:3.11-1",
     },
     Runtime {
         name: "nodejs",
-        image: "minik8s.io/function-nodejs:3",
+        aliases: &["nodejs18", "nodejs20", "node"],
+        image: "minik8s.io/function-nodejs:4",
         file: "main.js",
         packages: &["nodejs", "ca-certificates"],
         builder: "minik8s.io/function-nodejs-builder:1",
@@ -80,7 +85,15 @@ pub const RUNTIMES: &[Runtime] = &[
 
 /// The runtime of that name.
 pub fn runtime(name: &str) -> Option<&'static Runtime> {
-    RUNTIMES.iter().find(|runtime| runtime.name == name)
+    RUNTIMES.iter().find(|runtime| runtime.name == name || runtime.aliases.contains(&name))
+}
+
+/// All names that a runtime may be called by, its own first.
+pub fn runtime_names() -> Vec<&'static str> {
+    RUNTIMES
+        .iter()
+        .flat_map(|runtime| [runtime.name].into_iter().chain(runtime.aliases.iter().copied()))
+        .collect()
 }
 
 /// Function is code that is called by HTTP. It has instances while there are requests, and none while there are not.
@@ -110,7 +123,8 @@ pub struct Function {
 #[schemars(rename = "io.minik8s.v1.FunctionSpec")]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionSpec {
-    /// runtime is the language: python3.11 or nodejs. It needs code.
+    /// runtime is the language: python3.11 (python3, python) or nodejs (nodejs18, nodejs20, node), in the version that the
+    /// nodes have. It needs code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// image is a container that listens on $PORT, instead of runtime and code.
@@ -134,6 +148,9 @@ pub struct FunctionSpec {
     /// envFrom takes variables from ConfigMaps and Secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env_from: Vec<EnvFromSource>,
+    /// volumes are claims that instances can read and write, as all that share them can.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<FunctionVolume>,
     /// resources of each instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
@@ -155,7 +172,7 @@ pub struct FunctionSpec {
     /// traffic gives older revisions a part of the requests; the newest that serves gets the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<FunctionTraffic>,
-    /// async is who hears of the end of calls that nobody waits for.
+    /// async is how calls are made that nobody waits for, and who hears of their end.
     #[serde(default, rename = "async", skip_serializing_if = "Option::is_none")]
     pub async_calls: Option<FunctionAsync>,
 }
@@ -171,17 +188,39 @@ pub struct FunctionTraffic {
     pub percent: i32,
 }
 
-/// FunctionAsync is who hears of the end of calls that nobody waits for, where the call itself does not say.
+/// FunctionVolume is a claim in the file system of the instances.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "io.minik8s.v1.FunctionVolume")]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionVolume {
+    /// claim is a PersistentVolumeClaim of the namespace.
+    pub claim: String,
+    /// path where instances see it.
+    pub path: String,
+    /// readOnly instances cannot write to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+}
+
+/// FunctionAsync is how calls are made that nobody waits for, where the call itself does not say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "io.minik8s.v1.FunctionAsync")]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionAsync {
-    /// onSuccess is a function that gets the call and its result.
+    /// retries after a first attempt that failed; 2 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_success: Option<String>,
-    /// onFailure is a function that gets the call and its error after the last attempt.
+    pub retries: Option<i32>,
+    /// maxAgeSeconds after a call was accepted it is not tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_failure: Option<String>,
+    pub max_age_seconds: Option<i32>,
+    /// onSuccess gets the call and its result: a function's name, {function: NAME} or {workflow: NAME}.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "destination::schema")]
+    pub on_success: Option<Destination>,
+    /// onFailure gets the call and its error after the last attempt: likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "destination::schema")]
+    pub on_failure: Option<Destination>,
 }
 
 /// FunctionCode is the code itself: exactly one of its fields.
@@ -205,6 +244,9 @@ pub struct FunctionScale {
     /// min instances, also while nobody calls; 0 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<i32>,
+    /// minActive instances while there are requests, and for idleSeconds after the last; none of its own by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_active: Option<i32>,
     /// max instances; 20 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i32>,
@@ -332,6 +374,12 @@ pub struct FunctionEndpointsSpec {
     /// problem is why there is no instance although there should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<FunctionProblem>,
+    /// attempts at most at a call that nobody waits for and that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// maxAgeSeconds after which such a call is not tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age_seconds: Option<u32>,
     /// runtime of its code, for which nodes keep started sandboxes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
@@ -440,6 +488,11 @@ impl FunctionSpec {
 
     pub fn min(&self) -> u32 {
         positive(self.scale.as_ref().and_then(|scale| scale.min), 0)
+    }
+
+    /// While there are requests.
+    pub fn min_active(&self) -> u32 {
+        positive(self.scale.as_ref().and_then(|scale| scale.min_active), 0)
     }
 
     pub fn max(&self) -> u32 {

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::own::destination::{self, Destination};
 use crate::own::{api_version, kind};
 use crate::served_type;
 
@@ -46,7 +47,7 @@ pub struct InvocationSpec {
     /// node whose router carries it out; chosen by the control plane where it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// attempts at most; 3 by default.
+    /// attempts at most; as many as the function's async.retries allow by default, which are 3 where it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i32>,
     /// ttlSeconds after its end it is deleted; 3600 by default.
@@ -55,15 +56,17 @@ pub struct InvocationSpec {
     /// backoffSeconds before the second attempt, doubled before each further one; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_seconds: Option<i32>,
-    /// maxAgeSeconds after the call was accepted it is not tried again.
+    /// maxAgeSeconds after the call was accepted it is not tried again; the function's async.maxAgeSeconds by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_seconds: Option<i32>,
-    /// onSuccess is a function that gets the call and its result.
+    /// onSuccess gets the call and its result: a function's name, {function: NAME} or {workflow: NAME}.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_success: Option<String>,
-    /// onFailure is a function that gets the call and its error after the last attempt.
+    #[schemars(schema_with = "destination::schema")]
+    pub on_success: Option<Destination>,
+    /// onFailure gets the call and its error after the last attempt: likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_failure: Option<String>,
+    #[schemars(schema_with = "destination::schema")]
+    pub on_failure: Option<Destination>,
 }
 
 /// InvocationStatus is how far a call is.

@@ -1,6 +1,7 @@
 //! The types of our own kinds (`minik8s.io/v1`) and of others that k8s-openapi has not: what clients send, components read and the server stores. Their rules
 //! (defaults, validation, columns) are the server's.
 
+pub mod destination;
 pub mod dns;
 pub mod function;
 pub mod function_call;

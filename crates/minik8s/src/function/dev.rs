@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use minik8s_kubelet::image::runtime_program;
-use minik8s_meta::function::{RUNTIMES, Runtime, runtime};
+use minik8s_meta::function::{Runtime, runtime, runtime_names};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -36,8 +36,14 @@ pub async fn run(flags: &DevFlags) -> anyhow::Result<()> {
             changed = changes.recv() => if changed.is_none() { bail!("the files cannot be watched any more") },
             ended = child.wait() => {
                 eprintln!("it has ended ({}); waiting for a change", ended?);
-                if changes.recv().await.is_none() {
-                    bail!("the files cannot be watched any more");
+                // Since it was listened for once, Ctrl-C ends nothing by itself.
+                tokio::select! {
+                    _ = tokio::signal::ctrl_c() => return Ok(()),
+                    changed = changes.recv() => {
+                        if changed.is_none() {
+                            bail!("the files cannot be watched any more");
+                        }
+                    }
                 }
             }
         }
@@ -66,9 +72,9 @@ impl Place {
             bail!("{} is an archive: unpack it, and give the folder", flags.from.display());
         }
         let name = flags.runtime.as_deref().or(language);
-        let names: Vec<&str> = RUNTIMES.iter().map(|runtime| runtime.name).collect();
         let unclear = || {
-            format!("the language is not clear from the files: give --runtime, one of {}", names.join(", "))
+            let names = runtime_names().join(", ");
+            format!("the language is not clear from the files: give --runtime, one of {names}")
         };
         let runtime = runtime(name.with_context(unclear)?).with_context(unclear)?;
         let dir = tempfile::Builder::new().prefix("minik8s-dev-").tempdir()?;
@@ -168,6 +174,8 @@ fn watch(folders: &[PathBuf], changed: &mpsc::Sender<()>) {
 
 #[cfg(test)]
 mod tests {
+    use minik8s_meta::function::RUNTIMES;
+
     use super::*;
 
     #[test]

@@ -72,7 +72,7 @@ pub enum FunctionCommand {
     Logs {
         #[arg(value_name = "NAME")]
         name: String,
-        /// Go on printing what one instance writes
+        /// Go on printing what all instances write, also those that start later
         #[arg(short = 'f', long)]
         follow: bool,
         /// Lines from the end
@@ -128,12 +128,18 @@ pub struct Changes {
     /// A variable of the instances; NAME- takes it away
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// A claim that instances see at a path; CLAIM- takes it away
+    #[arg(long, value_name = "CLAIM=PATH[:ro]")]
+    volume: Vec<String>,
     /// Requests that an instance handles at once
     #[arg(long, value_name = "N")]
     concurrency: Option<i32>,
     /// Instances at least
     #[arg(long, value_name = "N")]
     min: Option<i32>,
+    /// Instances at least while there are requests
+    #[arg(long, value_name = "N")]
+    min_active: Option<i32>,
     /// Instances at most
     #[arg(long, value_name = "N")]
     max: Option<i32>,

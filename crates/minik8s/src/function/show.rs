@@ -128,10 +128,14 @@ impl Facts {
         let total: u32 = self.demands.iter().map(|(_, requests)| requests).sum();
         let _ = writeln!(
             text,
-            "  wanted: {total} requests at once, {} in each instance, between {} and {} instances",
+            "  wanted: {total} requests at once, {} in each instance, between {} and {} instances{}",
             spec.concurrency(),
             spec.min(),
-            spec.max()
+            spec.max(),
+            match spec.min_active() {
+                0 => String::new(),
+                least => format!(", {least} at least while there are requests"),
+            }
         );
         for (node, requests) in &self.demands {
             let _ = writeln!(text, "    node {node}: {requests}");

@@ -8,7 +8,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use minik8s_functions::{revision_code, revision_number, revision_spec};
 use minik8s_meta::function::{
-    FUNCTION_LABEL, Function, FunctionSpec, FunctionTraffic, REVISION_READY, RUNTIMES,
+    FUNCTION_LABEL, Function, FunctionSpec, FunctionTraffic, FunctionVolume, REVISION_READY, runtime_names,
 };
 
 use super::{Changes, code, get};
@@ -116,8 +116,8 @@ impl Changes {
             spec.runtime = Some(runtime.clone());
         }
         if spec.image.is_none() && spec.runtime.is_none() {
-            let names: Vec<&str> = RUNTIMES.iter().map(|runtime| runtime.name).collect();
-            bail!("the language is not clear from the files: give --runtime, one of {}", names.join(", "));
+            let names = runtime_names().join(", ");
+            bail!("the language is not clear from the files: give --runtime, one of {names}");
         }
         if let Some(handler) = &self.handler {
             spec.handler = Some(handler.clone()).filter(|handler| !handler.is_empty());
@@ -125,10 +125,14 @@ impl Changes {
         for variable in &self.env {
             set_variable(&mut spec.env, variable)?;
         }
+        for volume in &self.volume {
+            set_volume(&mut spec.volumes, volume)?;
+        }
         spec.concurrency = self.concurrency.or(spec.concurrency);
         spec.timeout_seconds = self.timeout_seconds.or(spec.timeout_seconds);
         let scale = spec.scale.get_or_insert_default();
         scale.min = self.min.or(scale.min);
+        scale.min_active = self.min_active.or(scale.min_active);
         scale.max = self.max.or(scale.max);
         scale.idle_seconds = self.idle_seconds.or(scale.idle_seconds);
         if !self.traffic.is_empty() {
@@ -161,6 +165,21 @@ fn set_variable(env: &mut Vec<EnvVar>, text: &str) -> anyhow::Result<()> {
     env.retain(|variable| variable.name != name);
     if value.is_some() {
         env.push(EnvVar { name: name.to_owned(), value, value_from: None });
+    }
+    Ok(())
+}
+
+fn set_volume(volumes: &mut Vec<FunctionVolume>, text: &str) -> anyhow::Result<()> {
+    let (claim, place) = match (text.split_once('='), text.strip_suffix('-')) {
+        (Some((claim, place)), _) if !claim.is_empty() => (claim, Some(place)),
+        (None, Some(claim)) if !claim.is_empty() => (claim, None),
+        _ => bail!("--volume {text}: give CLAIM=PATH, CLAIM=PATH:ro, or CLAIM- to take it away"),
+    };
+    volumes.retain(|volume| volume.claim != claim);
+    if let Some(place) = place {
+        let path = place.strip_suffix(":ro").unwrap_or(place);
+        let (claim, read_only) = (claim.to_owned(), path != place);
+        volumes.push(FunctionVolume { claim, path: path.to_owned(), read_only });
     }
     Ok(())
 }
@@ -224,5 +243,16 @@ mod tests {
         let found: Vec<_> = env.iter().map(|one| (one.name.as_str(), one.value.as_deref())).collect();
         assert_eq!(found, [("A", Some("2"))]);
         assert!(set_variable(&mut env, "=1").is_err() && set_variable(&mut env, "A").is_err());
+    }
+
+    #[test]
+    fn volumes_are_set_changed_and_taken_away() {
+        let mut volumes = Vec::new();
+        for text in ["a=/in", "b=/out", "a=/data:ro", "b-"] {
+            set_volume(&mut volumes, text).unwrap();
+        }
+        let expected = FunctionVolume { claim: "a".to_owned(), path: "/data".to_owned(), read_only: true };
+        assert_eq!(volumes, [expected]);
+        assert!(set_volume(&mut volumes, "=/x").is_err() && set_volume(&mut volumes, "a").is_err());
     }
 }

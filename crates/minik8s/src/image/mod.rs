@@ -79,10 +79,13 @@ pub async fn run(command: ImageCommand, global: &GlobalFlags) -> anyhow::Result<
 }
 
 async fn make(store: &ImageStore, recipe: Recipe) -> anyhow::Result<()> {
+    let line = Progress::begin("making the image of this machine's packages");
     let mut archive = std::io::Cursor::new(Vec::new());
     recipe.write(&mut archive)?;
     archive.set_position(0);
-    for name in store.load(archive, |_| {}).await? {
+    let made = store.load(archive, |_| {}).await?;
+    drop(line);
+    for name in made {
         output::line(format_args!("made {name}"))?;
     }
     Ok(())
@@ -179,14 +182,21 @@ async fn put_on(
     tag: &str,
     overlay: &Overlay,
 ) -> anyhow::Result<()> {
+    let line = Progress::begin(format_args!("building {tag}: looking for {base}"));
     if let Some(runtime) = runtime_of(base)
         && !store.exists(base).await?
     {
+        line.say(format_args!("building {tag}: making {base} of this machine's packages"));
         make_runtime(store, runtime).await.map_err(anyhow::Error::msg)?;
     }
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    if !packages.is_empty() {
+        line.say(format_args!("building {tag}: reading {} and what they depend on", packages.join(", ")));
+    }
     let recipe = if packages.is_empty() { recipe } else { Packages::read()?.add_to(recipe, &packages)? };
+    line.say(format_args!("building {tag}: writing its layer"));
     let built = store.build(base, &recipe, overlay, tag).await;
+    drop(line);
     let built =
         built.with_context(|| format!("cannot build on {base}; `minik8s image list` shows what there is"))?;
     output::line(format_args!("built {built}"))?;
@@ -197,7 +207,9 @@ async fn put_on(
 async fn pull(data_dir: &Path, names: &[String]) -> anyhow::Result<()> {
     let runtime = cri(data_dir)?;
     for name in names {
+        let line = Progress::begin(format_args!("pulling {name}"));
         let pulled = runtime.pull_image(name, None).await;
+        drop(line);
         let id = pulled.with_context(|| format!("cannot pull {name}"))?;
         output::line(format_args!("pulled {name} {id}"))?;
     }
@@ -258,7 +270,9 @@ fn write_samples(folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(file);
         let what = || format!("cannot write {}", path.display());
         let recipe = recipe.context("no busybox to make images of: apt-get install busybox-static")?;
+        let line = Progress::begin(format_args!("writing {}", path.display()));
         recipe.write(BufWriter::new(File::create(&path).with_context(what)?)).with_context(what)?;
+        drop(line);
         output::line(path.display())?;
     }
     Ok(())

@@ -209,6 +209,12 @@ impl Gate {
         (seconds(state.settings.queue_seconds), seconds(state.settings.timeout_seconds))
     }
 
+    /// Attempts at a call that nobody waits for, and the seconds after which it is not tried again, where the function says.
+    pub fn call_limits(&self) -> (Option<u32>, Option<u32>) {
+        let state = self.state.lock();
+        (state.settings.attempts, state.settings.max_age_seconds)
+    }
+
     /// Whether the control plane still names this instance.
     pub fn has(&self, address: SocketAddr) -> bool {
         self.state.lock().instances.contains_key(&address)

@@ -26,10 +26,13 @@ use tracing::debug;
 pub use event::{Answered, Delivery, EVENTS};
 
 use crate::Config;
+use crate::proxy::Shared;
 use crate::sources::{Name, Source};
 
 /// Calls at once. Others wait, in the store.
 const AT_ONCE: usize = 64;
+/// Where neither the call nor its function says.
+const ATTEMPTS: i32 = 3;
 /// Results that are longer are cut: they are part of an object.
 const LONGEST_RESULT: usize = 256 << 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -90,9 +93,9 @@ impl Acceptor {
 }
 
 /// Keeps what workers hand over, and carries out what this node is to. Runs for ever.
-pub async fn run(client: &Client, caches: &Caches, config: &Config, acceptor: &Acceptor) {
+pub async fn run(client: &Client, caches: &Caches, config: &Config, shared: &Shared) {
     let (sender, mut offers) = mpsc::channel::<Offer>(WAITING);
-    *acceptor.0.lock() = Some(sender);
+    *shared.acceptor.0.lock() = Some(sender);
     let changed = Arc::new(Notify::new());
     let own = ListOptions::fields(format!("spec.node={}", config.node_name));
     let source: Source<Invocation> = Source::follow(caches, own, changed.clone(), |_| true);
@@ -113,9 +116,11 @@ pub async fn run(client: &Client, caches: &Caches, config: &Config, acceptor: &A
                     }
                     let (client, places, running) = (client.clone(), places.clone(), running.clone());
                     let router = call::own_router(config);
+                    let gate = shared.gates.get(&(name.0.clone(), invocation.spec.function.clone()));
+                    let usual = gate.map(|gate| gate.call_limits()).unwrap_or_default();
                     tokio::spawn(async move {
                         let _place = places.acquire().await;
-                        carry_out(&client, router, &invocation).await;
+                        carry_out(&client, router, &invocation, Limits::of(&invocation, usual)).await;
                         running.lock().remove(&name);
                     });
                 }
@@ -143,10 +148,33 @@ async fn keep(client: &Client, invocation: &Invocation) -> Result<String, String
     Ok(kept.metadata.name.unwrap_or_default())
 }
 
+/// How often a call is tried, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    attempts: i32,
+    max_age_seconds: Option<i64>,
+}
+
+impl Limits {
+    /// What the call says, else what its function does.
+    fn of(invocation: &Invocation, (attempts, max_age): (Option<u32>, Option<u32>)) -> Limits {
+        let spec = &invocation.spec;
+        let usual = attempts.and_then(|attempts| i32::try_from(attempts).ok());
+        Limits {
+            attempts: spec.attempts.or(usual).unwrap_or(ATTEMPTS).max(1),
+            max_age_seconds: spec.max_age_seconds.map(i64::from).or(max_age.map(i64::from)),
+        }
+    }
+}
+
 /// As often as it takes and may, and then says how it ended.
-async fn carry_out(client: &Client, router: Option<std::net::SocketAddr>, invocation: &Invocation) {
+async fn carry_out(
+    client: &Client,
+    router: Option<std::net::SocketAddr>,
+    invocation: &Invocation,
+    limits: Limits,
+) {
     let spec = &invocation.spec;
-    let most = spec.attempts.unwrap_or(3).max(1);
     let first = Duration::from_secs(u64::try_from(spec.backoff_seconds.unwrap_or(1)).unwrap_or(1));
     let backoff = Backoff { first, most: LONGEST_PAUSE.max(first) };
     let mut attempt = 1;
@@ -157,7 +185,9 @@ async fn carry_out(client: &Client, router: Option<std::net::SocketAddr>, invoca
         };
         let (code, text) = answer.unwrap_or_else(|error| (502, error));
         let pause = backoff.after(attempt.unsigned_abs());
-        let is_final = attempt >= most || !is_worth_another(code) || is_too_old(invocation, pause);
+        let is_final = attempt >= limits.attempts
+            || !is_worth_another(code)
+            || is_too_old(invocation, limits.max_age_seconds, pause);
         if is_final {
             break (code, text);
         }
@@ -168,11 +198,11 @@ async fn carry_out(client: &Client, router: Option<std::net::SocketAddr>, invoca
 }
 
 /// Whether its time will be over before the next attempt.
-fn is_too_old(invocation: &Invocation, pause: Duration) -> bool {
-    let Some(most) = invocation.spec.max_age_seconds else { return false };
+fn is_too_old(invocation: &Invocation, most: Option<i64>, pause: Duration) -> bool {
+    let Some(most) = most else { return false };
     let Some(created) = &invocation.metadata.creation_timestamp else { return false };
     let age = Timestamp::now().duration_since(created.0);
-    age.as_secs().saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX)) > i64::from(most)
+    age.as_secs().saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX)) > most
 }
 
 /// What may be over soon: no room, an instance that was lost, a failure of the handler. Not what the caller did wrong.
@@ -216,6 +246,18 @@ async fn write_end(client: &Client, invocation: &Invocation, attempts: i32, code
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_the_calls_else_the_functions() {
+        let check = |own: (Option<i32>, Option<i32>), usual, attempts, max_age_seconds| {
+            let mut invocation = Invocation::default();
+            (invocation.spec.attempts, invocation.spec.max_age_seconds) = own;
+            assert_eq!(Limits::of(&invocation, usual), Limits { attempts, max_age_seconds });
+        };
+        check((None, None), (None, None), 3, None);
+        check((None, None), (Some(1), Some(60)), 1, Some(60));
+        check((Some(5), Some(7)), (Some(1), Some(60)), 5, Some(7));
+    }
 
     #[test]
     fn only_failures_that_may_pass_are_tried_again() {

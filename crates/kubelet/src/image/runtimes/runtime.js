@@ -36,6 +36,7 @@ const WHOLE = ['params', 'param', 'event', 'args', 'payload', 'data', 'request',
 const PARAMETERS = JSON.parse(process.env.__OW_PARAMETERS || '{}');
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 const JSON_TYPE = ['content-type', 'application/json'];
+const TEXT_TYPE = ['content-type', 'text/plain; charset=utf-8'];
 
 // ---- the user's code ------------------------------------------------------------------------------------------------
 
@@ -83,9 +84,19 @@ async function importFrom(file) {
   try {
     return require(file);
   } catch (error) {
-    if (error.code !== 'ERR_REQUIRE_ESM' && !/import statement outside|Unexpected token 'export'/.test(error.message)) throw error;
-    return await import(file);
+    if (error.code !== 'ERR_REQUIRE_ESM' && !/import statement outside|Unexpected token 'export'/.test(error.message)) throw located(error, file);
+    return await import(file).catch((problem) => { throw located(problem, file); });
   }
+}
+
+// Of an ES module that does not compile Node does not say where, but for its own check.
+function located(error, file) {
+  if (!(error instanceof SyntaxError) || error.stack.includes(`${file}:`)) return error;
+  const { spawnSync } = require('node:child_process');
+  const check = ['--input-type=module', '--check', '-'];
+  const { status, stderr } = spawnSync(process.execPath, check, { input: fs.readFileSync(file), encoding: 'utf8', timeout: 10000 });
+  if (status) error.stack = stderr.replace('[stdin]', file).replace(/\nNode\.js v[\s\S]*$/, '');
+  return error;
 }
 
 async function load(code) {
@@ -204,11 +215,26 @@ function call(handler, names, request) {
   return handler(...names.map((name) => value[name]));
 }
 
+// What is made piece by piece: generators, streams of Node and of the web. Arrays and bytes are there already.
+function isStream(value) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value) || ArrayBuffer.isView(value)) return false;
+  return Symbol.asyncIterator in value || (Symbol.iterator in value && typeof value.next === 'function');
+}
+
+// Text and bytes go as they are, anything else as a line of JSON.
+function pieceOf(value) {
+  if (typeof value === 'string' || value instanceof Uint8Array) return Buffer.from(value);
+  return Buffer.from(`${JSON.stringify(value === undefined ? null : value)}\n`);
+}
+
+// Status, headers, content: bytes, or what gives them piece by piece.
 function answerOf(value, request) {
+  if (isStream(value)) return [200, [TEXT_TYPE], value];
   if (value && typeof value === 'object' && 'statusCode' in value) {
     const headers = Object.entries(value.headers || {}).map(([key, one]) => [key, String(one)]);
     let content = value.body === undefined ? '' : value.body;
     if (value.isBase64Encoded && typeof content === 'string') content = Buffer.from(content, 'base64');
+    if (isStream(content)) return [Number(value.statusCode), headers, content];
     if (typeof content !== 'string' && !Buffer.isBuffer(content)) {
       content = JSON.stringify(content);
       if (!headers.some(([key]) => key.toLowerCase() === 'content-type')) headers.push(JSON_TYPE);
@@ -216,21 +242,65 @@ function answerOf(value, request) {
     return [Number(value.statusCode), headers, Buffer.from(content)];
   }
   if (Buffer.isBuffer(value) || value instanceof Uint8Array) return [200, [['content-type', 'application/octet-stream']], Buffer.from(value)];
-  if (typeof value === 'string' && !(request.headers.accept || '').includes('json')) return [200, [['content-type', 'text/plain; charset=utf-8']], Buffer.from(value)];
+  if (typeof value === 'string' && !(request.headers.accept || '').includes('json')) return [200, [TEXT_TYPE], Buffer.from(value)];
   return [200, [JSON_TYPE], Buffer.from(JSON.stringify(value === undefined ? null : value))];
 }
 
+// Hands the answer over, whole or piece by piece, each when the one before has been taken. Who fails before the first piece
+// has failed, and that can be said.
 async function run(handler, names, request) {
   setKey();
+  let [begun, pieces] = [false, null];
   try {
-    return answerOf(await call(handler, names, request), request);
+    const [status, headers, content] = answerOf(await call(handler, names, request), request);
+    if (Buffer.isBuffer(content)) return parentPort.postMessage({ status, headers, content });
+    pieces = content[Symbol.asyncIterator] ? content[Symbol.asyncIterator]() : content[Symbol.iterator]();
+    for (let next = await pieces.next(); !next.done; next = await pieces.next()) {
+      const piece = pieceOf(await next.value);
+      if (!piece.length) continue;
+      const head = begun ? {} : { status, headers };
+      begun = true;
+      if (!(await taken({ ...head, piece }))) break;
+    }
+    if (pieces.return) await pieces.return();
+    return parentPort.postMessage(begun ? { ended: true } : { status, headers, content: Buffer.alloc(0) });
   } catch (error) {
-    if (error instanceof BadRequest) return [400, [JSON_TYPE], Buffer.from(JSON.stringify({ errorType: 'BadRequest', errorMessage: error.message }))];
-    const trace = String((error && error.stack) || error).split('\n').filter((line) => !line.includes(__filename) && !line.includes('node:internal'));
-    console.error(trace.join('\n'));
-    const text = { errorType: (error && error.name) || typeof error, errorMessage: String((error && error.message) || error), trace };
-    return [500, [JSON_TYPE, ['minik8s-function-error', 'unhandled']], Buffer.from(JSON.stringify(text))];
+    if (begun) console.error(error);
+    return parentPort.postMessage(begun ? { ended: true, broken: true } : failed(error));
   }
+}
+
+function failed(error) {
+  if (error instanceof BadRequest) return failure(400, 'BadRequest', error.message, []);
+  const trace = traceOf(error);
+  console.error(trace.join('\n'));
+  const text = { errorType: (error && error.name) || typeof error, errorMessage: String((error && error.message) || error), trace };
+  return { status: 500, headers: [JSON_TYPE, ['minik8s-function-error', 'unhandled']], content: Buffer.from(JSON.stringify(text)) };
+}
+
+function traceOf(error) {
+  return String((error && error.stack) || error).split('\n').filter((line) => !line.includes(__filename) && !/\(node:|at node:/.test(line));
+}
+
+// Posts a piece; false when nobody wants more. One call runs at a time in a thread.
+let onTaken = null;
+function taken(message) {
+  return new Promise((resolve) => {
+    onTaken = resolve;
+    parentPort.postMessage(message);
+  });
+}
+
+// Where broken code is broken, as FILE:LINE:COLUMN, before the trace: Node has the column of what does not compile in a line
+// of its own, with a mark below.
+function placed(error, code) {
+  const lines = traceOf(error);
+  const file = (text) => (text.startsWith(code) ? path.relative(code, text) : text);
+  const found = lines.map((line) => /\(?(?:file:\/\/)?(\/[^():]+):(\d+):(\d+)\)?$/.exec(line)).find((match) => match && match[1].startsWith(code));
+  const head = /^(?:file:\/\/)?(\/[^:]+):(\d+)$/.exec(lines[0] || '');
+  const mark = lines.find((line) => /^\s*\^+\s*$/.test(line));
+  const place = head && mark ? `${file(head[1])}:${head[2]}:${mark.indexOf('^') + 1}` : found && `${file(found[1])}:${found[2]}:${found[3]}`;
+  return place ? [`${place}: ${error}`.split('\n')[0], ...lines].join('\n') : lines.join('\n');
 }
 
 async function work() {
@@ -240,14 +310,13 @@ async function work() {
     trustCluster();
     handler = await load(workerData.code);
   } catch (error) {
-    const trace = String((error && error.stack) || error).split('\n').filter((line) => !line.includes('node:internal') && !line.includes(__filename));
-    parentPort.postMessage({ failed: trace.join('\n') });
+    parentPort.postMessage({ failed: placed(error, workerData.code) });
     return;
   }
   const names = parameters(handler);
-  parentPort.on('message', async (request) => {
-    const [status, headers, content] = await run(handler, names, request);
-    parentPort.postMessage({ status, headers, content });
+  parentPort.on('message', (message) => {
+    if (message.taken === undefined) run(handler, names, message);
+    else if (onTaken) onTaken(message.taken);
   });
   parentPort.postMessage({ ready: true });
 }
@@ -329,8 +398,12 @@ function hire() {
       if (!listening) { listening = true; listen(); }
       return;
     }
+    if (message.piece) {
+      if (worker.pass) worker.pass(message);
+      return;
+    }
     const done = worker.done;
-    worker.done = null;
+    worker.done = worker.pass = null;
     free.push(worker);
     if (done) done(message);
   });
@@ -340,7 +413,7 @@ function hire() {
     const place = free.indexOf(worker);
     if (place >= 0) free.splice(place, 1);
     const done = worker.done;
-    worker.done = null;
+    worker.done = worker.pass = null;
     if (!listening) { lastWords(`the code ended the process: ${reason}`); process.exit(1); }
     console.error(reason);
     hire();
@@ -354,15 +427,34 @@ function failure(status, errorType, errorMessage, headers = [['minik8s-function-
   return { status, headers: [JSON_TYPE, ...headers], content: Buffer.from(JSON.stringify({ errorType, errorMessage })) };
 }
 
-function send(response, { status, headers, content }) {
+function begin(response, { status, headers }, length = {}) {
   const closing = draining ? { connection: 'close' } : {};
   const skipped = ['content-length', 'transfer-encoding', 'connection'];
   for (const [key, value] of headers) {
     if (skipped.includes(key.toLowerCase())) continue;
     try { response.setHeader(key, value); } catch { /* not a header */ }
   }
-  response.writeHead(status, { ...closing, 'content-length': content.length });
-  response.end(content);
+  response.writeHead(status, { ...closing, ...length });
+}
+
+function send(response, answer) {
+  begin(response, answer, { 'content-length': answer.content.length });
+  response.end(answer.content);
+}
+
+// A piece of an answer; whether another is wanted is said when this one is on its way.
+function sendPiece(worker, response, message) {
+  const say = (taken) => worker.postMessage({ taken });
+  if (response.destroyed) return say(false);
+  if (message.status) begin(response, message);
+  const heard = () => {
+    response.off('drain', heard);
+    response.off('close', heard);
+    say(!response.destroyed);
+  };
+  if (response.write(message.piece)) return say(true);
+  response.on('drain', heard);
+  response.on('close', heard);
 }
 
 function serve(incoming, response) {
@@ -384,24 +476,33 @@ function serve(incoming, response) {
     const id = `${process.env.HOSTNAME || process.env.FN_NAME}-${++number}`;
     const late = setTimeout(() => {
       worker.gone = true;
-      worker.done = null;
+      worker.done = worker.pass = null;
       worker.terminate();
       hire();
       console.error(`Timeout: a handler took longer than ${TIMEOUT / 1000} s`);
       over(failure(504, 'Timeout', `the handler took longer than ${TIMEOUT / 1000} s`));
     }, TIMEOUT);
-    const call = { response, keep: Boolean(key) };
+    const call = { response, keep: Boolean(key), streams: false };
     const over = (answer) => {
       clearTimeout(late);
       running--;
-      const whole = { ...answer, content: Buffer.from(answer.content) };
       if (key) open.delete(key);
+      // What has begun cannot be taken back: it is cut off.
+      if (call.streams) return answer.ended && !answer.broken ? call.response.end() : call.response.destroy();
+      const whole = { ...answer, content: Buffer.from(answer.content) };
       if (call.keep) kept.keep(key, whole);
       send(call.response, whole);
     };
     running++;
     if (key) open.set(key, call);
     worker.done = over;
+    worker.pass = (message) => {
+      // It may take as long as it likes, but not between two pieces.
+      late.refresh();
+      if (!call.streams && key) open.delete(key);
+      call.streams = true;
+      sendPiece(worker, call.response, message);
+    };
     worker.postMessage({ id, method: incoming.method, path: target, query, headers, body: Buffer.concat(pieces) });
   });
 }

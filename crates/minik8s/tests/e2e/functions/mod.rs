@@ -1,12 +1,15 @@
 //! Functions on a real node: the minik8s binary, containerd, and runtimes made of the machine's own packages.
 
+mod apart;
 mod dependencies;
+mod forms;
 mod load;
 mod nats;
 mod openwhisk;
 mod registry;
 mod site;
 mod slots;
+mod streams;
 mod triggers;
 
 use serde_json::{Value, json};
@@ -35,7 +38,8 @@ fn function_lives_from_its_file_to_its_end() {
     Cluster::builder().run(|cluster| {
         let site = Site::new(&cluster, "shop");
         let file = site.file("hello.py", HELLO);
-        let made = site.run(&["create", "hello", "--from", &file, "--idle-seconds", "4", "--max", "3"]);
+        let settings = ["--idle-seconds", "4", "--max", "3", "--runtime", "python3"];
+        let made = site.run(&[&["create", "hello", "--from", &file], &settings[..]].concat());
         assert!(made.contains("revision 1 serves at http://hello.shop.fn.cluster.local"), "{made}");
         let answer = site.call("hello", &json!({"name": "you"}));
         assert_eq!((answer.status, &answer.json["hello"]), (200, &json!("you")), "{answer:?}");
@@ -238,7 +242,7 @@ fn an_image_of_its_own(cluster: &Cluster, site: &Site) {
         "build",
         &program,
         "--base",
-        "minik8s.io/function-python:3.11-4",
+        "minik8s.io/function-python:3.11-5",
         "--tag",
         "own.example/server:1",
         "--entrypoint",
@@ -259,7 +263,7 @@ fn of_a_dockerfile(site: &Site, dir: &str) {
     let program = site.file("server.py", SERVER);
     let folder = std::path::Path::new(&program).parent().unwrap().to_str().unwrap().to_owned();
     let base =
-        "FROM minik8s.io/function-python:3.11-4\nWORKDIR /srv\nCOPY server.py app/main.py\nENV WHO=docker\n";
+        "FROM minik8s.io/function-python:3.11-5\nWORKDIR /srv\nCOPY server.py app/main.py\nENV WHO=docker\n";
     site.file("Dockerfile", &format!("{base}RUN true\n"));
     let build = ["image", "build", &folder, "--tag", "own.example/file:1", "--data-dir", dir];
     let told = site.kubectl_fails(&build);

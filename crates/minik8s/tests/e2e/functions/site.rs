@@ -165,6 +165,30 @@ impl Site {
         Ok(Answer { status, json: serde_json::from_str(content.trim()).unwrap_or(Value::Null) })
     }
 
+    /// `minik8s function …`; what it prints, whether it succeeds or not.
+    pub fn run_or_not(&self, words: &[&str]) -> String {
+        let output = self.command(&[&["function"], words].concat());
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    /// A connection to the node's router.
+    pub fn connect(&self) -> TcpStream {
+        TcpStream::connect(format!("127.0.0.1:{}", self.port)).unwrap()
+    }
+
+    /// `minik8s function logs -f`, until it is dropped.
+    pub fn follow(&self, function: &str) -> Follower {
+        let path = self.dir.path().join("followed");
+        let child = Command::new(BINARY)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(["-n", &self.namespace, "function", "logs", function, "-f"])
+            .stdout(std::fs::File::create(&path).unwrap())
+            .spawn()
+            .unwrap();
+        Follower { child, path }
+    }
+
     fn command(&self, words: &[&str]) -> Output {
         let mut command = Command::new(BINARY);
         // Before the words: behind `--` they would be somebody else's.
@@ -173,6 +197,25 @@ impl Site {
             command.args(["-n", &self.namespace]);
         }
         command.args(words).output().unwrap()
+    }
+}
+
+/// A command that goes on printing.
+pub struct Follower {
+    child: std::process::Child,
+    path: PathBuf,
+}
+
+impl Follower {
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.path).unwrap()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

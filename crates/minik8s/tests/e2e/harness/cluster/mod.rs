@@ -94,7 +94,8 @@ impl Cluster {
 
     /// Where the node's router listens.
     pub fn http_port(&self) -> &str {
-        let mut arguments = self.server.arguments.iter().skip_while(|argument| *argument != "--http-port");
+        let node = self.agent.as_ref().unwrap_or(&self.server);
+        let mut arguments = node.arguments.iter().skip_while(|argument| *argument != "--http-port");
         arguments.nth(1).unwrap()
     }
 
