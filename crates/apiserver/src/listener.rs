@@ -65,7 +65,8 @@ async fn connection(
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let source = stream.peer_addr().ok().map(|address| Source(address.ip()));
+    // A listener on `::` shows clients of IPv4 as addresses of IPv6.
+    let source = stream.peer_addr().ok().map(|address| Source(address.ip().to_canonical()));
     match tokio::time::timeout(HANDSHAKE, speaks_plain_http(&stream)).await {
         Ok(true) => return explain_https(stream).await,
         Ok(false) => {}

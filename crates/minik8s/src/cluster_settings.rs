@@ -59,7 +59,7 @@ impl ClusterSettings {
                 .with_context(|| wrong("network.clusterCIDR"))?,
             dns_addresses: text("dns.address")?
                 .split(',')
-                .map(str::parse)
+                .map(str::parse::<IpAddr>)
                 .collect::<Result<_, _>>()
                 .with_context(|| wrong("dns.address"))?,
             domain: text("dns.domain")?.to_owned(),

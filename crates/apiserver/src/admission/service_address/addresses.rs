@@ -41,7 +41,7 @@ impl ServiceAddresses {
             return self.give_back(registry, request, &held);
         }
         // Validation refuses to change an address.
-        if asked.iter().zip(&held).any(|(asked, held)| asked.parse().ok() != Some(*held)) {
+        if asked.iter().zip(&held).any(|(asked, held)| asked.parse::<IpAddr>().ok() != Some(*held)) {
             return Ok(());
         }
         let mut addresses: Vec<String> = Vec::with_capacity(families.len());

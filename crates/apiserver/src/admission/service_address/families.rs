@@ -3,8 +3,6 @@
 //! A Service changes between one family and two only if its policy says so: never because the cluster has gained or lost
 //! one. What is malformed in itself is left to validation.
 
-use std::net::IpAddr;
-
 use minik8s_api::{FieldErrors, Path};
 use minik8s_meta::{Cidrs, IpFamily};
 use serde_json::{Value, json};
@@ -106,7 +104,7 @@ impl Fields {
 
     /// Well-formed ones, at most one of each family, in the order of the families.
     fn have_addresses(&self) -> bool {
-        let parsed = self.ips.iter().map(|ip| ip.parse().ok().map(|ip: IpAddr| IpFamily::of(ip)));
+        let parsed = self.ips.iter().map(|ip| ip.parse().ok().map(IpFamily::of));
         let Some(found) = parsed.collect::<Option<Vec<IpFamily>>>() else { return false };
         let once = found.len() < 2 || found.len() == 2 && found[0] != found[1];
         once && found.iter().zip(&self.families).all(|(found, family)| found == family)

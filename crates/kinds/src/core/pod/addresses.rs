@@ -1,8 +1,6 @@
 //! The addresses in a pod's status: `podIP` and `hostIP` are the first of `podIPs` and `hostIPs`, which have one of each
 //! family at most.
 
-use std::net::IpAddr;
-
 use minik8s_meta::IpFamily;
 use serde_json::{Value, json};
 
@@ -34,7 +32,7 @@ pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
         let mut seen: Vec<IpFamily> = Vec::new();
         for ip in list.items().map(|item| item.field("ip")) {
             ip.problems(errors, format::ip(ip.text()));
-            seen.extend(ip.text().parse().ok().map(|ip: IpAddr| IpFamily::of(ip)));
+            seen.extend(ip.text().parse().ok().map(IpFamily::of));
         }
         let is_twice = |family: IpFamily| seen.iter().filter(|one| **one == family).count() > 1;
         if is_twice(IpFamily::V4) || is_twice(IpFamily::V6) {
