@@ -31,7 +31,7 @@ fn every_attack_names_real_tests() {
 /// Each attack with the tests that it names, and what is wrong with the tables.
 fn attacks(page: &str) -> (Vec<(&str, Vec<&str>)>, Vec<String>) {
     let (mut attacks, mut wrong) = (Vec::new(), Vec::new());
-    let mut head = None;
+    let mut head: Option<&str> = None;
     let mut lines = page.lines().peekable();
     while let Some(line) = lines.next() {
         match head {

@@ -130,7 +130,7 @@ async fn histories_are_linearizable_while_servers_die() {
     let lasted = start.elapsed();
     let operations = check(&planes, &ended, start).await;
     let took = skew.hand_over_keeps_its_time(&mut planes).await;
-    let row = |what: &str, figure: String| println!("  {what:<62}{figure:>12}");
+    let row = |what: &str, value: String| println!("  {what:<62}{value:>12}");
     println!("storm: seed {seed}, {SERVERS} servers on one etcd, {:.0} s, {skew:?}", lasted.as_secs_f64());
     for (kind, count) in faults {
         row(kind, count.to_string());
