@@ -238,15 +238,20 @@ mod tests {
     fn connections_of_a_node_find_room_beside_those_of_its_pods() {
         let connections = Arc::new(Connections::bounded(BOUNDS));
         let enter = || connections.enter(address(1));
-        let mut pods: Vec<_> = std::iter::repeat_with(|| enter().unwrap()).take(4).collect();
-        assert!(pods.iter_mut().all(|pod| pod.settle(false)), "as many as one address may have");
+        let mut pods = Vec::new();
+        for _ in 0..4 {
+            let mut pod = enter().unwrap();
+            assert!(pod.settle(false), "as many as one address may have");
+            pods.push(pod);
+        }
         let mut silent: Vec<_> = std::iter::repeat_with(|| enter().unwrap()).take(9).collect();
         let mut node = enter().expect("its pods keep the node out");
         assert!(node.settle(true));
         assert!(!enter().unwrap().settle(false), "an ordinary one more");
         assert!(!silent[0].settle(true), "one that was displaced is not let in afterwards");
-        drop(silent);
-        assert_eq!(connections.counts.lock().unknown, 0);
+        drop((silent, pods));
+        let counts = connections.counts.lock();
+        assert_eq!((counts.unknown, counts.ordinary, counts.trusted), (0, 0, 1));
     }
 
     #[test]

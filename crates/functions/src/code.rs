@@ -128,6 +128,7 @@ pub fn start(parts: &mut Parts) {
 /// Until it is told to stop.
 async fn run(around: Surroundings, mut leads: watch::Receiver<bool>, stop: CancellationToken) {
     let maps = around.caches.of::<ConfigMap>();
+    // Keys alone, taken at once: the loop below waits for nothing else, whether this server leads or not.
     let (wakes, mut woken) = mpsc::unbounded_channel();
     maps.listen(Box::new(move |_, new| {
         if let Some(map) = new.filter(|map| revision::waits(map)) {

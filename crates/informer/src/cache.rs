@@ -188,6 +188,11 @@ impl<K: Cached> Cache<K> {
     }
 
     /// Every object held now as new, and every later change, as long as somebody takes them.
+    ///
+    /// What waits has no bound of its own: to wait for one subscriber would hold up all others, and to leave changes out
+    /// would leave it blind. It is bounded by what happens while the subscriber works on one change, so subscribers do
+    /// nothing between two of them but what ends by itself. Objects are shared with the cache; only versions that the cache
+    /// has replaced are kept for it alone.
     pub fn subscribe(&self) -> Changes<K> {
         let mut listeners = self.listeners.lock();
         let (sender, receiver) = mpsc::unbounded_channel();

@@ -66,18 +66,18 @@ struct Sample {
     /// Where its kind is made. Nothing is kept: the next one meets the same cluster.
     path: String,
     body: Vec<u8>,
-    /// What says of which kind a body is.
-    mark: Vec<u8>,
+    /// How many of its first bytes say of which kind it is.
+    head: usize,
 }
 
-fn samples(
-    write: impl Fn(&Value, &str) -> Option<Vec<u8>>,
-    mark: impl Fn(&Value, &[u8]) -> Vec<u8>,
-) -> Vec<Sample> {
-    let written = stored().into_iter().filter_map(|(resource, object)| {
+/// `write` gets what says the kind, and everything else.
+fn samples(write: impl Fn(&Value, &Value) -> (String, String)) -> Vec<Sample> {
+    let written = stored().into_iter().map(|(resource, mut object)| {
+        let fields = object.as_object_mut().unwrap();
+        let kind = json!({"apiVersion": fields.remove("apiVersion"), "kind": fields.remove("kind")});
+        let (head, rest) = write(&kind, &object);
         let path = format!("{}?dryRun=All", collection(&resource));
-        let body = write(&object, &path)?;
-        Some(Sample { mark: mark(&object, &body), path, body })
+        Sample { path, head: head.len(), body: (head + &rest).into_bytes() }
     });
     written.collect()
 }
@@ -90,7 +90,7 @@ impl Fuzzed {
         let mut turn = 0;
         fuzz(target, COST, Corpus { inputs: &inputs, words }, |input| {
             turn += 1;
-            let is_own = |sample: &&Sample| input.windows(sample.mark.len()).any(|part| part == sample.mark);
+            let is_own = |sample: &&Sample| input.starts_with(&sample.body[..sample.head]);
             let to = samples.iter().find(is_own).unwrap_or(&samples[turn % samples.len()]);
             self.send(Method::POST, &to.path, content_type, input);
         });
@@ -99,50 +99,45 @@ impl Fuzzed {
 
 #[test]
 fn fuzz_json_bodies() {
-    let mark = |object: &Value, _: &[u8]| format!("\"kind\":{}", object["kind"]).into_bytes();
-    let samples = samples(|object, _| Some(object.to_string().into_bytes()), mark);
+    let samples = samples(|kind, rest| {
+        let (kind, rest) = (kind.to_string(), rest.to_string());
+        (format!("{},", kind.trim_end_matches('}')), rest[1..].to_owned())
+    });
     Fuzzed::start().bodies("JSON bodies", "application/json", &WORDS, &samples);
 }
 
 #[test]
 fn fuzz_yaml_bodies() {
-    let mark =
-        |object: &Value, _: &[u8]| format!("kind: {}\n", object["kind"].as_str().unwrap()).into_bytes();
-    let write = |object: &Value, _: &str| serde_saphyr::to_string(object).ok().map(String::into_bytes);
-    let mut samples = samples(write, mark);
+    let yaml = |value: &Value| serde_saphyr::to_string(value).unwrap();
+    let mut samples = samples(|kind, rest| (yaml(kind), yaml(rest)));
     // What no program writes, but people do.
     let pods = [
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: &l {app: x}}\nspec:\n  containers:\n  - name: c\n    image: i\n    ports: [{containerPort: 80}]\n",
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: q\n  annotations:\n    text: |\n      two\n      lines\nspec: {containers: [{name: c, image: \"i\"}], nodeSelector: {a: 'b'}}\n",
         "kind: Pod\napiVersion: v1\nmetadata: {name: r}\nspec: {containers: [{name: c, image: i, env: [{name: A, value: \"\\x41\"}]}]}\n",
     ];
-    samples.extend(pods.map(|pod| Sample {
-        path: format!("{PODS}?dryRun=All"),
-        body: pod.into(),
-        mark: "kind: Pod\n".into(),
-    }));
+    let head = "kind: Pod\napiVersion: v1\n".len();
+    samples.extend(pods.map(|pod| Sample { path: format!("{PODS}?dryRun=All"), body: pod.into(), head }));
     Fuzzed::start().bodies("YAML bodies", "application/yaml", &WORDS, &samples);
 }
 
-/// The server writes the bodies itself. The kinds of our own have no such form.
+/// The server writes the bodies itself. Kinds of our own have no such form.
 #[test]
 fn fuzz_protobuf_bodies() {
     let fuzzed = Fuzzed::start();
     let admin = fuzzed.cluster.admin().accepting(&format!("{PROTOBUF},application/json"));
-    let write = |object: &Value, path: &str| {
-        let made = fuzzed.runtime.block_on(admin.post(path, object.clone()));
-        let is_binary = made.bytes.starts_with(b"k8s\0");
-        is_binary.then(|| made.bytes.to_vec())
-    };
-    // The first part, which is the name of the kind: its number, its length, itself.
-    let mark = |_: &Value, body: &[u8]| body[4..6 + usize::from(body[5])].to_vec();
-    let mut samples = samples(write, mark);
+    // `k8s`, a zero, and the first part, which names the kind: its number, its length, itself.
+    let sample = |path: String, body: Vec<u8>| Sample { path, head: 6 + usize::from(body[5]), body };
+    let mut samples = Vec::new();
+    for (resource, object) in stored() {
+        let path = format!("{}?dryRun=All", collection(&resource));
+        let made = fuzzed.runtime.block_on(admin.post(&path, object));
+        if made.bytes.starts_with(b"k8s\0") {
+            samples.push(sample(path, made.bytes.to_vec()));
+        }
+    }
     for body in [config_map_body(&[]), config_map_body(&[0x20, 1])] {
-        samples.push(Sample {
-            path: format!("{CONFIG_MAPS}?dryRun=All"),
-            mark: mark(&Value::Null, &body),
-            body,
-        });
+        samples.push(sample(format!("{CONFIG_MAPS}?dryRun=All"), body));
     }
     fuzzed.bodies("protobuf bodies", PROTOBUF, &["k8s\u{0}", "v1", "ConfigMap"], &samples);
 }

@@ -90,6 +90,7 @@ type Build = (String, String);
 /// Until it is told to stop.
 pub async fn run(mut around: Surroundings) {
     let pods = around.caches.of::<Pod>();
+    // Keys alone, taken at once: the loop below waits for nothing else, whether this server leads or not.
     let (wakes, mut woken) = mpsc::unbounded_channel();
     pods.listen(Box::new({
         let wakes = wakes.clone();

@@ -43,6 +43,7 @@ pub struct Identities {
 impl Identities {
     /// Whatever is issued comes out of the second, and is to be [taken](Self::take).
     pub fn new(client: Client, domain: String) -> (Self, mpsc::UnboundedReceiver<(Account, Credentials)>) {
+        // One of each service account of the node's pods, and no second one before two thirds of its life are over.
         let (issued, receiver) = mpsc::unbounded_channel();
         (Identities { client, domain, issued, of: BTreeMap::new() }, receiver)
     }

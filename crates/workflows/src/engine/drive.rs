@@ -88,6 +88,7 @@ impl Drive {
     }
 
     fn new(means: Means, context: TaskContext, execution: Execution, journal: Option<Journal>) -> Self {
+        // One event or few of each task that is under way, of which there are no more than the run's limits allow.
         let (sender, events) = mpsc::unbounded_channel();
         Drive {
             execution,

@@ -44,6 +44,7 @@ impl Engine {
     /// Runs workflows until `stop`, while this server leads.
     pub async fn run(self) {
         let cache = self.caches.of::<WorkflowRun>();
+        // Keys alone, taken at once but for the time of the first list.
         let (sender, mut keys) = mpsc::unbounded_channel::<Key>();
         cache.listen(Box::new(move |old, new| {
             if let Some(run) = new.or(old) {

@@ -76,7 +76,7 @@ fn storm_seed_is_a_plan() {
     assert_ne!(plan(7), plan(8));
     for seed in 0..50 {
         let kinds: BTreeSet<&str> = plan(seed)[0].iter().map(|fault| fault.kind()).collect();
-        assert_eq!(kinds, KINDS.into(), "the first round of seed {seed}");
+        assert_eq!(kinds, BTreeSet::from(KINDS), "the first round of seed {seed}");
     }
 }
 
@@ -130,7 +130,7 @@ async fn histories_are_linearizable_while_servers_die() {
     let lasted = start.elapsed();
     let operations = check(&planes, &ended, start).await;
     let took = skew.hand_over_keeps_its_time(&mut planes).await;
-    let row = |what: &str, figure: String| println!("  {what:<62}{figure:>12}");
+    let row = |what: &str, value: String| println!("  {what:<62}{value:>12}");
     println!("storm: seed {seed}, {SERVERS} servers on one etcd, {:.0} s, {skew:?}", lasted.as_secs_f64());
     for (kind, count) in faults {
         row(kind, count.to_string());

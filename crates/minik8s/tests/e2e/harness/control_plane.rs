@@ -21,6 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::program::{Program, free_port};
 
@@ -149,12 +150,15 @@ impl Credentials {
         Credentials { tls: TlsConnector::from(Arc::new(tls)), ..self.clone() }
     }
 
-    pub async fn connect(&self) -> Result<Connection> {
+    /// For whoever speaks something else than HTTP/1 over it.
+    pub async fn tls_stream(&self) -> Result<TlsStream<TcpStream>> {
         let stream = tokio::time::timeout(CONNECT, TcpStream::connect(self.address)).await??;
         keep_alive(&stream)?;
-        let name = ServerName::from(self.address.ip());
-        let stream = self.tls.connect(name, stream).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        Ok(self.tls.connect(ServerName::from(self.address.ip()), stream).await?)
+    }
+
+    pub async fn connect(&self) -> Result<Connection> {
+        let (sender, connection) = handshake(TokioIo::new(self.tls_stream().await?)).await?;
         tokio::spawn(connection);
         Ok(Connection { sender, token: None })
     }

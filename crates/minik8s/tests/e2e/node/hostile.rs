@@ -1,32 +1,45 @@
-//! Objects that the API accepts and that typed readers stumble over: one of every kind that somebody watches. Nobody
-//! goes blind over them, neither at once nor after a new start.
+//! Objects that the API accepts and that typed readers stumble over: one of every kind that the cluster serves. Nobody
+//! goes blind over them, neither at once nor after a new start of the server and of an agent that is a process of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
 
+use super::odd_objects::{self, PLAIN};
 use super::space::{Space, idle, is_ready, shell};
 use crate::harness::cluster::{Cluster, NODE};
 
-/// More digits than a typed reader has room for.
-const ODD_TIME: &str = "2026-01-01T00:00:00.0000000000001Z";
+/// Controllers write the same statuses.
+const TRIES: usize = 50;
+
+/// A kind as the server itself tells of it.
+struct Served {
+    /// `NAME.GROUP`
+    kind: String,
+    api_version: String,
+    /// Where its objects are made.
+    collection: String,
+    has_status: bool,
+}
 
 pub async fn hostile_objects(cluster: Arc<Cluster>) {
     let space = Space::new(cluster.clone(), "hostile").await;
-    let mut stored = Vec::new();
-    for (path, object, status) in objects(&space.name) {
-        if store(&space, &path, object, status).await {
-            stored.push(path);
-        }
+    let served = served(&space).await;
+    let (mut odd, mut plain) = (BTreeSet::new(), BTreeSet::new());
+    for kind in &served {
+        let stored = if store(&space, kind).await { &mut odd } else { &mut plain };
+        stored.insert(kind.kind.as_str());
     }
-    // What is odd about these is a condition without its time, which upstream accepts.
-    for kind in ["services", "poddisruptionbudgets", "dns"] {
-        assert!(stored.iter().any(|path| path.ends_with(kind)), "no odd object of {kind}: {stored:?}");
-    }
-    println!("odd objects of {} kinds: {stored:?}", stored.len());
+    // Neither fewer nor more: a kind that takes odd objects from now on, or that is new, is to be looked at.
+    let expected: BTreeSet<&str> = PLAIN.iter().copied().collect();
+    assert_eq!(plain, expected, "kinds without an odd object; with one are {odd:?}");
     all_else_works(&space, "before").await;
+    cluster.crash_agent();
     cluster.crash_server();
+    cluster.start_agent(&[]);
     cluster.restart_server().await;
     all_else_works(&space, "after").await;
     reported(&space).await;
@@ -36,135 +49,72 @@ pub async fn hostile_objects(cluster: Arc<Cluster>) {
     space.eventually("the odd Service is gone", async || space.get(&own).await.is_none()).await;
 }
 
-/// Collection, object, and what its status is to be: whatever of it the API accepts.
-fn objects(namespace: &str) -> Vec<(String, Value, Value)> {
-    let meta = |labels: Value| {
-        json!({"name": "odd", "labels": labels, "managedFields": [{
-            "manager": "odd", "operation": "Update", "apiVersion": "v1", "time": ODD_TIME, "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:metadata": {}},
-        }]})
-    };
-    let template = json!({"metadata": {"labels": {"a": "odd"}}, "spec": {
-        "nodeSelector": {"no": "where"}, "restartPolicy": "Always", "containers": [{"name": "main", "image": "none"}]}});
-    let once = {
-        let mut once = template.clone();
-        once["spec"]["restartPolicy"] = "Never".into();
-        once
-    };
-    let workload = json!({"replicas": 0, "selector": {"matchLabels": {"a": "odd"}}, "template": template});
-    let condition = json!({"conditions": [{"type": "A", "status": "True"}]});
-    let timed = json!({"conditions": [{"type": "A", "status": "True", "lastTransitionTime": ODD_TIME}]});
-    let core = format!("/api/v1/namespaces/{namespace}");
-    let group = |group: &str| format!("/apis/{group}/namespaces/{namespace}");
-    let object = |path: String, body: Value, status: &Value| {
-        let mut body = body;
-        body["metadata"] = meta(json!({"kubernetes.io/service-name": "odd"}));
-        (path, body, status.clone())
-    };
-    let pod = json!({"spec": template["spec"]});
-    vec![
-        object(format!("{core}/services"), json!({"spec": {"ports": [{"port": 80}]}}), &condition),
-        object(format!("{core}/pods"), pod, &json!({"startTime": ODD_TIME})),
-        object(format!("{core}/configmaps"), json!({"data": {"a": "b"}}), &Value::Null),
-        object(format!("{core}/secrets"), json!({"stringData": {"a": "b"}}), &Value::Null),
-        object(format!("{core}/serviceaccounts"), json!({}), &Value::Null),
-        object(format!("{core}/endpoints"), json!({"subsets": []}), &Value::Null),
-        object(
-            format!("{core}/resourcequotas"),
-            json!({"spec": {"hard": {"count/jobs.batch": "100"}}}),
-            &Value::Null,
-        ),
-        object(
-            format!("{core}/persistentvolumeclaims"),
-            json!({"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "none",
-                "resources": {"requests": {"storage": "1Gi"}}}}),
-            &timed,
-        ),
-        object(
-            format!("{core}/replicationcontrollers"),
-            json!({"spec": {"replicas": 0, "selector": {"a": "odd"}, "template": template}}),
-            &timed,
-        ),
-        object("/api/v1/nodes".to_owned(), json!({"spec": {"unschedulable": true}}), &timed),
-        object("/api/v1/namespaces".to_owned(), json!({}), &timed),
-        object(format!("{}/deployments", group("apps/v1")), json!({"spec": workload}), &timed),
-        object(format!("{}/replicasets", group("apps/v1")), json!({"spec": workload}), &timed),
-        object(format!("{}/statefulsets", group("apps/v1")), json!({"spec": workload}), &timed),
-        object(
-            format!("{}/daemonsets", group("apps/v1")),
-            json!({"spec": {"selector": {"matchLabels": {"a": "odd"}}, "template": template}}),
-            &timed,
-        ),
-        object(
-            format!("{}/controllerrevisions", group("apps/v1")),
-            json!({"revision": 1, "data": {"a": 1}}),
-            &Value::Null,
-        ),
-        object(
-            format!("{}/jobs", group("batch/v1")),
-            json!({"spec": {"suspend": true, "template": once}}),
-            &json!({"startTime": ODD_TIME}),
-        ),
-        object(
-            format!("{}/cronjobs", group("batch/v1")),
-            json!({"spec": {"suspend": true, "schedule": "* * * * *", "jobTemplate": {"spec": {"template": once}}}}),
-            &json!({"lastScheduleTime": ODD_TIME}),
-        ),
-        object(
-            format!("{}/endpointslices", group("discovery.k8s.io/v1")),
-            json!({"addressType": "IPv4", "endpoints": [], "ports": []}),
-            &Value::Null,
-        ),
-        object(
-            format!("{}/poddisruptionbudgets", group("policy/v1")),
-            json!({"spec": {"minAvailable": 0, "selector": {"matchLabels": {"a": "odd"}}}}),
-            &condition,
-        ),
-        object(
-            format!("{}/horizontalpodautoscalers", group("autoscaling/v2")),
-            json!({"spec": {"maxReplicas": 1, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "no"}}}),
-            &timed,
-        ),
-        object(
-            format!("{}/ingresses", group("networking.k8s.io/v1")),
-            json!({"spec": {"defaultBackend": {"service": {"name": "odd", "port": {"number": 80}}}}}),
-            &Value::Null,
-        ),
-        object(
-            "/apis/networking.k8s.io/v1/ingressclasses".to_owned(),
-            json!({"spec": {"controller": "example.org/odd"}}),
-            &Value::Null,
-        ),
-        object(
-            format!("{}/dns", group("minik8s.io/v1")),
-            json!({"spec": {"rules": [{"host": "odd.test", "paths": [{"path": "/", "backend":
-                {"service": {"name": "odd", "port": 80}}}]}]}}),
-            &condition,
-        ),
-        object(
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases".to_owned(),
-            json!({"spec": {"holderIdentity": "odd", "renewTime": ODD_TIME}}),
-            &Value::Null,
-        ),
-    ]
+/// Every kind whose objects can be made and listed, in the version that the server prefers.
+async fn served(space: &Space) -> Vec<Served> {
+    let groups = space.get("/apis").await.unwrap();
+    let groups = groups["groups"].as_array().unwrap().iter();
+    let versions = groups.map(|group| group["preferredVersion"]["groupVersion"].as_str().unwrap().to_owned());
+    let mut found = Vec::new();
+    for version in std::iter::once("v1".to_owned()).chain(versions) {
+        let root = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+        let list = space.get(&root).await.unwrap_or_else(|| panic!("{root} is not told"));
+        let resources = list["resources"].as_array().unwrap();
+        let can = |resource: &Value, verb: &str| resource["verbs"].as_array().unwrap().contains(&json!(verb));
+        for resource in resources.iter().filter(|resource| can(resource, "create") && can(resource, "list")) {
+            let name = resource["name"].as_str().unwrap();
+            let status = format!("{name}/status");
+            let namespace = match name {
+                // Where they are watched.
+                "leases" => "/namespaces/kube-node-lease".to_owned(),
+                _ if resource["namespaced"] == true => format!("/namespaces/{}", space.name),
+                _ => String::new(),
+            };
+            let kind = match version.split_once('/') {
+                Some((group, _)) => format!("{name}.{group}"),
+                None => name.to_owned(),
+            };
+            found.push(Served {
+                kind,
+                api_version: version.clone(),
+                collection: format!("{root}{namespace}/{name}"),
+                has_status: resources.iter().any(|other| other["name"] == status && can(other, "patch")),
+            });
+        }
+    }
+    assert!(found.len() > 80, "{} kinds: discovery was not understood", found.len());
+    found
 }
 
-/// Whether something odd of it was accepted.
-async fn store(space: &Space, collection: &str, object: Value, status: Value) -> bool {
-    let mut accepted = true;
-    if space.send(Method::POST, collection, object.clone()).await.is_err() {
-        accepted = false;
-        let mut plain = object;
-        plain["metadata"].as_object_mut().unwrap().remove("managedFields");
-        plain["spec"].as_object_mut().map(|spec| spec.remove("renewTime"));
-        let made = space.send(Method::POST, collection, plain).await;
-        made.unwrap_or_else(|error| panic!("{collection}: {error}"));
+/// Whether something odd of it is stored.
+async fn store(space: &Space, served: &Served) -> bool {
+    let (mut object, status) = odd_objects::object(&served.kind, &served.api_version);
+    let named = |object: &mut Value, field: &str| {
+        if !object[field].is_null() {
+            object[field]["namespace"] = space.name.as_str().into();
+        }
+    };
+    // An event is where what it is about is.
+    named(&mut object, "involvedObject");
+    named(&mut object, "regarding");
+    let path = format!("{}/{}", served.collection, object["metadata"]["name"].as_str().unwrap());
+    let made = space.send(Method::POST, &served.collection, object).await;
+    made.unwrap_or_else(|error| panic!("{}: {error}", served.collection));
+    for _ in 0..TRIES {
+        if served.has_status {
+            let patch = json!({"status": status});
+            let patched = space.send(Method::PATCH, &format!("{path}/status"), patch).await;
+            patched.unwrap_or_else(|error| panic!("{path}: {error}"));
+        }
+        let found = space.get(&path).await.unwrap_or_else(|| panic!("{path} is gone"));
+        if odd_objects::is_odd(&found) {
+            return true;
+        }
+        if !served.has_status || PLAIN.contains(&served.kind.as_str()) {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    if status.is_null() {
-        return accepted;
-    }
-    let path = format!("{collection}/odd/status");
-    accepted | space.send(Method::PATCH, &path, json!({"status": status})).await.is_ok()
+    false
 }
 
 /// Controllers, scheduler, kubelet, Services, names, routes: for objects that are made now.

@@ -26,6 +26,7 @@ mod kubelet;
 mod leftovers;
 mod lifecycle;
 mod matrix;
+mod odd_objects;
 mod outages;
 mod own_program;
 mod pod_certificates;
@@ -36,11 +37,15 @@ mod registry;
 mod rejections;
 mod resources;
 mod runtime_classes;
+#[path = "../../../../apiserver/tests/api/samples.rs"]
+#[allow(dead_code, reason = "the API server's own tests ask more")]
+mod samples;
 mod scaling;
 mod security;
 mod space;
 mod storage;
 mod storage_crashes;
+mod unfinished_bodies;
 mod user_files;
 mod volume_snapshots;
 mod volumes;
@@ -74,7 +79,16 @@ fn killed_processes_stop_no_pod() {
 
 #[test]
 fn hostile_objects_blind_nobody() {
-    Cluster::builder().run(|cluster| block_on(hostile::hostile_objects(cluster)));
+    let calm = ["--eviction-hard", ""];
+    Cluster::builder()
+        .node_apart(512)
+        .flags(&calm)
+        .run(|cluster| block_on(hostile::hostile_objects(cluster)));
+}
+
+#[test]
+fn hostile_bodies_without_end_hold_up_neither_kubectl_nor_node() {
+    Cluster::builder().run(|cluster| block_on(unfinished_bodies::unfinished_bodies(cluster)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod leftovers;
 mod shared;
 
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -94,9 +94,12 @@ impl Cluster {
 
     /// Where the node's router listens.
     pub fn http_port(&self) -> &str {
-        let node = self.agent.as_ref().unwrap_or(&self.server);
-        let mut arguments = node.arguments.iter().skip_while(|argument| *argument != "--http-port");
-        arguments.nth(1).unwrap()
+        argument(self.agent.as_ref().unwrap_or(&self.server), "--http-port")
+    }
+
+    /// Where the API server listens, from this machine.
+    pub fn server_address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, argument(&self.server, "--port").parse().unwrap()))
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -130,6 +133,10 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+fn argument<'a>(program: &'a Program, flag: &str) -> &'a str {
+    program.arguments.iter().skip_while(|argument| *argument != flag).nth(1).unwrap()
 }
 
 fn node_config(dir: &Path) -> minik8s_kubelet::Config {
