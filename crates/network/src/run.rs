@@ -22,7 +22,7 @@ use crate::localnet::Localnet;
 use crate::names::Names;
 use crate::pod_network::{self, Kernel, Owner};
 use crate::pod_ports;
-use crate::proxy::{Nft, NftError};
+use crate::proxy::Nft;
 use crate::reports::Reports;
 use crate::service_rules::ServiceRules;
 use crate::{Config, policy, sysctl};
