@@ -262,6 +262,11 @@ impl Config {
         self.data_dir.join("nfs")
     }
 
+    /// Where `local` volumes are mounted whose path is a block device, one directory each.
+    pub fn disks_dir(&self) -> PathBuf {
+        self.data_dir.join("disks")
+    }
+
     /// Where drivers of volumes make themselves known, each by a socket.
     pub fn plugins_registry_dir(&self) -> PathBuf {
         self.data_dir.join("plugins_registry")

@@ -65,6 +65,7 @@ pub async fn tear_down(config: &Config) -> Result<(), TearDownError> {
         config.pods_dir(),
         config.volumes_dir(),
         config.nfs_dir(),
+        config.disks_dir(),
         config.plugins_dir(),
         config.containerd_dir(),
     ] {

@@ -190,8 +190,8 @@ pub async fn claim_samples(context: &VolumeContext) -> Vec<(String, ClaimSample)
     all.into_iter().map(|((namespace, _), sample)| (namespace, sample)).collect()
 }
 
-/// Volumes of the class `local` are file systems of this machine, and answer at once; for those of drivers, the drivers
-/// have spoken. Others are not asked.
+/// Volumes of the class `local` and those on disks are file systems of this machine, and answer at once; for those of
+/// drivers, the drivers have spoken. Others are not asked.
 fn sample_claims(
     config: &Config,
     pod: &DesiredPod,
@@ -202,7 +202,8 @@ fn sample_claims(
     let sample = |volume: &Volume| {
         let claim = claim_name(pod, volume)?;
         let path = mounted.path(&volume.name)?;
-        let is_own = path.starts_with(config.volumes_dir()) && is_mount_point(&path);
+        let own = [config.volumes_dir(), config.disks_dir()];
+        let is_own = own.iter().any(|dir| path.starts_with(dir)) && is_mount_point(&path);
         let disk = if is_own { Some(disk(&path)) } else { of_drivers.get(&path).copied() };
         Some(ClaimSample { volume: volume.name.clone(), claim, disk: disk? })
     };

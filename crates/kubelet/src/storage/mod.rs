@@ -5,6 +5,7 @@
 //! uses what also to an agent that has just started; what nobody links to is unmounted. All steps can be done again.
 
 mod block;
+mod disk;
 mod ext4;
 pub mod fs_group;
 mod fullness;
@@ -99,8 +100,10 @@ pub enum StorageError {
         "the image of volume {volume:?} was made and is gone from {path}: its data is lost unless you put it back"
     )]
     Lost { volume: String, path: PathBuf },
-    #[error("the file system in {path} is damaged: repair it with e2fsck, nothing was changed ({message})")]
+    #[error("the file system in {path} is damaged: repair it with fsck, nothing was changed ({message})")]
     Damaged { path: PathBuf, message: String },
+    #[error("the device {} is neither formatted nor mounted: {reason}", device.display())]
+    Device { device: PathBuf, reason: String },
     #[error("the snapshot {0:?} is not on this node: it was removed, or is another node's")]
     NoSnapshot(String),
     #[error(
@@ -132,7 +135,13 @@ impl Storage {
     pub fn new(config: &Config) -> Self {
         let images = image::Images::new(config);
         Storage {
-            plugins: vec![Box::new(path::HostPath), Box::new(images), Box::new(nfs::Nfs::new(config))],
+            plugins: vec![
+                // Before directories: what is a device is not one.
+                Box::new(disk::Disks::new(config)),
+                Box::new(path::HostPath),
+                Box::new(images),
+                Box::new(nfs::Nfs::new(config)),
+            ],
             pods: config.pods_dir(),
             locks: Mutex::default(),
             released: Notify::new(),

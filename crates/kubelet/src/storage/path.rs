@@ -1,5 +1,5 @@
-//! hostPath and local volumes: a directory of the node that is somebody else's. Nothing is made but what `type` asks for,
-//! and nothing removed.
+//! hostPath and local volumes: a directory of the node that is somebody else's, or a raw device. Nothing is made but what
+//! `type` asks for, and nothing removed.
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as core;

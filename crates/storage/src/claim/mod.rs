@@ -5,6 +5,7 @@
 //! volume meanwhile: so two claims never have one volume, and whoever dies in between finds the volume that is kept for
 //! the claim.
 
+mod clones;
 mod matches;
 mod plan;
 #[cfg(test)]
@@ -16,16 +17,18 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::local_volume;
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
 
+use clones::Clones;
 pub use matches::Matches;
 pub use plan::waits_for_consumer;
 
 use crate::annotation::{IS_DEFAULT, SELECTED_NODE, annotation};
 use crate::fit::{Wanted, requested};
 use crate::index::VolumeIndex;
-use crate::snapshot;
+use crate::{local, snapshot};
 
 /// How many volumes that do not do are told of.
 const NEAR: usize = 3;
@@ -33,6 +36,7 @@ const NEAR: usize = 3;
 #[derive(Default)]
 pub struct Claims {
     volumes: Arc<VolumeIndex>,
+    clones: Arc<Clones>,
 }
 
 pub struct Observed {
@@ -63,11 +67,23 @@ impl Controller for Claims {
 
     fn watch(&self, watches: &Watches<Key>) {
         watches.own::<PersistentVolumeClaim>();
+        let clones = self.clones.clone();
+        watches.on_change::<PersistentVolumeClaim>(move |old, new| clones.change(old, new));
         // Free volumes are dealt out by `Matches`.
-        let index = self.volumes.clone();
+        let (index, clones) = (self.volumes.clone(), self.clones.clone());
         watches.on_change::<PersistentVolume>(move |old, new| {
             index.change(old, new);
-            old.into_iter().chain(new).filter_map(claim_of).collect()
+            let claims: Vec<Key> = old.into_iter().chain(new).filter_map(claim_of).collect();
+            let copies: Vec<Key> = claims.iter().flat_map(|claim| clones.of(claim)).collect();
+            [claims, copies].concat()
+        });
+        let caches = Arc::downgrade(watches.caches());
+        watches.on_change::<Node>(move |old, new| {
+            let came = new.is_some_and(local::is_ready) && !old.is_some_and(local::is_ready);
+            match caches.upgrade().filter(|_| came) {
+                Some(caches) => pending(&caches, |claim| needs_any_node(&caches, claim)),
+                None => Vec::new(),
+            }
         });
         watches.on::<StorageClass>(|caches, class| {
             let name = class.metadata.name.as_deref();
@@ -89,7 +105,6 @@ impl Controller for Claims {
             pending(caches, |claim| snapshot::source_of(claim).as_ref() == Some(&key))
         });
         watches.needs::<VolumeSnapshotContent>();
-        watches.needs::<Node>();
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -173,6 +188,14 @@ fn pending(caches: &Caches, wanted: impl Fn(&PersistentVolumeClaim) -> bool) -> 
     let claims = caches.of::<PersistentVolumeClaim>().list();
     let is_pending = |claim: &&Arc<PersistentVolumeClaim>| !plan::is_bound(claim) && wanted(claim);
     claims.iter().filter(is_pending).map(|claim| key_of(&**claim)).collect()
+}
+
+/// Whether a claim gets a volume of the class `local` without a pod to wait for: where no node is ready, it waits for one.
+fn needs_any_node(caches: &Caches, claim: &PersistentVolumeClaim) -> bool {
+    let class = caches.of::<StorageClass>().get(&Key::new("", plan::class_name(claim)));
+    class
+        .filter(|class| class.provisioner == local_volume::DRIVER)
+        .is_some_and(|class| !waits_for_consumer(&class) || snapshot::source_of(claim).is_some())
 }
 
 /// A pod that is on no node yet does not hold its claims: no agent starts it with one that is being deleted.

@@ -180,6 +180,50 @@ fn local_claim_waits_for_its_pod_and_gets_a_volume_on_its_node() {
     make(many).check(&[("c", "Pending", "")]);
 }
 
+/// The phase of a claim.
+fn phase(simulation: &Simulation, name: &str) -> Option<String> {
+    let claim: PersistentVolumeClaim = simulation.world.get(&Key::new("ns", name)).unwrap();
+    claim.status.and_then(|status| status.phase)
+}
+
+#[test]
+fn local_claim_without_a_ready_node_is_served_when_one_is_ready() {
+    let mut world = World::default();
+    world.insert(&class("now", "local.minik8s.io", "Immediate"));
+    world.insert(&claim("c", "1Gi", json!({"spec": {"storageClassName": "now"}})));
+    let mut waiting = node("a");
+    waiting.status = None;
+    world.insert(&waiting);
+    let mut simulation = Simulation::new(world).with(Claims::default()).with(Volumes::default());
+    simulation.settle().unwrap();
+    assert_eq!(phase(&simulation, "c"), None);
+    simulation.world.change::<Node>(&Key::new("", "a"), |found| found.status = node("a").status);
+    simulation.settle().unwrap();
+    assert_eq!(phase(&simulation, "c").as_deref(), Some("Bound"));
+}
+
+#[test]
+fn clone_of_an_unbound_claim_is_made_when_that_is_bound() {
+    let class = class("local", "local.minik8s.io", "WaitForFirstConsumer");
+    let selected = json!({"metadata": {"annotations": {SELECTED_NODE: "a"}}, "spec": {"storageClassName": "local"}});
+    let source = json!({"kind": "PersistentVolumeClaim", "name": "source"});
+    let copied = json!({"spec": {"dataSource": source, "dataSourceRef": source}});
+    let original = claim("source", "1Gi", json!({"spec": {"storageClassName": "local"}}));
+    let copy = claim("copy", "1Gi", merged(selected.clone(), copied));
+    let mut case = Case::new(Vec::new(), vec![copy, original]);
+    case.classes.push(class);
+    let mut simulation = case.simulation();
+    simulation.settle().unwrap();
+    assert_eq!((phase(&simulation, "source"), phase(&simulation, "copy")), (None, None));
+    simulation.world.change::<PersistentVolumeClaim>(&Key::new("ns", "source"), |found| {
+        found.metadata.annotations = claim("source", "1Gi", selected).metadata.annotations;
+    });
+    simulation.settle().unwrap();
+    for name in ["source", "copy"] {
+        assert_eq!(phase(&simulation, name).as_deref(), Some("Bound"), "{name}");
+    }
+}
+
 #[test]
 fn claim_without_a_class_gets_the_default_when_there_is_one() {
     let mut wish = claim("c", "1Gi", json!({}));

@@ -25,7 +25,7 @@ macro_rules! cases {
 cases! { crate::harness::cluster::on_the_shared_cluster =>
     accounts: mounted_credentials, opting_out_of_credentials, root_certificates, discovery_of_the_issuer;
     commands: logs, following_logs, logs_in_messages, exec, a_terminal, attach, port_forward, copy, debug, describe;
-    kubectl_entries: update_demo, exposed_and_described, guestbook;
+    kubectl_entries: update_demo, served_by_a_replica_set, exposed_and_described, guestbook;
     own_program: same_words, own_screens, own_terminals, own_colours;
     containers: shared_network_and_volumes, shared_processes, host_namespaces, init_containers_in_order,
         init_containers_of_a_lasting_pod,
@@ -36,8 +36,8 @@ cases! { crate::harness::cluster::on_the_shared_cluster =>
     lifecycle: crash_loop, restart_policies, deadline, last_words, hooks_and_grace, an_impatient_end, liveness,
         readiness, readiness_with_a_delay, slow_start, grpc;
     volumes: empty_dirs, host_paths, files_from_objects, files_follow_changes, parts_of_volumes,
-        service_account_tokens, optional_objects, bound_claims, trust_bundles;
-    pod_certificates: certificates_of_pods;
+        service_account_tokens, optional_objects, bound_claims, trust_bundles, many_trust_bundles;
+    pod_certificates: certificates_of_pods, mutual_tls_of_pods;
     storage: local_volumes, static_volumes, volumes_of_other_forms, volumes_of_a_stateful_set,
         claims_that_cannot_be_served, copies_and_metrics;
     csi: volumes_of_a_driver, other_volumes_of_a_driver, snapshots_of_a_driver, attributes_of_volumes;

@@ -60,6 +60,17 @@ pub async fn update_demo(space: Space) {
     space.eventually("all gone", async || left().await.is_empty()).await;
 }
 
+/// The same servers by a ReplicaSet: each says its own name.
+pub async fn served_by_a_replica_set(space: Space) {
+    let mut set: Value = serde_json::from_str(&controller(2)).unwrap();
+    set["apiVersion"] = "apps/v1".into();
+    set["kind"] = "ReplicaSet".into();
+    set["spec"]["selector"] = json!({"matchLabels": {"name": "demo"}});
+    assert!(create(&space, &set.to_string()).await.contains("replicaset.apps/demo created"));
+    let names = running(&space, 2).await;
+    assert!(names[0] != names[1] && names.iter().all(|name| name.starts_with("demo-")), "{names:?}");
+}
+
 /// Services for a controller and for a Service, annotations for its pods, and all of it described.
 pub async fn exposed_and_described(space: Space) {
     create(&space, &controller(1)).await;

@@ -1,5 +1,7 @@
 //! Volumes: what is in them, who may do what, and how they change.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use minik8s_kubelet::image::BUSYBOX;
 use serde_json::{Value, json};
@@ -296,5 +298,39 @@ pub async fn trust_bundles(space: Space) {
         .await;
     for name in ["one", "two"] {
         space.send(Method::DELETE, &format!("{all}/minik8s.io:trust:{name}"), Value::Null).await.unwrap();
+    }
+}
+
+/// One volume of 150 bundles, and 150 volumes of one bundle each.
+pub async fn many_trust_bundles(space: Space) {
+    const COUNT: usize = 150;
+    let all = "/apis/certificates.k8s.io/v1/clustertrustbundles";
+    let name = |i: usize| format!("minik8s.io:many:{i}");
+    let pem = |i: usize| {
+        let text = STANDARD.encode(format!("certificate {i}"));
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    };
+    for i in 0..COUNT {
+        let spec = json!({"signerName": "minik8s.io/many", "trustBundle": pem(i)});
+        space.send(Method::POST, all, json!({"metadata": {"name": name(i)}, "spec": spec})).await.unwrap();
+    }
+    let source = |i: usize| json!({"clusterTrustBundle": {"name": name(i), "path": format!("{i}.pem")}});
+    let expected = (0..COUNT).map(pem).collect::<String>();
+    let script = |path: &str| format!("for i in $(seq 0 {}); do cat {path}/$i.pem; done", COUNT - 1);
+
+    let mut one = once(&script("/v"));
+    one["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    let sources: Vec<Value> = (0..COUNT).map(source).collect();
+    one["volumes"] = json!([{"name": "v", "projected": {"sources": sources}}]);
+    assert_eq!(space.output("one", one).await, expected);
+
+    let mut many = once(&script("/v/$i"));
+    let mount = |i: usize| json!({"name": format!("v{i}"), "mountPath": format!("/v/{i}")});
+    let volume = |i: usize| json!({"name": format!("v{i}"), "projected": {"sources": [source(i)]}});
+    many["containers"][0]["volumeMounts"] = (0..COUNT).map(mount).collect();
+    many["volumes"] = (0..COUNT).map(volume).collect();
+    assert_eq!(space.output("many", many).await, expected);
+    for i in 0..COUNT {
+        space.send(Method::DELETE, &format!("{all}/{}", name(i)), Value::Null).await.unwrap();
     }
 }
