@@ -24,7 +24,7 @@ fn network_of_both_families_and_of_ipv6_alone() {
     let world = World::in_lab(Lab::up_on(2, &flags, &[]));
     check(&world, &["IPv4", "IPv6"]);
     end(world);
-    let flags = format!("--cluster-cidr {PODS_V6} --service-cidr {SERVICES_V6} --bind ::");
+    let flags = format!("--cluster-cidr {PODS_V6} --service-cidr {SERVICES_V6}");
     let world = World::in_lab(Lab::up_on(2, &flags, &[("LAB_FAMILY", "ipv6")]));
     check(&world, &["IPv6"]);
     end(world);
