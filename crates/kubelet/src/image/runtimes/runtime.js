@@ -28,7 +28,8 @@ const MOST_UNPACKED = 64 << 20;
 const [MOST_KEPT, MOST_KEPT_BYTES, LARGEST_KEPT, KEPT_TIME] = [1000, 16 << 20, 1 << 20, 3600 * 1000];
 const TIMEOUT = Number(process.env.FN_TIMEOUT || 60) * 1000;
 const WORKERS = Math.max(1, Number(process.env.FN_CONCURRENCY || 1));
-const MODULES = ['main', 'handler', 'index', 'app', 'function'];
+// In the order in which they are looked for: what index.js exports is what its package does.
+const MODULES = ['main', 'index', 'handler', 'app', 'function'];
 const HANDLERS = ['main', 'handler', 'run', 'default'];
 const CONTEXTS = ['context', 'ctx', '_context', '_ctx', 'c', '_'];
 const WHOLE = ['params', 'param', 'event', 'args', 'payload', 'data', 'request', 'body', 'input', 'e', 'p', 'd', '_', 'arg'];
@@ -520,6 +521,8 @@ if (isMainThread) {
   });
   try {
     code = folder();
+    // Code reads its own files by their names; threads cannot change where they are.
+    process.chdir(code);
     for (let count = 0; count < WORKERS; count++) hire();
   } catch (error) {
     lastWords(String((error && error.stack) || error));
