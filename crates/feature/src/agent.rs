@@ -3,7 +3,7 @@
 //! The kubelet asks features for what pods need of them through [`PodHooks`], and knows none of them by name.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 

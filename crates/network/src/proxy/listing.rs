@@ -5,7 +5,7 @@
 //! same transaction as everything else: that costs a counter, never a connection.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::{Chain, Frontend, Map, Protocol, Ruleset, StaleFlow};
 
@@ -243,6 +243,8 @@ fn endpoint(value: &str) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
     use crate::proxy::diff;
 
