@@ -15,6 +15,9 @@ use crate::Config;
 
 /// Writes the configuration where containerd looks for it.
 pub fn write(config: &Config, cidr: Cidrs) -> io::Result<()> {
+    if cidr.v6().is_some() {
+        make_bridge(&bridge_name(&config.instance()), config.pod_mtu);
+    }
     let dir = config.cni_dir().join("net.d");
     std::fs::create_dir_all(&dir)?;
     let list = conflist(&config.instance(), cidr, config.pod_mtu, &config.cni_dir().join("state"));
@@ -27,6 +30,21 @@ pub fn write(config: &Config, cidr: Cidrs) -> io::Result<()> {
     let new = dir.join(".new");
     std::fs::write(&new, text)?;
     std::fs::rename(new, path)
+}
+
+/// Made by the plugin, with the first pod, the bridge would look for duplicates of its own IPv6 address for two seconds, and
+/// be no gateway meanwhile. What cannot be done here the plugin does, or says why not.
+fn make_bridge(name: &str, mtu: Option<u32>) {
+    let mut add = Command::new("ip");
+    add.args(["link", "add", "name", name]);
+    if let Some(mtu) = mtu {
+        add.args(["mtu", &mtu.to_string()]);
+    }
+    let made = add.args(["type", "bridge"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    let setting = Path::new("/proc/sys/net/ipv6/conf").join(name).join("accept_dad");
+    if let Err(error) = made.and_then(|_| std::fs::write(setting, "0")) {
+        tracing::debug!(%error, "the pods' bridge looks for duplicates of its address");
+    }
 }
 
 /// The name of this agent's bridge. Interface names have room for 15 characters.

@@ -84,8 +84,8 @@ fn resolver(port: u16) -> Result<()> {
     let zone = Arc::new(RwLock::new(zone));
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let pods = "127.0.0.0/8".parse()?;
-        let (at, metrics) =
-            ((&[IpAddr::from(Ipv4Addr::LOCALHOST)][..], port), Arc::new(DnsMetrics::new(DOMAIN)));
+        let here = [IpAddr::from(Ipv4Addr::LOCALHOST)];
+        let (at, metrics) = ((&here[..], port), Arc::new(DnsMetrics::new(DOMAIN)));
         let bound = Resolver::bind(at, pods, zone, Upstreams::default(), metrics).await?;
         ensure!(bound.endpoints()?.iter().all(|at| at.port() == port), "port {port} is taken");
         bound.serve().await;

@@ -243,6 +243,8 @@ fn endpoint(value: &str) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
     use crate::proxy::diff;
 

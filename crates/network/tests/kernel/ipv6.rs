@@ -46,7 +46,7 @@ fn rules(spec: Value, endpoints: &[&str]) -> Ruleset {
     let meta = json!({"namespace": "d", "name": "s"});
     let service = json!({"metadata": meta, "spec": whole, "status": status});
     let endpoint = |text: &&str| {
-        let (address, node) = text.split_once('@').unwrap_or((text, "a"));
+        let (address, node) = text.split_once('@').unwrap_or((*text, "a"));
         json!({"addresses": [address], "nodeName": node})
     };
     let slice = json!({
