@@ -53,7 +53,7 @@ pub enum Command {
   minik8s server --data-dir /srv/minik8s --port 7443
   minik8s server --mesh
   minik8s server --no-agent --store etcd=http://10.0.0.1:2379")]
-    Server(ServerFlags),
+    Server(Box<ServerFlags>),
     /// Run a node of a cluster whose servers are elsewhere
     #[command(after_help = "Examples:
   minik8s agent --server https://10.0.0.1:6443 --token @join-token

@@ -168,7 +168,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<()> {
             set_umask();
             raise_file_limit();
             let runtime = runtime()?;
-            let ended = runtime.block_on(server::run(flags));
+            let ended = runtime.block_on(server::run(*flags));
             // Threads that wait for a disk or a child must not delay the end.
             runtime.shutdown_background();
             match ended? {

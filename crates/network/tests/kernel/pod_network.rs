@@ -104,7 +104,7 @@ pub fn pods_reach_pods_of_all_nodes() {
         cluster.update_all(backend);
         cluster.everybody_reaches_everybody(backend);
         // The largest datagram that pods may send arrives in one piece; one byte more is refused at once.
-        let largest = pod_mtu(1500, backend) as usize - 28;
+        let largest = pod_mtu(1500, IpFamily::V4, backend) as usize - 28;
         assert_eq!(cluster.lab.send("pa", PODS[2].1, 8080, largest, 1), ["pc 10.244.0.2"], "{backend:?}");
         assert_eq!(cluster.lab.send("pa", PODS[2].1, 8080, largest + 1, 1), ["failed too long"]);
     }

@@ -56,10 +56,13 @@ pub fn network_that_cannot_listen_for_names_ends_to_be_started_again() {
         let config = Config {
             node_name: "n1".to_owned(),
             // On no machine, and not yet on this one.
-            node_ip: "192.0.2.77".parse().unwrap(),
+            node_ips: vec!["192.0.2.77".parse().unwrap()],
             cluster_cidr: "10.244.0.0/16".parse().unwrap(),
             backend: Backend::HostGw,
-            dns: Some(Dns { address: "10.96.0.10".parse().unwrap(), domain: "cluster.local".to_owned() }),
+            dns: Some(Dns {
+                addresses: vec!["10.96.0.10".parse().unwrap()],
+                domain: "cluster.local".to_owned(),
+            }),
             own_ports: Default::default(),
             hosts: None,
             pod_addresses: Arc::new(Mutex::new(pods)),

@@ -317,7 +317,7 @@ pub fn datagrams_leave_an_endpoint_that_is_gone() {
         let changes = book.take_changes();
         lab.nft("node", &table.change(&changes).to_string());
         let flows: Vec<StaleFlow> = stale_flows(&changes);
-        runtime.block_on(forget_flows_in(Some(&lab.namespace("node")), &flows));
+        runtime.block_on(forget_flows_in(Some(&lab.namespace("node")), IpFamily::V4, &flows));
     };
     // Always from the same port, so that the kernel takes it for one flow.
     for (endpoints, expected) in
