@@ -205,7 +205,8 @@ fn local_claim_without_a_ready_node_is_served_when_one_is_ready() {
 #[test]
 fn clone_of_an_unbound_claim_is_made_when_that_is_bound() {
     let class = class("local", "local.minik8s.io", "WaitForFirstConsumer");
-    let selected = json!({"metadata": {"annotations": {SELECTED_NODE: "a"}}, "spec": {"storageClassName": "local"}});
+    let selected =
+        json!({"metadata": {"annotations": {SELECTED_NODE: "a"}}, "spec": {"storageClassName": "local"}});
     let source = json!({"kind": "PersistentVolumeClaim", "name": "source"});
     let copied = json!({"spec": {"dataSource": source, "dataSourceRef": source}});
     let original = claim("source", "1Gi", json!({"spec": {"storageClassName": "local"}}));
