@@ -105,7 +105,8 @@ impl Disks {
                 fs_type.to_owned()
             }
             Content::FileSystem(found) => {
-                if !is_read_only {
+                // Even of a clean file system, fsck writes when it was there: one that is refused stays as it is.
+                if !is_read_only && wanted.fs_type.as_ref().is_none_or(|fs_type| is_akin(fs_type, &found)) {
                     check(device)?;
                 }
                 found
@@ -163,6 +164,11 @@ fn format(device: &Path, fs_type: &str) -> Result<(), StorageError> {
     tracing::info!(device = %device.display(), fs_type, "makes a file system on a blank device");
     let options = ["-t", fs_type].into_iter().chain(own.iter().copied()).map(Path::new);
     run("mkfs", UTIL_LINUX, options.chain([device])).map(drop)
+}
+
+/// Whether one can be mounted as the other: ext4 mounts what ext2 and ext3 have left.
+fn is_akin(fs_type: &str, found: &str) -> bool {
+    fs_type == found || [fs_type, found].iter().all(|name| matches!(*name, "ext2" | "ext3" | "ext4"))
 }
 
 /// Repairs what can be repaired without loss.

@@ -121,3 +121,14 @@ fn blkid_answers_are_understood() {
     check("TYPE=vfat\nPTTYPE=dos\n", Content::FileSystem("vfat".to_owned()));
     check("DEVNAME=/dev/x\n", Content::Other("something that blkid does not name".to_owned()));
 }
+
+#[test]
+fn file_systems_of_one_family_are_akin() {
+    let check = |fs_type: &str, found: &str, expected: bool| {
+        assert_eq!(is_akin(fs_type, found), expected, "{fs_type} {found}");
+    };
+    check("xfs", "xfs", true);
+    check("ext4", "ext2", true);
+    check("xfs", "ext4", false);
+    check("ext4", "LVM2_member", false);
+}
