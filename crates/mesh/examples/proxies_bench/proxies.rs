@@ -64,13 +64,13 @@ async fn start_agent(
     let info = NodeInfo {
         name: name.to_owned(),
         address: address.into(),
-        node_ip: address,
+        node_ips: vec![address.into()],
         place: NodePlace { data_dir, instance: format!("bench-{number}") },
         pods_dir: cluster.pods_dir(name),
         bridge: "none".to_owned(),
         own_ports: BTreeSet::new(),
         cluster_cidr: "10.244.0.0/16".parse()?,
-        dns_address: address,
+        dns_addresses: vec![address.into()],
         domain: "cluster.local".to_owned(),
     };
     let mut parts = AgentParts::new(access, info, stop.clone());

@@ -68,6 +68,11 @@ pub async fn hold(to: SocketAddr, connections: usize) -> Result<()> {
     Ok(())
 }
 
+fn note_latest(last: &Mutex<Instant>) {
+    let mut latest = last.lock();
+    *latest = (*latest).max(Instant::now());
+}
+
 /// All within a second, and none is closed before all were answered.
 pub async fn storm(to: SocketAddr, connections: u64) -> Result<()> {
     raise_files();
@@ -79,9 +84,7 @@ pub async fn storm(to: SocketAddr, connections: u64) -> Result<()> {
         clients.spawn(async move {
             sleep_until(begun + Duration::from_micros(number * 1_000_000 / connections)).await;
             let connected = timeout(TIMEOUT * 4, TcpStream::connect(to)).await??;
-            let mut latest = last.lock();
-            *latest = (*latest).max(Instant::now());
-            drop(latest);
+            note_latest(&last);
             let mut open = Some(connected);
             timeout(TIMEOUT * 4, once(to, &mut open)).await??;
             anyhow::Ok(())
