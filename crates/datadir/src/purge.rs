@@ -22,6 +22,7 @@ const OWN: &[&str] = &[
     "device-plugins",
     "dra_manager_state",
     "ended-logs",
+    "disks",
     "function-code",
     "hosts-file",
     "hosts-kept",

@@ -53,10 +53,18 @@ async fn process(open: Arc<OpenConnections>) -> SocketAddr {
     address
 }
 
+/// With room for all that wait, as the sockets have that agents hand to proxies: the kernel would let the others try again
+/// after seconds.
+fn listen(address: &str) -> TcpListener {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(address.parse().unwrap()).unwrap();
+    socket.listen(2 * STORM as u32).unwrap()
+}
+
 /// The proxy of the pod that answers.
 async fn inbound_proxy(authority: &FakeAuthority, process: SocketAddr) -> SocketAddr {
     // Not the address that calls come from: a pod that calls itself needs no TLS.
-    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let listener = listen("127.0.0.2:0");
     let address = listener.local_addr().unwrap();
     let shared = shared::<Guard>(Timeouts::default());
     let tls = Some(Arc::new(authority.account("shop/reviews")));
@@ -75,7 +83,7 @@ async fn inbound_proxy(authority: &FakeAuthority, process: SocketAddr) -> Socket
 
 /// The proxy of the pod that asks, with this table.
 async fn outbound_proxy(table: Table) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen("127.0.0.1:0");
     let address = listener.local_addr().unwrap();
     let shared = shared::<Outbound>(Timeouts::default());
     shared.table.send_replace(Arc::new(table));

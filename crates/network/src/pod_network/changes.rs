@@ -65,6 +65,14 @@ pub fn changes(seen: &Links, wanted: &Links, owner: &Owner) -> Changes {
     }
     for (pods, route) in new {
         let onlink = if route.device == *tunnel { " onlink" } else { "" };
+        let is_moved = seen.routes.get(pods).is_some_and(|old| old.device != route.device);
+        if is_moved && pods.addr().is_ipv6() {
+            // The kernel takes no gateway to which another device leads.
+            line(
+                &mut changes.routes,
+                format_args!("route delete {pods} proto {ROUTE_PROTOCOL} metric {metric}"),
+            );
+        }
         line(
             &mut changes.routes,
             format_args!(

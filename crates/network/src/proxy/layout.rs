@@ -75,15 +75,7 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
         IpFamily::V4 => ("224.0.0.0/4", "icmp"),
         IpFamily::V6 => ("ff00::/8", "icmpv6"),
     };
-    // IPv6 has no `route_localnet`: what is led from ::1 to a pod never comes back.
-    let local = match family {
-        IpFamily::V4 => "fib daddr type local",
-        IpFamily::V6 => "ip6 daddr != ::1 fib daddr type local",
-    };
     let pair = from_to.trim_end_matches(" . meta l4proto . th dport");
-    let chain = |name: &str, rules: &[&str]| {
-        (name.to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>())
-    };
     let mut chains = BTreeMap::from([
         chain(
             "prerouting",
@@ -110,24 +102,6 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
             ],
         ),
         chain(
-            "inside",
-            &[&format!("{to} vmap @services"), &format!("{local} meta l4proto . th dport vmap @node-ports")],
-        ),
-        chain(
-            "outside",
-            &[
-                &format!("{to} vmap @outside-services"),
-                &format!("{local} meta l4proto . th dport vmap @outside-node-ports"),
-            ],
-        ),
-        chain(
-            "overtaken",
-            &[
-                &format!("{to} @frontends drop"),
-                &format!("{local} meta l4proto . th dport @frontend-ports drop"),
-            ],
-        ),
-        chain(
             "refuse",
             &["meta l4proto tcp reject with tcp reset", &format!("reject with {icmp} port-unreachable")],
         ),
@@ -143,6 +117,7 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
             ],
         ),
     ]);
+    chains.extend(lookups(family, to));
     // Of IPv6 the kernel itself drops what comes from elsewhere with the loopback address.
     if family == IpFamily::V4 {
         chains.extend([chain(
@@ -156,6 +131,33 @@ fn fixed_chains(cluster: IpNet) -> BTreeMap<String, Vec<String>> {
         )]);
     }
     chains
+}
+
+type Chain = (String, Vec<String>);
+
+fn chain(name: &str, rules: &[&str]) -> Chain {
+    (name.to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect())
+}
+
+/// By address and port, then by a port of this node.
+fn lookups(family: IpFamily, to: &str) -> [Chain; 3] {
+    // IPv6 has no `route_localnet`: what is led from ::1 to a pod never comes back.
+    let local = match family {
+        IpFamily::V4 => "fib daddr type local",
+        IpFamily::V6 => "ip6 daddr != ::1 fib daddr type local",
+    };
+    let port = "meta l4proto . th dport";
+    [
+        chain("inside", &[&format!("{to} vmap @services"), &format!("{local} {port} vmap @node-ports")]),
+        chain(
+            "outside",
+            &[&format!("{to} vmap @outside-services"), &format!("{local} {port} vmap @outside-node-ports")],
+        ),
+        chain(
+            "overtaken",
+            &[&format!("{to} @frontends drop"), &format!("{local} {port} @frontend-ports drop")],
+        ),
+    ]
 }
 
 pub(super) fn add_route(rules: &mut Ruleset, frontend: Frontend, route: &Route) {

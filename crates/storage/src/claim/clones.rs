@@ -74,7 +74,7 @@ mod tests {
         let key = Key::new("ns", "clone");
         assert!(clones.change(None, Some(&source)).is_empty());
         assert!(clones.change(None, Some(&clone)).is_empty());
-        assert_eq!(clones.change(Some(&source), Some(&bound)), [key.clone()]);
+        assert_eq!(clones.change(Some(&source), Some(&bound)), std::slice::from_ref(&key));
         assert!(clones.change(Some(&bound), Some(&bound)).is_empty());
         assert_eq!(clones.of(&Key::new("ns", "source")), [key]);
         clones.change(Some(&clone), Some(&claim("clone", Some("source"), Some("w"))));
