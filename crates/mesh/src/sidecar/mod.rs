@@ -57,8 +57,6 @@ pub use crate::protocol::{Config, Credentials};
 const LAST: Duration = Duration::from_secs(5);
 /// Out of file descriptors, most likely: that passes.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Connections that wait to be taken, as far as the network lets them.
-const BACKLOG: i32 = 16384;
 /// Whose answers are not over, of those that need more than a connection's own memory.
 const REQUESTS: usize = 4096;
 /// Pods keep connections open, and silent, for as long as they like: nothing of that is the proxy's to end.
@@ -185,7 +183,7 @@ fn listeners() -> io::Result<Listeners> {
     };
     for listener in [&listeners.outbound, &listeners.inbound] {
         listener.set_nonblocking(true)?;
-        listen(listener, Backlog::new(BACKLOG)?)?;
+        listen(listener, Backlog::MAXALLOWABLE)?;
     }
     Ok(listeners)
 }
