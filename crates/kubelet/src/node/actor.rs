@@ -205,7 +205,7 @@ impl NodeActor {
         {
             return Ok(());
         }
-        let patch = json!({"status": value});
+        let patch = json!({"status": with_replaced_addresses(value)});
         self.lenient().patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
         *sent = Some((essence, Instant::now()));
         Ok(())
@@ -250,6 +250,14 @@ fn without_heartbeats(mut status: Value) -> Value {
         if let Some(condition) = condition.as_object_mut() {
             condition.remove("lastHeartbeatTime");
         }
+    }
+    status
+}
+
+/// As a whole: addresses are merged by their type, which those of two families share.
+fn with_replaced_addresses(mut status: Value) -> Value {
+    if let Some(addresses) = status["addresses"].as_array_mut() {
+        addresses.push(json!({"$patch": "replace"}));
     }
     status
 }
