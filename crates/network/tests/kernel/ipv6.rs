@@ -90,8 +90,8 @@ pub fn everybody_reaches_a_service() {
 
     lab.nft("node", &rules(json!({}), &[]).to_string());
     check(&lab, ("p2", VIP, 80), &["refused"]);
-    // From another port: the flow from before would go on.
-    assert_eq!(lab.send("p2", VIP, 80, 21, 1), ["refused"]);
+    // By another pod: what the first one sent from the same port would go on.
+    assert_eq!(lab.send("p3", VIP, 80, 20, 1), ["refused"]);
 
     lab.nft("node", &rules(json!({"sessionAffinity": "ClientIP"}), &[P2, P3]).to_string());
     let answers = lab.ask("out", NODE, 30080, 12);
