@@ -135,9 +135,10 @@ async fn talk(server: &Files, client: &Files) -> std::io::Result<String> {
         let mut stream = tokio_rustls::TlsAcceptor::from(Arc::new(accepting)).accept(far).await?;
         let mut heard = String::new();
         stream.read_to_string(&mut heard).await?;
-        Ok(heard)
+        // Open until the other has said goodbye.
+        Ok((heard, stream))
     };
-    tokio::try_join!(speak, hear).map(|((), heard)| heard)
+    tokio::try_join!(speak, hear).map(|((), (heard, _))| heard)
 }
 
 fn path(space: &Space) -> String {
