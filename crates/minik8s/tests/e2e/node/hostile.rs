@@ -97,8 +97,12 @@ async fn store(space: &Space, served: &Served) -> bool {
     named(&mut object, "involvedObject");
     named(&mut object, "regarding");
     let path = format!("{}/{}", served.collection, object["metadata"]["name"].as_str().unwrap());
-    let made = space.send(Method::POST, &served.collection, object).await;
-    made.unwrap_or_else(|error| panic!("{}: {error}", served.collection));
+    match space.send(Method::POST, &served.collection, object).await {
+        Ok(_) => {}
+        // A controller made it for another odd object.
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        Err(error) => panic!("{}: {error}", served.collection),
+    }
     for _ in 0..TRIES {
         if served.has_status {
             let patch = json!({"status": status});
