@@ -129,16 +129,17 @@ async fn talk(server: &Files, client: &Files) -> std::io::Result<String> {
     let speak = async {
         let mut stream = tokio_rustls::TlsConnector::from(Arc::new(asking)).connect(name, near).await?;
         stream.write_all(b"hello").await?;
-        stream.shutdown().await
+        stream.shutdown().await?;
+        // Open until the other has said all, too.
+        Ok(stream)
     };
     let hear = async {
         let mut stream = tokio_rustls::TlsAcceptor::from(Arc::new(accepting)).accept(far).await?;
         let mut heard = String::new();
         stream.read_to_string(&mut heard).await?;
-        // Open until the other has said goodbye.
         Ok((heard, stream))
     };
-    tokio::try_join!(speak, hear).map(|((), (heard, _))| heard)
+    tokio::try_join!(speak, hear).map(|(_, (heard, _))| heard)
 }
 
 fn path(space: &Space) -> String {
