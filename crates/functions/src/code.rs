@@ -53,6 +53,22 @@ pub async fn of_revision(client: &Client, map: &ConfigMap) -> Result<Option<Func
     Ok(Some(revision::code(&name, content).ok_or(CodeError::Broken)?))
 }
 
+/// The code that an archive is which is too large for a Function: an image of the registry, pushed with the client's rights.
+///
+/// What no Function names soon after is collected as if it were an old revision's.
+pub async fn push_archive(
+    client: &Client,
+    namespace: &str,
+    function: &str,
+    archive: &[u8],
+) -> Result<FunctionCode, PushError> {
+    let digest = image::digest(archive);
+    // A tag of its own: the same archive has the same one.
+    let tag = digest.trim_start_matches("sha256:");
+    let image = push(client, (namespace, function, tag), (revision::ARCHIVE, archive)).await?;
+    Ok(FunctionCode { image: Some(image), ..FunctionCode::default() })
+}
+
 /// A layer with one file.
 fn layer(name: &str, content: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut header = tar::Header::new_gnu();

@@ -36,14 +36,15 @@ pub async fn push(repository: &Repository<'_>, tag: &str, layer: &Layer) -> Resu
     Ok(name)
 }
 
-/// Something small.
+/// Something that fits into memory.
 pub async fn push_bytes(repository: &Repository<'_>, bytes: Vec<u8>) -> Result<Layer, PushError> {
     let layer = Layer { digest: digest(&bytes), size: bytes.len() as u64 };
-    if !repository.has_blob(&layer.digest).await? {
-        let mut upload = repository.upload().await?;
-        upload.append(bytes).await?;
-        upload.finish(&layer.digest).await?;
-    }
+    let part = async |offset: i64, length: i64| -> Result<Vec<u8>, PushError> {
+        let (from, to) = (usize::try_from(offset).ok(), usize::try_from(offset + length).ok());
+        let part = from.zip(to).and_then(|(from, to)| bytes.get(from..to));
+        Ok(part.ok_or(PushError::TooShort)?.to_vec())
+    };
+    repository.push_blob(&layer.digest, i64::try_from(bytes.len()).unwrap_or(i64::MAX), part).await?;
     Ok(layer)
 }
 

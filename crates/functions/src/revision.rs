@@ -19,7 +19,7 @@ use crate::build;
 
 /// The container of every instance.
 pub const CONTAINER: &str = "function";
-const ARCHIVE: &str = "code.zip";
+pub const ARCHIVE: &str = "code.zip";
 const DEPENDENCIES: &str = "dependencies";
 /// No user of the host, and none that pods have by default.
 const USER: i64 = 65_532;
@@ -54,10 +54,15 @@ pub fn config_map(function: &Function, hash: &str, number: i64, in_registry: boo
             annotations: Some([(NUMBER_ANNOTATION.to_owned(), number.to_string())].into()),
             ..meta(function, hash)
         },
-        immutable: (!in_registry || function.spec.code.is_none()).then_some(true),
+        immutable: (!in_registry || spec_file(&function.spec).is_none()).then_some(true),
         ..ConfigMap::default()
     };
-    let spec = FunctionSpec { code: None, ..function.spec.clone() };
+    // An image is named, and stays; anything else is the code itself.
+    let code = function.spec.code.clone().filter(|code| code.image.is_some());
+    if let (Some(image), Some(annotations)) = (pushed(&function.spec), &mut map.metadata.annotations) {
+        annotations.insert(CODE_ANNOTATION.to_owned(), image.to_owned());
+    }
+    let spec = FunctionSpec { code, ..function.spec.clone() };
     let spec = serde_json::to_string(&spec).unwrap_or_default();
     let mut data = BTreeMap::from([(SPEC_KEY.to_owned(), spec)]);
     if let Some(code) = &function.spec.code {
@@ -82,7 +87,7 @@ pub fn spec_of(map: &ConfigMap) -> Option<FunctionSpec> {
     let zip =
         map.binary_data.as_ref().and_then(|data| data.get(ARCHIVE)).map(|bytes| STANDARD.encode(&bytes.0));
     if source.is_some() || zip.is_some() {
-        spec.code = Some(FunctionCode { source, zip });
+        spec.code = Some(FunctionCode { source, zip, image: None });
     }
     Some(spec)
 }
@@ -101,6 +106,9 @@ pub enum Code {
 impl Code {
     /// `map` is that of the revision, once there is one.
     pub fn of(map: Option<&ConfigMap>, function: &Function, in_registry: bool) -> Code {
+        if let Some(image) = pushed(&function.spec) {
+            return Code::Image(image.to_owned());
+        }
         match map {
             Some(map) => match image(map) {
                 Some(image) => Code::Image(image.to_owned()),
@@ -111,6 +119,11 @@ impl Code {
             None => Code::Map,
         }
     }
+}
+
+/// The image with the code where its owner has pushed it.
+fn pushed(spec: &FunctionSpec) -> Option<&str> {
+    spec.code.as_ref()?.image.as_deref()
 }
 
 /// The image with a revision's code.
@@ -142,9 +155,9 @@ pub fn spec_file(spec: &FunctionSpec) -> Option<(&'static str, Vec<u8>)> {
 /// The code that such a file is.
 pub fn code(name: &str, content: Vec<u8>) -> Option<FunctionCode> {
     if name == ARCHIVE {
-        return Some(FunctionCode { source: None, zip: Some(STANDARD.encode(content)) });
+        return Some(FunctionCode { zip: Some(STANDARD.encode(content)), ..FunctionCode::default() });
     }
-    Some(FunctionCode { source: Some(String::from_utf8(content).ok()?), zip: None })
+    Some(FunctionCode { source: Some(String::from_utf8(content).ok()?), ..FunctionCode::default() })
 }
 
 /// The number of a revision that is kept.

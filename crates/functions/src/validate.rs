@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use minik8s_api::{At, FieldErrors, NameRule};
 use minik8s_meta::destination::Destination;
-use minik8s_meta::function::{runtime, runtime_names};
+use minik8s_meta::function::{CODE_REPOSITORY, runtime, runtime_names};
+use minik8s_meta::image_repository::REGISTRY_HOST;
 use serde_json::Value;
 
 use crate::zip;
@@ -30,6 +31,7 @@ pub fn function(object: &Value, errors: &mut FieldErrors) {
     }
     let spec = root.field("spec");
     what_runs(&spec, errors);
+    pushed_code(&root, errors);
     bounds(&spec, errors);
     volumes(&spec, errors);
     destinations(&spec.field("async"), errors);
@@ -70,13 +72,31 @@ fn what_runs(spec: &At<'_>, errors: &mut FieldErrors) {
     if handler.is_set() && !is_handler(handler.text()) {
         handler.invalid(errors, "must be MODULE.FUNCTION, e.g. main.handler");
     }
-    match (code.field("source").is_set(), code.field("zip").is_set()) {
-        (false, false) => {
+    let given = ["source", "zip", "image"].map(|field| code.field(field).is_set());
+    match given {
+        [false, false, false] => {
             code.required(errors, "give code.source (the text of one file) or code.zip (base64)")
         }
-        (true, true) => code.invalid(errors, "must have one of source and zip, not both"),
-        (true, false) => source(&code.field("source"), errors),
-        (false, true) => archive(&code.field("zip"), errors),
+        [true, false, false] => source(&code.field("source"), errors),
+        [false, true, false] => archive(&code.field("zip"), errors),
+        [false, false, true] => {}
+        _ => code.invalid(errors, "must have one of source, zip and image, not both"),
+    }
+}
+
+/// Of the function's own repository, which is collected with its revisions.
+fn pushed_code(root: &At<'_>, errors: &mut FieldErrors) {
+    let image = root.field("spec").field("code").field("image");
+    if !image.is_set() {
+        return;
+    }
+    let (namespace, name) = (root.field("metadata").field("namespace"), root.field("metadata").field("name"));
+    let repository = format!("{REGISTRY_HOST}/{}/{CODE_REPOSITORY}{}", namespace.text(), name.text());
+    let digest = image.text().strip_prefix(&repository).and_then(|rest| rest.strip_prefix("@sha256:"));
+    let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if !digest.is_some_and(|digest| digest.len() == 64 && is_hex(digest)) {
+        let detail = format!("must be {repository}@sha256:DIGEST, as `minik8s function` pushes it");
+        image.invalid(errors, detail);
     }
 }
 
@@ -93,7 +113,10 @@ fn archive(archive: &At<'_>, errors: &mut FieldErrors) {
     let problem = match STANDARD.decode(archive.text()) {
         Err(error) => format!("is not base64: {error}"),
         Ok(bytes) if bytes.len() > LARGEST_ZIP => {
-            format!("has {} bytes; at most {LARGEST_ZIP}: use an image for more", bytes.len())
+            format!(
+                "has {} bytes; at most {LARGEST_ZIP}: `minik8s function create --from` takes more",
+                bytes.len()
+            )
         }
         Ok(bytes) => match zip::check(&bytes) {
             Ok(()) => return,
@@ -202,12 +225,39 @@ mod tests {
         check(json!({"runtime": "nodejs", "code": {"source": "x", "zip": "eA=="}}), "not both");
         check(json!({"runtime": "nodejs", "code": {"zip": "???"}}), "is not base64");
         check(json!({"runtime": "nodejs", "code": {"zip": "eHh4"}}), "not an archive");
+        check(json!({"runtime": "nodejs", "code": {"source": "x", "image": "a:1"}}), "not both");
         check(json!({"image": "a:1", "runtime": "nodejs"}), "has no runtime");
         check(json!({"image": "a:1", "dependencies": "b:1"}), "has no runtime");
         check(
             json!({"runtime": "nodejs", "code": {"source": "x".repeat(LARGEST_SOURCE + 1)}}),
             "use an image",
         );
+    }
+
+    #[test]
+    fn pushed_code_is_of_the_function_itself() {
+        let hex = "0a".repeat(32);
+        let verdict = |image: &str| {
+            let mut errors = FieldErrors::default();
+            let code = json!({"image": image.replace("HEX", &hex)});
+            let spec = json!({"runtime": "python3.11", "code": code});
+            function(&json!({"metadata": {"name": "f", "namespace": "shop"}, "spec": spec}), &mut errors);
+            errors.is_empty()
+        };
+        assert!(verdict("registry.minik8s.local/shop/function-code.f@sha256:HEX"));
+        for bad in [
+            "registry.minik8s.local/other/function-code.f@sha256:HEX",
+            "registry.minik8s.local/shop/function-code.g@sha256:HEX",
+            "registry.minik8s.local/shop/app@sha256:HEX",
+            "registry.minik8s.local/shop/function-code.f:1",
+            "registry.minik8s.local/shop/function-code.f@sha256:0a",
+            "registry.minik8s.local/shop/function-code.f@sha256:HEXHEX",
+            "registry.minik8s.local/shop/function-code.f/../g@sha256:HEX",
+            "quay.io/shop/function-code.f@sha256:HEX",
+            "x",
+        ] {
+            assert!(!verdict(bad), "{bad}");
+        }
     }
 
     #[test]

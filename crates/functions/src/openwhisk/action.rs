@@ -34,8 +34,8 @@ pub fn function(name: &str, namespace: &str, action: &Value, mut function: Funct
         let code = code.ok_or_else(|| bad("exec.code is missing".to_owned()))?;
         spec.runtime = Some((*runtime).to_owned());
         spec.code = Some(match is_archive(code) {
-            true => FunctionCode { source: None, zip: Some(code.to_owned()) },
-            false => FunctionCode { source: Some(code.to_owned()), zip: None },
+            true => FunctionCode { zip: Some(code.to_owned()), ..FunctionCode::default() },
+            false => FunctionCode { source: Some(code.to_owned()), ..FunctionCode::default() },
         });
         let main = exec["main"].as_str().filter(|main| !main.is_empty() && *main != "main");
         spec.handler =
@@ -85,7 +85,7 @@ pub fn summary(function: &Function) -> Value {
         "namespace": meta.namespace, "name": meta.name, "version": VERSION, "publish": false, "updated": updated,
         "annotations": [{"key": "exec", "value": kind}],
         "limits": {"timeout": spec.timeout_seconds() * 1000, "concurrency": spec.concurrency(), "memory": 256, "logs": 10},
-        "exec": {"binary": spec.code.as_ref().is_some_and(|code| code.zip.is_some())},
+        "exec": {"binary": spec.code.as_ref().is_some_and(|code| code.source.is_none())},
     })
 }
 

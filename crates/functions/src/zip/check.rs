@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use super::{DEFLATED, END, ENTRY, STORED};
 
-const MOST_FILES: usize = 4096;
-const LARGEST_WHOLE: u64 = 64 << 20;
+const MOST_FILES: usize = 16_384;
+const LARGEST_WHOLE: u64 = 256 << 20;
 /// Text and code shrink to a tenth at best.
 const LARGEST_RATIO: u64 = 100;
 /// Below this nothing can do harm, whatever it was packed from.

@@ -234,6 +234,10 @@ pub struct FunctionCode {
     /// zip is an archive of files in base64, 700 KiB at most before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zip: Option<String>,
+    /// image of the registry has a larger archive: registry.minik8s.local/NAMESPACE/function-code.NAME@sha256:DIGEST, as
+    /// `minik8s function` pushes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// FunctionScale bounds the number of instances.

@@ -6,12 +6,15 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use minik8s_functions::{LARGEST_SOURCE, LARGEST_ZIP, zip};
-use minik8s_meta::function::FunctionCode;
+use kube::Client;
+use minik8s_functions::{LARGEST_SOURCE, LARGEST_ZIP, needs_build, push_archive, zip};
+use minik8s_meta::function::{FunctionCode, FunctionSpec};
 
 /// Names that no code needs.
 const LEFT_OUT: &[&str] = &[".git", "__pycache__", ".venv", ".DS_Store"];
-const MOST_FILES: usize = 4096;
+const MOST_FILES: usize = 16_384;
+/// Bytes of an archive; in memory here, and in a file of each node that runs it.
+const LARGEST_ARCHIVE: usize = 50 << 20;
 
 /// The code, and the runtime that its files are for.
 pub fn read(from: &Path) -> anyhow::Result<(FunctionCode, Option<&'static str>)> {
@@ -41,19 +44,42 @@ pub fn read(from: &Path) -> anyhow::Result<(FunctionCode, Option<&'static str>)>
     let Ok(source) = String::from_utf8(content) else {
         bail!("{} is neither text nor a zip archive", from.display())
     };
-    Ok((FunctionCode { source: Some(source), zip: None }, language([&*name].into_iter())))
+    Ok((FunctionCode { source: Some(source), ..FunctionCode::default() }, language([&*name].into_iter())))
 }
 
 fn archive(content: Vec<u8>, from: &Path) -> anyhow::Result<FunctionCode> {
-    if content.len() > LARGEST_ZIP {
+    if content.len() > LARGEST_ARCHIVE {
         bail!(
-            "{} has {} bytes packed, more than {LARGEST_ZIP}: make an image with `minik8s image build` and give --image",
+            "{} has {} bytes packed, more than {LARGEST_ARCHIVE}: make an image with `minik8s image build` and give --image",
             from.display(),
             content.len()
         );
     }
     zip::check(&content).with_context(|| format!("{} cannot be used", from.display()))?;
-    Ok(FunctionCode { source: None, zip: Some(STANDARD.encode(content)) })
+    Ok(FunctionCode { zip: Some(STANDARD.encode(content)), ..FunctionCode::default() })
+}
+
+/// Pushes code that does not fit into a Function to the registry, and names it there instead.
+pub async fn place(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    spec: &mut FunctionSpec,
+) -> anyhow::Result<()> {
+    let zip = spec.code.as_ref().and_then(|code| code.zip.as_ref());
+    let archive = zip.and_then(|text| STANDARD.decode(text).ok()).filter(|bytes| bytes.len() > LARGEST_ZIP);
+    let Some(archive) = archive else { return Ok(()) };
+    if needs_build(spec) {
+        bail!(
+            "the archive has {} bytes, and above {LARGEST_ZIP} its dependencies are not fetched: put them in \
+             (`pip install --target vendor -r requirements.txt`, `npm install`), or give less code",
+            archive.len()
+        );
+    }
+    let pushed = push_archive(client, namespace, name, &archive).await;
+    spec.code =
+        Some(pushed.with_context(|| format!("cannot push the code of function {name} to the registry"))?);
+    Ok(())
 }
 
 /// Regular files only, in the order of their names. Links could lead anywhere.

@@ -204,8 +204,12 @@ pub async fn run(command: FunctionCommand, global: &GlobalFlags) -> anyhow::Resu
     let (client, namespace) = kubeconfig::client(global).await?;
     let functions: Api<Function> = Api::namespaced(client.clone(), &namespace);
     match command {
-        FunctionCommand::Create { name, changes } => write::create(&functions, &name, &changes).await,
-        FunctionCommand::Update { name, changes } => write::update(&functions, &name, &changes).await,
+        FunctionCommand::Create { name, changes } => {
+            write::create(&client, &namespace, &name, &changes).await
+        }
+        FunctionCommand::Update { name, changes } => {
+            write::update(&client, &namespace, &name, &changes).await
+        }
         FunctionCommand::Delete { names } => {
             for name in names {
                 let deleted = functions.delete(&name, &DeleteParams::default()).await;

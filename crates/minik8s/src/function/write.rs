@@ -21,13 +21,15 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(1200);
 const LOOK: Duration = Duration::from_millis(100);
 const TRIES: u32 = 10;
 
-pub async fn create(functions: &Api<Function>, name: &str, changes: &Changes) -> anyhow::Result<()> {
+pub async fn create(client: &Client, namespace: &str, name: &str, changes: &Changes) -> anyhow::Result<()> {
     if changes.from.is_none() && changes.image.is_none() {
         bail!("a function needs code: give --from FILE, or --image IMAGE");
     }
+    let functions: Api<Function> = Api::namespaced(client.clone(), namespace);
     let mut function = Function::default();
     function.metadata.name = Some(name.to_owned());
     changes.apply(&mut function.spec)?;
+    code::place(client, namespace, name, &mut function.spec).await?;
     let created = functions.create(&PostParams::default(), &function).await;
     let created = created.map_err(|error| match &error {
         kube::Error::Api(status) if status.code == 409 => {
@@ -36,14 +38,18 @@ pub async fn create(functions: &Api<Function>, name: &str, changes: &Changes) ->
         _ => anyhow::Error::new(error).context(format!("cannot create function {name}")),
     })?;
     output::line(format_args!("function {name} created"))?;
-    wait(functions, &created, changes.no_wait).await
+    wait(&functions, &created, changes.no_wait).await
 }
 
-pub async fn update(functions: &Api<Function>, name: &str, changes: &Changes) -> anyhow::Result<()> {
-    let namespace = functions.namespace().unwrap_or_default().to_owned();
-    let updated = replace(functions, &namespace, name, |spec| changes.apply(spec)).await?;
+pub async fn update(client: &Client, namespace: &str, name: &str, changes: &Changes) -> anyhow::Result<()> {
+    let functions: Api<Function> = Api::namespaced(client.clone(), namespace);
+    let change = async |spec: &mut FunctionSpec| {
+        changes.apply(spec)?;
+        code::place(client, namespace, name, spec).await
+    };
+    let updated = replace(&functions, namespace, name, change).await?;
     output::line(format_args!("function {name} updated"))?;
-    wait(functions, &updated, changes.no_wait).await
+    wait(&functions, &updated, changes.no_wait).await
 }
 
 /// Changes the spec of a function. Its status may change at any time, which is no reason to fail.
@@ -51,12 +57,12 @@ async fn replace(
     functions: &Api<Function>,
     namespace: &str,
     name: &str,
-    change: impl Fn(&mut FunctionSpec) -> anyhow::Result<()>,
+    change: impl AsyncFn(&mut FunctionSpec) -> anyhow::Result<()>,
 ) -> anyhow::Result<Function> {
     let mut tries = TRIES;
     loop {
         let mut function = get(functions, namespace, name).await?;
-        change(&mut function.spec)?;
+        change(&mut function.spec).await?;
         tries -= 1;
         match functions.replace(name, &PostParams::default(), &function).await {
             Err(kube::Error::Api(error)) if error.code == 409 && tries > 0 => {}
@@ -86,7 +92,7 @@ pub async fn rollback(client: &Client, namespace: &str, name: &str, to: Option<i
     let code = revision_code(client, map).await;
     kept.code = code.with_context(|| format!("the code of revision {number} cannot be read"))?;
     // What is no part of a revision stays as it is; who goes back wants no other revision to answer.
-    let change = |spec: &mut FunctionSpec| {
+    let change = async |spec: &mut FunctionSpec| {
         let (scale, queue) = (spec.scale.take(), spec.queue.take());
         let async_calls = spec.async_calls.take();
         *spec = FunctionSpec { scale, queue, async_calls, traffic: Vec::new(), ..kept.clone() };

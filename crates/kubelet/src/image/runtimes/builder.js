@@ -16,7 +16,7 @@ const [ARCHIVE, FILES] = ['/fn/code/code.zip', '/tmp/files'];
 const PACKAGES = path.join(FILES, 'node_modules');
 const CLIENTS = ['/usr/share/nodejs/npm/bin/npm-cli.js', '/usr/lib/node_modules/npm/bin/npm-cli.js'];
 const LAST_WORDS = '/dev/termination-log';
-const MOST_UNPACKED = 64 << 20;
+const MOST_UNPACKED = 256 << 20;
 const BUILD = JSON.parse(process.env.FN_BUILD);
 const UID = process.env.FN_BUILD_UID;
 

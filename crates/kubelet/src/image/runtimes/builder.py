@@ -20,7 +20,7 @@ ARCHIVE, FILES, PACKAGES = "/fn/code/code.zip", "/tmp/files", "/tmp/packages"
 # Where instances have them, for tracebacks.
 MOUNTED = "/fn/dependencies"
 LAST_WORDS = "/dev/termination-log"
-MOST_UNPACKED = 64 << 20
+MOST_UNPACKED = 256 << 20
 BUILD = json.loads(os.environ["FN_BUILD"])
 UID = os.environ["FN_BUILD_UID"]
 

@@ -23,7 +23,7 @@ if (isMainThread && process.env.FN_SLOT) {
 const CODE = '/fn/code';
 const UNPACKED = '/tmp/fn';
 const MOST_BODY = 8 << 20;
-const MOST_UNPACKED = 64 << 20;
+const MOST_UNPACKED = 256 << 20;
 // Of answers that wait for their acknowledgement.
 const [MOST_KEPT, MOST_KEPT_BYTES, LARGEST_KEPT, KEPT_TIME] = [1000, 16 << 20, 1 << 20, 3600 * 1000];
 const TIMEOUT = Number(process.env.FN_TIMEOUT || 60) * 1000;

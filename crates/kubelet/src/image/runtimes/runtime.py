@@ -47,7 +47,7 @@ DEPENDENCIES = "/fn/dependencies"
 UNPACKED = "/tmp/fn"
 MOST_HEAD = 64 << 10
 MOST_BODY = 8 << 20
-MOST_UNPACKED = 64 << 20
+MOST_UNPACKED = 256 << 20
 # Of an answer that goes out piece by piece and that its caller is slow to take.
 MOST_UNSENT = 1 << 20
 # Of answers that wait for their acknowledgement.

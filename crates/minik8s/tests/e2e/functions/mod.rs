@@ -1,6 +1,7 @@
 //! Functions on a real node: the minik8s binary, containerd, and runtimes made of the machine's own packages.
 
 mod apart;
+mod archives;
 mod dependencies;
 mod forms;
 mod load;
@@ -221,6 +222,7 @@ fn functions_are_bounded_and_apart() {
         dependencies::are_fetched_by_pods(&one);
         an_image_of_its_own(&cluster, &one);
         dependencies::go_with_their_functions(&one);
+        archives::larger_than_a_function(&one);
         // A quota that leaves no room is the reason that callers hear.
         two.kubectl(&["create", "quota", "none", "--hard=pods=0"]);
         let told = two.fails(&["create", "late", "--from", &file]);
