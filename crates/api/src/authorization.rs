@@ -70,7 +70,7 @@ pub enum AnswerSource {
     /// A condition could not be evaluated.
     ConditionFailed,
     /// The same was asked a moment ago.
-    Remembered,
+    Cache,
     /// By a request, which ended as `success`, `timeout` or `error`.
     Asked { result: &'static str, took: Duration },
 }

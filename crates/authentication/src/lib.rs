@@ -17,7 +17,7 @@ mod jwt;
 mod keys;
 mod mapping;
 mod reload;
-mod remembered;
+mod verdict_cache;
 pub mod webhook;
 
 pub use classic::ClassicSettings;
@@ -25,4 +25,4 @@ pub use configuration::{AuthenticationSettings, ConfigurationError, check_kind, 
 pub use connection::WebhookConnection;
 pub use issuer::Issuers;
 pub use reload::{LOOK, follow, text};
-pub use remembered::Remembered;
+pub use verdict_cache::VerdictCache;

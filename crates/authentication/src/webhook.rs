@@ -12,19 +12,19 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::connection::WebhookConnection;
-use crate::remembered::Remembered;
+use crate::verdict_cache::VerdictCache;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A refusal is remembered no longer: a user may just have been made.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(10);
-const MOST_REMEMBERED: usize = 4096;
+const CACHE_CAPACITY: usize = 4096;
 
 type Answer = Result<TokenUser, String>;
 
 pub struct TokenWebhook {
     connection: WebhookConnection,
     remember: Duration,
-    known: Remembered<Answer>,
+    known: VerdictCache<Answer>,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +55,7 @@ impl TokenWebhook {
     /// `path` is a kubeconfig file.
     pub fn read(path: &Path, remember: Duration) -> Result<Arc<TokenWebhook>, String> {
         let connection = WebhookConnection::read(path, TIMEOUT)?;
-        Ok(Arc::new(TokenWebhook { connection, remember, known: Remembered::new(MOST_REMEMBERED) }))
+        Ok(Arc::new(TokenWebhook { connection, remember, known: VerdictCache::new(CACHE_CAPACITY) }))
     }
 
     fn remember(&self, asked: &str, answer: &Answer) {

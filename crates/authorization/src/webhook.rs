@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use minik8s_api::{AccessAnswer, AccessWebhook, AnswerSource, Opinion};
-use minik8s_authentication::{Remembered, WebhookConnection};
+use minik8s_authentication::{VerdictCache, WebhookConnection};
 use minik8s_cel::authorization::Conditions;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// As many as upstream keeps.
-const MOST_REMEMBERED: usize = 8192;
+const CACHE_CAPACITY: usize = 8192;
 
 /// What counts when nobody can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct WebhookSettings {
 pub(crate) struct Webhook {
     settings: WebhookSettings,
     connection: WebhookConnection,
-    known: Remembered<(Opinion, String)>,
+    known: VerdictCache<(Opinion, String)>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ impl Webhook {
     /// `path` is a kubeconfig file.
     pub fn read(path: &Path, settings: WebhookSettings) -> Result<Self, String> {
         let connection = WebhookConnection::read(path, settings.timeout)?;
-        Ok(Webhook { settings, connection, known: Remembered::new(MOST_REMEMBERED) })
+        Ok(Webhook { settings, connection, known: VerdictCache::new(CACHE_CAPACITY) })
     }
 
     async fn ask(&self, question: &Value) -> Result<(Opinion, String), String> {
@@ -97,7 +97,7 @@ impl AccessWebhook for Webhook {
         let question = without_empty(spec);
         let key = question.to_string();
         if let Some((opinion, reason)) = self.known.get(&key) {
-            return AccessAnswer { opinion, reason, error: None, source: AnswerSource::Remembered };
+            return AccessAnswer { opinion, reason, error: None, source: AnswerSource::Cache };
         }
         let begun = Instant::now();
         let answer = self.ask(&question).await;

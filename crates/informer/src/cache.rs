@@ -93,7 +93,7 @@ struct State<K> {
     /// UIDs whose deletion was answered but not yet shown by the watch.
     gone: HashSet<String>,
     /// It began with what a former run knew.
-    is_remembered: bool,
+    is_checkpointed: bool,
     /// The server has no such kind.
     is_absent: bool,
 }
@@ -114,7 +114,7 @@ impl<K: Cached> Cache<K> {
                 by_controller: HashMap::new(),
                 orphans: BTreeSet::new(),
                 gone: HashSet::new(),
-                is_remembered: false,
+                is_checkpointed: false,
                 is_absent: false,
             }),
             listeners: Mutex::new(Listeners { functions: Vec::new(), subscribers: Vec::new() }),
@@ -222,8 +222,8 @@ impl<K: Cached> Cache<K> {
     }
 
     /// Whether it began with what a former run knew.
-    pub fn is_remembered(&self) -> bool {
-        self.state.read().is_remembered
+    pub fn is_checkpointed(&self) -> bool {
+        self.state.read().is_checkpointed
     }
 
     /// Whether the server has said that it has no such kind.
@@ -236,7 +236,7 @@ impl<K: Cached> Cache<K> {
         let mut listeners = self.listeners.lock();
         let changes: Vec<_> = {
             let mut state = self.state.write();
-            (state.revision, state.is_remembered) = (revision, true);
+            (state.revision, state.is_checkpointed) = (revision, true);
             objects.into_iter().filter_map(|object| state.put(object)).collect()
         };
         self.tell(&mut listeners, &changes);

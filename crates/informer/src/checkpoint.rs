@@ -109,13 +109,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(Checkpoint::FOLDER).join("services.json");
         let first = keep(dir.path());
-        assert!(!first.is_remembered());
+        assert!(!first.is_checkpointed());
         first.replace(vec![service("a", 7)], 9);
         while !file.exists() {
             sleep(Duration::from_millis(5)).await;
         }
         let next = keep(dir.path());
-        assert!(next.is_remembered() && !next.is_synced());
+        assert!(next.is_checkpointed() && !next.is_synced());
         assert_eq!((next.len(), next.revision()), (1, 9));
         // The server was restored from an older backup meanwhile.
         next.replace(vec![service("a", 5), service("b", 6)], 6);
@@ -133,6 +133,6 @@ mod tests {
             .unwrap();
         assert_eq!(keep(dir.path()).len(), 1);
         std::fs::write(&file, "{").unwrap();
-        assert!(!keep(dir.path()).is_remembered(), "a broken file is passed over");
+        assert!(!keep(dir.path()).is_checkpointed(), "a broken file is passed over");
     }
 }

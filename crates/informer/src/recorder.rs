@@ -23,7 +23,7 @@ const WAITING: usize = 1024;
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 /// Above this many remembered events or objects the memory starts anew.
-const REMEMBERED: usize = 4096;
+const CAPACITY: usize = 4096;
 const LONGEST_MESSAGE: usize = 1024;
 
 /// What an event is about.
@@ -185,7 +185,7 @@ struct Memory {
 
 impl Memory {
     fn may_write(&mut self, about: Budgeted, now: Instant) -> bool {
-        if self.budgets.len() > REMEMBERED {
+        if self.budgets.len() > CAPACITY {
             self.budgets.clear();
         }
         let (budget, last) = self.budgets.entry(about).or_insert((BURST, None));
@@ -230,7 +230,7 @@ async fn write(client: &Client, memory: &mut Memory, report: Report) {
     let event = event(&report, namespace, &name, now);
     match events.create(&PostParams::default(), &event).await {
         Ok(_) => {
-            if memory.written.len() > REMEMBERED {
+            if memory.written.len() > CAPACITY {
                 memory.written.clear();
             }
             memory.written.insert(identity, (name, 1));

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::Ignored;
 
 /// Above this many the memory of what was logged starts anew.
-const REMEMBERED: usize = 1024;
+const CAPACITY: usize = 1024;
 
 /// By UID and field.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Reported {
     }
 
     fn is_new(&mut self, meta: &ObjectMeta, ignored: &Ignored) -> bool {
-        if self.0.len() >= REMEMBERED {
+        if self.0.len() >= CAPACITY {
             self.0.clear();
         }
         self.0.insert((meta.uid.clone(), ignored.path.clone()))
@@ -52,9 +52,9 @@ mod tests {
         let mut new = |uid: &str, path: &str| reported.report("Service", &meta(uid), &at(path)).len();
         assert_eq!((new("1", "status"), new("1", "status")), (1, 0));
         assert_eq!((new("1", "spec"), new("2", "status")), (1, 1));
-        for n in 0..2 * REMEMBERED {
+        for n in 0..2 * CAPACITY {
             new(&n.to_string(), "status");
         }
-        assert!(reported.0.len() <= REMEMBERED);
+        assert!(reported.0.len() <= CAPACITY);
     }
 }

@@ -501,7 +501,7 @@ fn a_volume_that_is_missing_is_waited_for() {
 }
 
 #[test]
-fn last_words_hosts_and_hooks() {
+fn termination_message_hosts_and_hooks() {
     with_agent(|cluster, node| async move {
         let never =
             |container: Value| json!({"restartPolicy": "Never", "hostname": "me", "containers": [container]});

@@ -10,7 +10,7 @@ use crate::frame::{Layout, PER_CONTAINER, PER_POD, PodLayout, Reading, known};
 use crate::series::{Point, Series, per_second};
 
 /// What is gone is remembered this long.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+const RETENTION: SignedDuration = SignedDuration::from_hours(1);
 /// Beyond so many pods those not heard of for longest go first: memory is bounded (to some eight kilobytes a
 /// container).
 const MOST_PODS: usize = 10_000;
@@ -186,7 +186,7 @@ impl Kept {
             return;
         }
         self.swept = Some(now);
-        let recent = |at: Timestamp| now.duration_since(at) < REMEMBERED;
+        let recent = |at: Timestamp| now.duration_since(at) < RETENTION;
         self.nodes.retain(|_, series| series.last().is_some_and(|point| recent(point.at)));
         self.pods.retain(|_, pod| recent(pod.heard));
         if self.pods.len() > MOST_PODS {

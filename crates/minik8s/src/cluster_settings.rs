@@ -101,8 +101,8 @@ impl ClusterSettings {
                     return Ok(settings);
                 }
                 Err(error) => {
-                    let remembered = std::fs::read(&path).ok();
-                    let data = remembered.and_then(|text| serde_json::from_slice(&text).ok());
+                    let checkpoint = std::fs::read(&path).ok();
+                    let data = checkpoint.and_then(|text| serde_json::from_slice(&text).ok());
                     if let Some(settings) = data.and_then(|data| ClusterSettings::from_data(&data).ok()) {
                         tracing::warn!(%error, "no server answers; starting with the settings of last time");
                         return Ok(settings);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_fails_is_remembered() {
+    async fn failures_are_kept() {
         let scratch = tempfile::tempdir().unwrap();
         let redb = RedbStore::open(scratch.path().join("store"), Options::default()).unwrap();
         let trouble = StoreTrouble::default();

@@ -59,7 +59,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
     let is_bare = wait_for_rules(&rules, &config, &reports).await;
     let services = caches.informer::<Service>(ListOptions::default());
     let slices = caches.informer::<EndpointSlice>(ListOptions::default());
-    let is_remembered = services.is_remembered() && !services.is_empty();
+    let is_checkpointed = services.is_checkpointed() && !services.is_empty();
     let (mut service_changes, mut slice_changes) = (services.subscribe(), slices.subscribe());
     let mut drains = Drains::new(client, caches.clone(), &config.node_name);
     let (pod_network_config, pod_network_reports) = (config.clone(), reports.clone());
@@ -76,7 +76,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
     let mut retries = RETRY.retries();
     let mut due: Option<Instant> = None;
     loop {
-        if backends.has_changed() && (backends.is_complete() || is_remembered) {
+        if backends.has_changed() && (backends.is_complete() || is_checkpointed) {
             due.get_or_insert_with(|| Instant::now() + GATHER);
         }
         if due.is_none() && backends.is_complete() {

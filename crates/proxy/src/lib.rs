@@ -18,7 +18,6 @@ pub mod headers;
 mod led;
 mod metrics;
 mod passing;
-mod patient;
 mod plain;
 mod pool;
 mod resilience;
@@ -31,6 +30,7 @@ mod trace;
 mod turns;
 pub mod upgrade;
 mod worker;
+mod write_timeout;
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};

@@ -26,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::exchange::{ConnectError, PooledConnection};
-use crate::patient::Patient;
 use crate::pool::Pool;
 use crate::resilience::Copies;
 use crate::stream::Secured;
 use crate::tap::{Endpoint, TappedRequest, Telling};
 use crate::trace::{TRACEPARENT, Traced};
 use crate::turns::EndpointTurns;
+use crate::write_timeout::WriteTimeout;
 use crate::{Body, Front, Refusal, Shared, plain};
 
 /// How often waiting connections to backends are looked through, while there are any.
@@ -140,7 +140,7 @@ impl<F: Front> Worker<F> {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = Patient::new(stream, self.shared.timeouts.unread);
+        let stream = WriteTimeout::new(stream, self.shared.timeouts.unread);
         if let Some(stream) = plain::serve(self, stream, &client).await {
             // Few need it, and it is large.
             Box::pin(self.serve_any(stream, client)).await;

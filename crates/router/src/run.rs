@@ -364,8 +364,8 @@ impl Watched {
 /// Whether a table can be made of it. What a former run knew is good enough to begin with; it remembers nothing of features
 /// that the server did not have, so those are waited for once the server answers.
 fn is_enough(always: &[Sight], features: &[Sight], is_begun: bool) -> bool {
-    let least = if is_begun { Sight::Synced } else { Sight::Remembered };
-    let is_alone = !is_begun && always.iter().all(|sight| *sight == Sight::Remembered);
+    let least = if is_begun { Sight::Synced } else { Sight::Checkpointed };
+    let is_alone = !is_begun && always.iter().all(|sight| *sight == Sight::Checkpointed);
     always.iter().all(|sight| *sight >= least)
         && features.iter().all(|sight| *sight >= least || is_alone && *sight == Sight::Nothing)
 }
@@ -395,21 +395,21 @@ mod tests {
 
     #[test]
     fn table_waits_for_every_kind() {
-        use Sight::{Nothing, Remembered, Synced};
+        use Sight::{Checkpointed, Nothing, Synced};
         for (always, features, is_begun, expected) in [
             ([Nothing, Nothing], Nothing, false, false),
             ([Synced, Nothing], Synced, false, false),
             // The server answers, and may have functions that are not told yet.
             ([Synced, Synced], Nothing, false, false),
-            ([Synced, Remembered], Nothing, false, false),
+            ([Synced, Checkpointed], Nothing, false, false),
             ([Synced, Synced], Synced, false, true),
             // No server: what the last run knew, of a server without functions too.
-            ([Remembered, Remembered], Remembered, false, true),
-            ([Remembered, Remembered], Nothing, false, true),
-            ([Synced, Remembered], Remembered, false, true),
+            ([Checkpointed, Checkpointed], Checkpointed, false, true),
+            ([Checkpointed, Checkpointed], Nothing, false, true),
+            ([Synced, Checkpointed], Checkpointed, false, true),
             // Half of it from the server, half from before.
-            ([Synced, Remembered], Synced, true, false),
-            ([Synced, Synced], Remembered, true, false),
+            ([Synced, Checkpointed], Synced, true, false),
+            ([Synced, Synced], Checkpointed, true, false),
             ([Synced, Synced], Synced, true, true),
         ] {
             assert_eq!(

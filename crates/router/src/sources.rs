@@ -20,7 +20,7 @@ pub struct Source<K> {
 pub enum Sight {
     Nothing,
     /// By a former run of the agent.
-    Remembered,
+    Checkpointed,
     /// By the server, which may have no such kind.
     Synced,
 }
@@ -51,9 +51,9 @@ impl<K: Object> Source<K> {
     }
 
     pub fn sight(&self) -> Sight {
-        match (self.informer.is_synced() || self.informer.is_absent(), self.informer.is_remembered()) {
+        match (self.informer.is_synced() || self.informer.is_absent(), self.informer.is_checkpointed()) {
             (true, _) => Sight::Synced,
-            (false, true) => Sight::Remembered,
+            (false, true) => Sight::Checkpointed,
             (false, false) => Sight::Nothing,
         }
     }

@@ -25,7 +25,7 @@ pub struct Seen {
     /// Exit codes that the job's own script has left, by Slurm's number of the task.
     pub exits: BTreeMap<i64, i32>,
     /// The end of the job's output, where its files cannot be read.
-    pub last_words: String,
+    pub output_tail: String,
 }
 
 /// A line of squeue: one task.
@@ -84,7 +84,7 @@ impl Seen {
             queue: Ok(Vec::new()),
             accounts: Ok(Vec::new()),
             exits: BTreeMap::new(),
-            last_words: String::new(),
+            output_tail: String::new(),
         }
     }
 

@@ -25,7 +25,7 @@ impl AccessWebhook for Fixed {
             opinion: self.opinion,
             reason: "because".to_owned(),
             error: self.error.map(str::to_owned),
-            source: AnswerSource::Remembered,
+            source: AnswerSource::Cache,
         }
     }
 }

@@ -99,7 +99,7 @@ impl AuthorizationMetrics {
     pub fn observe_webhook(&self, name: &str, answer: &AccessAnswer) {
         let named = || NameLabel { name: name.to_owned() };
         match answer.source {
-            AnswerSource::Remembered => {}
+            AnswerSource::Cache => {}
             AnswerSource::Excluded => {
                 self.excluded.get_or_create(&named()).inc();
             }

@@ -13,7 +13,7 @@ use crate::object::Object;
 pub(super) const RETRIES: usize = 64;
 
 /// How often before waiting for a turn.
-const PATIENT: usize = 3;
+const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 impl Registry {
     /// Stores a new object that came from [`Registry::decode_body`].
@@ -30,7 +30,7 @@ impl Registry {
                 }
                 // Something that admission counted on (a quota, an address) changed: look again. Who was
                 // overtaken often waits for a turn, or a crowd would keep each other from ever succeeding.
-                Created::Overtaken if attempt >= PATIENT && turn.is_none() => {
+                Created::Overtaken if attempt >= OPTIMISTIC_ATTEMPTS && turn.is_none() => {
                     turn = Some(self.contended.lock().await);
                 }
                 Created::Overtaken => {}

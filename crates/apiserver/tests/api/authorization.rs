@@ -25,7 +25,7 @@ impl AccessWebhook for Policy {
             Some("services") => (Opinion::None, Some("authorization webhook policy: it is away".to_owned())),
             _ => (Opinion::None, None),
         };
-        AccessAnswer { opinion, reason: "by policy".to_owned(), error, source: AnswerSource::Remembered }
+        AccessAnswer { opinion, reason: "by policy".to_owned(), error, source: AnswerSource::Cache }
     }
 }
 

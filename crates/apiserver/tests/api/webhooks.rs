@@ -54,11 +54,11 @@ impl Webhook {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let remembered = asked.clone();
+        let seen = asked.clone();
         let serving = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (tls, answer, asked) = (tls.clone(), answer.clone(), remembered.clone());
+                let (tls, answer, asked) = (tls.clone(), answer.clone(), seen.clone());
                 tokio::spawn(async move {
                     let Ok(stream) = tls.accept(stream).await else { return };
                     let service = service_fn(move |request: http::Request<Incoming>| {

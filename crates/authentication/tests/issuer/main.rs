@@ -184,7 +184,7 @@ async fn webhook_knows_tokens_and_is_asked_once() {
     let asked = &provider.bodies()[0];
     assert_eq!(asked["spec"], json!({"token": "secret", "audiences": audiences}));
     assert_eq!(asked["apiVersion"], "authentication.k8s.io/v1");
-    // Refused, and away: away is not remembered.
+    // Refused, and away: away is not cache.
     provider
         .page("/review", &json!({"status": {"authenticated": false, "error": "no such user"}}).to_string());
     let told = webhook.authenticate("other", &audiences).await.unwrap().unwrap_err();

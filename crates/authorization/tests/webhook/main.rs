@@ -69,7 +69,7 @@ async fn ask(authorizers: &Authorizers, spec: &Value) -> AccessAnswer {
 fn result(answer: &AccessAnswer) -> &'static str {
     match answer.source {
         AnswerSource::Asked { result, .. } => result,
-        AnswerSource::Remembered => "remembered",
+        AnswerSource::Cache => "remembered",
         AnswerSource::Excluded => "excluded",
         AnswerSource::ConditionFailed => "condition failed",
     }

@@ -19,7 +19,7 @@ use crate::select::Target;
 use crate::session::Session;
 
 /// How long an end that has stopped sending waits for more from the pod.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Make a port of a pod reachable here
 #[derive(Debug, Args)]
@@ -167,7 +167,7 @@ async fn forward(session: &Session, pod: &Value, mut socket: TcpStream, remote: 
                     sink.send(frame).await.map_err(broken)?;
                 }
             },
-            () = tokio::time::sleep(LAST_WORDS), if !reading => return Ok(()),
+            () = tokio::time::sleep(FINAL_READ_TIMEOUT), if !reading => return Ok(()),
             message = source.next() => match message {
                 None | Some(Ok(Message::Close(_)) | Err(_)) => return Ok(()),
                 Some(Ok(Message::Binary(data))) => {

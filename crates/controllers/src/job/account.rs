@@ -39,7 +39,7 @@ impl Account {
         for pod in mine.iter().filter(|pod| pod::is_tracked(pod)) {
             let has_ended = has_ended(job, pod);
             let stays = has_ended && !is_over && !is_entered(pod) && account.enter(job, pod);
-            let may_go = is_over || (has_ended && !stays && !account.is_remembered(job, mine, pod));
+            let may_go = is_over || (has_ended && !stays && !account.holds_failure_count(job, mine, pod));
             if may_go {
                 plan.act(release(pod));
             }
@@ -105,7 +105,7 @@ impl Account {
 
     /// Where every index has failures of its own to spend, the last failed pod of an index is the memory of
     /// how many are spent: it stays until its successor has taken that over.
-    fn is_remembered(&self, job: &Job, mine: &[Arc<Pod>], pod: &Pod) -> bool {
+    fn holds_failure_count(&self, job: &Job, mine: &[Arc<Pod>], pod: &Pod) -> bool {
         let counts_per_index = job.spec.as_ref().is_some_and(|s| s.backoff_limit_per_index.is_some());
         let Some(index) = pod::index(pod).filter(|_| counts_per_index) else { return false };
         let has_successor = || {

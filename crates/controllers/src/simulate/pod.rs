@@ -9,38 +9,38 @@ use kube::Resource;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct LeanPod {
+pub struct PodSummary {
     #[serde(default)]
     pub metadata: ObjectMeta,
     #[serde(default)]
-    pub spec: LeanSpec,
+    pub spec: PodSpecSummary,
     #[serde(default)]
-    pub status: LeanStatus,
+    pub status: PodStatusSummary,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct LeanSpec {
+pub struct PodSpecSummary {
     pub node_name: Option<String>,
-    pub containers: Vec<LeanContainer>,
+    pub containers: Vec<ContainerSummary>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LeanContainer {
+pub struct ContainerSummary {
     pub name: String,
     pub image: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct LeanStatus {
+pub struct PodStatusSummary {
     pub phase: Option<String>,
     pub start_time: Option<Time>,
     pub conditions: Option<Vec<PodCondition>>,
 }
 
-impl LeanPod {
+impl PodSummary {
     pub fn node_name(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())
     }
@@ -58,7 +58,7 @@ impl LeanPod {
     }
 }
 
-impl Resource for LeanPod {
+impl Resource for PodSummary {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 

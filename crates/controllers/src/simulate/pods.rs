@@ -8,7 +8,7 @@ use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
 use serde_json::{Value, json};
 
 use super::LABEL;
-use super::pod::LeanPod;
+use super::pod::PodSummary;
 use crate::hash::fnv1a;
 
 /// A pod with this annotation ends after so many seconds.
@@ -20,34 +20,34 @@ pub struct SimulatedPods;
 
 impl Controller for SimulatedPods {
     type Key = Key;
-    type Observed = Arc<LeanPod>;
+    type Observed = Arc<PodSummary>;
 
     fn name(&self) -> &'static str {
         "simulated-kubelet"
     }
 
     fn watch(&self, watches: &Watches<Key>) {
-        watches.own::<LeanPod>();
+        watches.own::<PodSummary>();
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Node>(move |old, new| {
             // Pods may have been seen before their node.
             let Some((caches, node)) = caches.upgrade().zip(new.filter(|_| old.is_none())) else {
                 return Vec::new();
             };
-            let pods = caches.of::<LeanPod>().list();
+            let pods = caches.of::<PodSummary>().list();
             let here = pods.iter().filter(|pod| pod.node_name() == node.metadata.name.as_deref());
             here.map(|pod| key_of(&**pod)).collect()
         });
     }
 
-    fn observe(&self, caches: &Caches, key: &Key) -> Option<Arc<LeanPod>> {
-        let pod = caches.of::<LeanPod>().get(key)?;
+    fn observe(&self, caches: &Caches, key: &Key) -> Option<Arc<PodSummary>> {
+        let pod = caches.of::<PodSummary>().get(key)?;
         let node = caches.of::<Node>().get(&Key::new("", pod.node_name()?))?;
         let labels = node.metadata.labels.as_ref()?;
         labels.contains_key(LABEL).then_some(pod)
     }
 
-    fn plan(&self, pod: &Arc<LeanPod>, now: Timestamp) -> Plan {
+    fn plan(&self, pod: &Arc<PodSummary>, now: Timestamp) -> Plan {
         let mut plan = Plan::default();
         if pod.metadata.deletion_timestamp.is_some() {
             if !pod.is_finished() && pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
@@ -89,12 +89,12 @@ fn time(now: Timestamp) -> String {
 }
 
 /// Of 16 million addresses one that hardly any other pod has.
-fn address(pod: &LeanPod) -> String {
+fn address(pod: &PodSummary) -> String {
     let [_, a, b, c] = fnv1a(pod.uid().as_bytes()).to_be_bytes();
     format!("10.{a}.{b}.{c}")
 }
 
-fn conditions(pod: &LeanPod, ready: &str, reason: Option<&str>, now: Timestamp) -> Vec<Value> {
+fn conditions(pod: &PodSummary, ready: &str, reason: Option<&str>, now: Timestamp) -> Vec<Value> {
     let known = pod.status.conditions.iter().flatten();
     let ours = ["Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers"];
     let mut all: Vec<Value> = known.filter(|c| !ours.contains(&c.type_.as_str())).map(|c| json!(c)).collect();
@@ -105,7 +105,7 @@ fn conditions(pod: &LeanPod, ready: &str, reason: Option<&str>, now: Timestamp) 
     all
 }
 
-fn containers(pod: &LeanPod, state: &Value, ready: bool) -> Vec<Value> {
+fn containers(pod: &PodSummary, state: &Value, ready: bool) -> Vec<Value> {
     let status = pod.spec.containers.iter().map(|container| {
         json!({
             "name": container.name,
@@ -121,7 +121,7 @@ fn containers(pod: &LeanPod, state: &Value, ready: bool) -> Vec<Value> {
     status.collect()
 }
 
-fn running(pod: &LeanPod, now: Timestamp) -> Value {
+fn running(pod: &PodSummary, now: Timestamp) -> Value {
     let address = address(pod);
     json!({
         "phase": "Running",
@@ -134,7 +134,7 @@ fn running(pod: &LeanPod, now: Timestamp) -> Value {
     })
 }
 
-fn ended(pod: &LeanPod, code: i64, now: Timestamp) -> Value {
+fn ended(pod: &PodSummary, code: i64, now: Timestamp) -> Value {
     let (phase, reason) = if code == 0 { ("Succeeded", "Completed") } else { ("Failed", "Error") };
     let state = json!({"terminated": {"exitCode": code, "reason": reason, "finishedAt": time(now)}});
     json!({

@@ -85,8 +85,8 @@ pub struct Pressure {
 
 impl Pressure {
     /// A shortage is remembered for a while, so that the node does not flap.
-    pub fn note(&mut self, shortages: &[Shortage], now: Timestamp, remembered: SignedDuration) {
-        self.last_seen.retain(|_, seen| now.duration_since(*seen) < remembered);
+    pub fn note(&mut self, shortages: &[Shortage], now: Timestamp, retention: SignedDuration) {
+        self.last_seen.retain(|_, seen| now.duration_since(*seen) < retention);
         for shortage in shortages {
             self.last_seen.insert(shortage.resource, now);
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn shortages_are_remembered_for_a_while() {
+    fn shortages_are_kept_for_a_while() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let five_minutes = SignedDuration::from_mins(5);
         let mut pressure = Pressure::default();

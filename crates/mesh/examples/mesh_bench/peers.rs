@@ -113,7 +113,7 @@ fn tls(kind: &str, common: Value) -> Value {
 fn common(dir: &Path, name: &str) -> Value {
     let file = |end: &str| json!({"filename": dir.join(format!("{name}.{end}"))});
     json!({
-        "tls_params": {"tls_minimum_protocol_version": "TLSv1_3"},
+        "tls_params": {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"},
         "tls_certificates": [{"certificate_chain": file("crt"), "private_key": file("key")}],
         "validation_context": {"trusted_ca": {"filename": dir.join("ca.crt")}},
     })

@@ -40,12 +40,12 @@ pub fn policy_table(instance: &str) -> String {
 pub(crate) async fn follow(caches: &Caches, config: &Config, reports: &Reports) {
     let mut requests = config.pod_addresses.lock().await;
     let mut policies = Followed::<NetworkPolicy>::start(caches);
-    let mut follower = Follower::new(config, policies.informer.is_remembered());
+    let mut follower = Follower::new(config, policies.informer.is_checkpointed());
     let mut others: Option<(Followed<PodAddress>, Followed<Namespace>)> = None;
     let mut retries = RETRY.retries();
     let mut due: Option<Instant> = None;
     // After a restart of the machine nothing guards the pods that are there.
-    if follower.is_remembered && follower.is_bare().await.unwrap_or(false) {
+    if follower.is_checkpointed && follower.is_bare().await.unwrap_or(false) {
         due = Some(Instant::now() + GATHER);
     }
     loop {
@@ -71,7 +71,7 @@ pub(crate) async fn follow(caches: &Caches, config: &Config, reports: &Reports) 
             Some(request) = requests.recv() => {
                 follower.tell_addresses(request);
                 // What is only remembered is better than nothing for a pod that starts now.
-                if follower.is_remembered && !follower.is_complete() {
+                if follower.is_checkpointed && !follower.is_complete() {
                     due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
             }
@@ -126,7 +126,7 @@ struct Follower {
     tables: Vec<(PolicyTable, PolicyRules)>,
     /// Which kinds were listed once.
     listed: [bool; 3],
-    is_remembered: bool,
+    is_checkpointed: bool,
     waiting: Vec<(Key, oneshot::Sender<()>)>,
     /// All that there is was not applied yet.
     is_new: bool,
@@ -137,7 +137,7 @@ const PODS: usize = 1;
 const NAMESPACES: usize = 2;
 
 impl Follower {
-    fn new(config: &Config, is_remembered: bool) -> Self {
+    fn new(config: &Config, is_checkpointed: bool) -> Self {
         let name = policy_table(&config.instance);
         let resolvers = config.dns.as_ref().map(|dns| dns.addresses.as_slice()).unwrap_or_default();
         let table = |family| {
@@ -147,7 +147,7 @@ impl Follower {
         Follower {
             tables: config.cluster_cidr.families().map(table).collect(),
             listed: Default::default(),
-            is_remembered,
+            is_checkpointed,
             waiting: Vec::new(),
             is_new: true,
         }

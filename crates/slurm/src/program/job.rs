@@ -221,7 +221,7 @@ impl Follower {
             }
             None => {
                 if let Ok(seen) = self.remote.look(&place).await {
-                    Output::print(seen.last_words.as_bytes());
+                    Output::print(seen.output_tail.as_bytes());
                 }
             }
         }
@@ -238,7 +238,7 @@ impl Follower {
         mut status: GpuJobStatus,
     ) -> anyhow::Result<Round> {
         let mut phase = decision.phase;
-        Output::print(seen.last_words.as_bytes());
+        Output::print(seen.output_tail.as_bytes());
         let is_wanted = job.metadata.deletion_timestamp.is_none() && !decision.tasks.is_empty();
         if let Some(ssh) = self.remote.files().filter(|_| is_wanted) {
             let outputs = outputs(job, decision);

@@ -476,7 +476,7 @@ def head_of(status, headers, length, close):
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8")
 
 
-def last_words(text):
+def termination_message(text):
     print(text, file=sys.stderr, flush=True)
     try:
         with open("/dev/termination-log", "w") as log:
@@ -497,7 +497,7 @@ def main():
         lines = [line for line in traceback.format_exception(error)
                  if f'File "{__file__}"' not in line and "importlib" not in line]
         place, text = place_of(error), "".join(lines).strip()[-3800:]
-        last_words(f"{place}: {type(error).__name__}: {getattr(error, 'msg', None) or error}\n{text}" if place else text)
+        termination_message(f"{place}: {type(error).__name__}: {getattr(error, 'msg', None) or error}\n{text}" if place else text)
         os._exit(1)
     front = Front(handle)
     signal.signal(signal.SIGTERM, front.drain)

@@ -10,7 +10,7 @@ use crate::harness::cluster::{Cluster, block_on};
 const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
 
 /// Asks once, says so, and asks again on the same connection when it is told to.
-const PATIENT: &str = r#"
+const LONG_CLIENT: &str = r#"
 import http.client, sys
 connection = http.client.HTTPConnection(sys.argv[1], 9080, timeout=60)
 def ask():
@@ -30,8 +30,8 @@ pub fn proxies_follow_the_program_of_their_node(shop: &Shop, cluster: &Cluster) 
     let pods = ["client".to_owned(), shop.pod_of("reviews-v1"), shop.pod_of("reviews-v2")];
     let address = shop.get("pod", &pods[1])["status"]["podIP"].as_str().unwrap().to_owned();
     // Through the pod's proxy alone, which does not look into it.
-    let opaque = shop.begin(PATIENT, &[&address]);
-    let looked_into = shop.begin(PATIENT, &["reviews"]);
+    let opaque = shop.begin(LONG_CLIENT, &[&address]);
+    let looked_into = shop.begin(LONG_CLIENT, &["reviews"]);
     let load = shop.load(&[]);
     let new = cluster.dir.join("minik8s-new");
     std::fs::copy(BINARY, &new).unwrap();

@@ -33,7 +33,7 @@ cases! { crate::harness::cluster::on_the_shared_cluster =>
     resources: limits_in_cgroups, out_of_memory, too_many_files_in_memory, resize_in_place,
         resize_of_many_containers;
     runtime_classes: runtime_classes;
-    lifecycle: crash_loop, restart_policies, deadline, last_words, hooks_and_grace, an_impatient_end, liveness,
+    lifecycle: crash_loop, restart_policies, deadline, termination_message, hooks_and_grace, forced_termination, liveness,
         readiness, readiness_with_a_delay, slow_start, grpc;
     volumes: empty_dirs, host_paths, files_from_objects, files_follow_changes, parts_of_volumes,
         service_account_tokens, optional_objects, bound_claims, trust_bundles, many_trust_bundles;

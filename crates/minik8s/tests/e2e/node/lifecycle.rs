@@ -57,7 +57,7 @@ pub async fn deadline(space: Space) {
 }
 
 /// Termination messages: from the file, from the log, from another file, none after success.
-pub async fn last_words(space: Space) {
+pub async fn termination_message(space: Space) {
     space.pod("file", once("printf sorry > /dev/termination-log; exit 1")).await;
     let with = |script: &str, field: &str, value: &str| {
         let mut spec = once(script);
@@ -113,7 +113,7 @@ pub async fn hooks_and_grace(space: Space) {
 }
 
 /// A container that ignores its signal is killed when its time is over.
-pub async fn an_impatient_end(space: Space) {
+pub async fn forced_termination(space: Space) {
     space
         .pod(
             "deaf",

@@ -56,7 +56,7 @@ use crate::harness::cluster::{Cluster, block_on};
 
 /// Where nobody waits long, neither for restarts nor for leftovers to go.
 #[test]
-fn an_impatient_node() {
+fn node_with_short_timeouts() {
     let flags = ["--max-container-restart-period", "1s", "--housekeeping-interval", "1s"];
     Cluster::builder().flags(&flags).run(|cluster| {
         block_on(async {

@@ -19,12 +19,12 @@ use crate::harness::cluster::{Cluster, NODE};
 const KILLS: u64 = 14;
 const STEP: Duration = Duration::from_millis(45);
 /// Nothing is evicted for want of room: here the disk is full on purpose.
-const PATIENT: [&str; 2] = ["--eviction-hard", ""];
+const NO_EVICTION: [&str; 2] = ["--eviction-hard", ""];
 
 pub async fn outages(cluster: Arc<Cluster>) {
     let space = Space::new(cluster.clone(), "outages").await;
     cluster.crash_agent();
-    cluster.start_agent(&PATIENT);
+    cluster.start_agent(&NO_EVICTION);
     killed_at_many_moments(&space).await;
     let before = instances(&space).await;
     assert_eq!(before.len(), KILLS as usize);
@@ -45,7 +45,7 @@ async fn killed_at_many_moments(space: &Space) {
         space.pod(&format!("k{n}"), json!({"containers": [main], "volumes": volumes})).await;
         tokio::time::sleep(STEP * n as u32).await;
         space.cluster.crash_agent();
-        space.cluster.start_agent(&PATIENT);
+        space.cluster.start_agent(&NO_EVICTION);
     }
     let config = space.cluster.config();
     for n in 0..KILLS {
@@ -133,7 +133,7 @@ async fn api_server_away(space: &Space) {
         .await;
     let meanwhile = instances(space).await;
     space.cluster.crash_agent();
-    space.cluster.start_agent(&PATIENT);
+    space.cluster.start_agent(&NO_EVICTION);
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(instances(space).await, meanwhile, "an agent without an API server touches nothing");
 
@@ -162,7 +162,7 @@ async fn full_disk(space: &Space) {
     space.eventually("told", told).await;
     // The agent dies in the middle of it.
     space.cluster.crash_agent();
-    space.cluster.start_agent(&PATIENT);
+    space.cluster.start_agent(&NO_EVICTION);
     tokio::time::sleep(Duration::from_secs(1)).await;
     std::fs::remove_file(ballast).unwrap();
 

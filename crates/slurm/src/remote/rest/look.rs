@@ -31,7 +31,7 @@ pub fn seen(place: &Place, jobs: &[Value], accounts: Result<Value, String>) -> S
     for job in jobs {
         match told(text(job, "comment")) {
             Some(Told::Build(code, words)) => (seen.built, seen.build_log) = (Some(code), words.to_owned()),
-            Some(Told::Exit(_, words)) if !words.is_empty() => seen.last_words += &format!("{words}\n"),
+            Some(Told::Exit(_, words)) if !words.is_empty() => seen.output_tail += &format!("{words}\n"),
             _ => {}
         }
     }
@@ -181,7 +181,7 @@ mod tests {
         let rows = seen.accounts.unwrap();
         assert_eq!((rows[0].exit_code, rows[0].signal, rows[0].elapsed.as_str()), (3, 0, "00:01:05"));
         assert_eq!((rows[0].total_cpu.as_str(), rows[0].max_rss.as_str()), ("00:01:01", "2K"));
-        assert_eq!((seen.last_words.as_str(), seen.job_id, seen.built), ("PASS\n", Some(7), Some(0)));
+        assert_eq!((seen.output_tail.as_str(), seen.job_id, seen.built), ("PASS\n", Some(7), Some(0)));
     }
 
     #[test]

@@ -12,15 +12,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-pub(super) struct Patient<I> {
+pub(super) struct WriteTimeout<I> {
     stream: I,
     timeout: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<I> Patient<I> {
+impl<I> WriteTimeout<I> {
     pub fn new(stream: I, timeout: Duration) -> Self {
-        Patient { stream, timeout, waiting: None }
+        WriteTimeout { stream, timeout, waiting: None }
     }
 
     fn bound<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
@@ -34,7 +34,7 @@ impl<I> Patient<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Patient<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for WriteTimeout<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -44,7 +44,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Patient<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Patient<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bound(written, cx)
@@ -84,7 +84,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn write_fails_when_nothing_is_read() {
         let (client, mut reader) = duplex(8);
-        let mut stream = Patient::new(client, Duration::from_secs(60));
+        let mut stream = WriteTimeout::new(client, Duration::from_secs(60));
         let begun = Instant::now();
         // As long as something is read, however slowly, it goes on.
         let slow = tokio::spawn(async move {

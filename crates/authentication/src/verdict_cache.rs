@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 
-pub struct Remembered<T> {
+pub struct VerdictCache<T> {
     known: Mutex<HashMap<Vec<u8>, (Instant, T)>>,
     most: usize,
 }
 
-impl<T: Clone> Remembered<T> {
+impl<T: Clone> VerdictCache<T> {
     /// At most so many answers.
     pub fn new(most: usize) -> Self {
-        Remembered { known: Mutex::default(), most }
+        VerdictCache { known: Mutex::default(), most }
     }
 
     pub fn get(&self, question: &str) -> Option<T> {
@@ -47,14 +47,14 @@ mod tests {
 
     #[test]
     fn answers_are_bounded_in_time_and_number() {
-        let remembered = Remembered::new(2);
-        remembered.put("a", 1, Duration::from_secs(60));
-        remembered.put("b", 2, Duration::ZERO);
-        assert_eq!((remembered.get("a"), remembered.get("b")), (Some(1), None));
+        let cache = VerdictCache::new(2);
+        cache.put("a", 1, Duration::from_secs(60));
+        cache.put("b", 2, Duration::ZERO);
+        assert_eq!((cache.get("a"), cache.get("b")), (Some(1), None));
         for question in ["c", "d", "e", "f"] {
-            remembered.put(question, 3, Duration::from_secs(60));
-            assert!(remembered.known.lock().len() <= 2);
-            assert_eq!(remembered.get(question), Some(3));
+            cache.put(question, 3, Duration::from_secs(60));
+            assert!(cache.known.lock().len() <= 2);
+            assert_eq!(cache.get(question), Some(3));
         }
     }
 }
