@@ -1,9 +1,10 @@
 //! `make bench`, its part about functions: cold starts in a slot, without one and of a bare pod, what the router adds to a
-//! warm call, a step from nothing to 64 connections, updates under load, random calls from zero, and what functions cost
-//! that nobody calls.
+//! warm call, what that costs against gunicorn behind nginx, a step from nothing to 64 connections, updates under load,
+//! random calls from zero, and what functions cost that nobody calls.
 //!
-//! Usage: `function_bench MINIK8S_BINARY [STARTS [INSTANCES]]`: random calls go on until so many instances were started. It starts the binary as a control plane and as an agent, with data dirs
-//! of their own (below the current directory), and removes everything at the end. Needs root, and Debian's python3.11.
+//! Usage: `function_bench MINIK8S_BINARY [STARTS [INSTANCES]]`: random calls go on until so many instances were started. It
+//! starts the binary as a control plane and as an agent, with data dirs of their own (below the current directory), and
+//! removes everything at the end. Needs root, and Debian's python3.11; the peers are Debian's `nginx-light` and `gunicorn`.
 
 mod bare;
 #[path = "../pod_bench/cluster.rs"]
@@ -11,6 +12,10 @@ mod bare;
 mod cluster;
 mod cycles;
 mod http;
+mod peer;
+#[path = "../../../network/examples/dns_bench/process.rs"]
+#[allow(dead_code, reason = "another measurement uses the rest")]
+mod process;
 mod update;
 
 use std::path::PathBuf;
@@ -78,6 +83,7 @@ async fn measure(cluster: &mut Cluster, starts: usize, instances: usize) -> Resu
         at(&plain, 0.5).as_secs_f64() / at(&bare, 0.5).as_secs_f64(),
     );
     told += &bench.warm().await?;
+    told += &bench.against_gunicorn().await?;
     told += &bench.step().await?;
     told += &bench.updates().await?;
     told += &bench.cycles(instances).await?;

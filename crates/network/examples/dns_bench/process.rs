@@ -15,6 +15,11 @@ impl Process {
         Ok(Process(quiet.spawn().with_context(|| format!("{command:?}"))?))
     }
 
+    #[allow(dead_code, reason = "not all measurements ask")]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// User and system time so far, as precisely as the kernel counts it for each thread.
     pub fn cpu(&self) -> Result<Duration> {
         let mut total = 0;
