@@ -53,6 +53,11 @@ impl Error {
             Error::NotYet(_) => true,
         }
     }
+
+    /// Somebody else wrote first. A name that is taken is not this: it may stay so.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Error::Request { source, .. } if status(source).is_some_and(|s| s.reason == "Conflict"))
+    }
 }
 
 pub struct Executor {

@@ -128,17 +128,20 @@ async fn work<C: Controller>(worker: Arc<Worker<C>>, mut settings: Settings) {
 impl<C: Controller> Worker<C> {
     async fn reconcile(&self, key: C::Key) {
         // A planner that panics must not take its key hostage.
-        let mut held = Held { queue: &self.queue, key: &key, succeeded: false };
+        let mut held = Held { queue: &self.queue, key: &key, outcome: Outcome::Failure };
         let Some(seen) = self.controller.observe(&self.caches, &key) else {
-            held.succeeded = true;
+            held.outcome = Outcome::Success;
             return;
         };
         let mut plan = self.controller.plan(&seen, Timestamp::now());
         let again = plan.again_after.take();
         let name = self.controller.name();
         match self.executor.run(name, plan).await {
-            Ok(()) => held.succeeded = true,
+            Ok(()) => held.outcome = Outcome::Success,
             Err(error) if error.is_expected() => {
+                if error.is_conflict() {
+                    held.outcome = Outcome::Conflict;
+                }
                 tracing::debug!(controller = name, ?key, %error, "will retry");
             }
             Err(error) => {
@@ -157,14 +160,24 @@ impl<C: Controller> Worker<C> {
     }
 }
 
+enum Outcome {
+    Success,
+    Conflict,
+    Failure,
+}
+
 struct Held<'a, K: std::hash::Hash + Eq + Clone> {
     queue: &'a Queue<K>,
     key: &'a K,
-    succeeded: bool,
+    outcome: Outcome,
 }
 
 impl<K: std::hash::Hash + Eq + Clone> Drop for Held<'_, K> {
     fn drop(&mut self) {
-        if self.succeeded { self.queue.done(self.key) } else { self.queue.retry(self.key) }
+        match self.outcome {
+            Outcome::Success => self.queue.done(self.key),
+            Outcome::Conflict => self.queue.retry_after_conflict(self.key),
+            Outcome::Failure => self.queue.retry(self.key),
+        }
     }
 }
