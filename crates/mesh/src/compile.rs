@@ -81,7 +81,7 @@ pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
     let found: Vec<(&SubsetRoute, Option<Vec<Endpoint>>)> =
         spec.subsets.iter().map(|route| (route, members(inputs, &route.name, &endpoints))).collect();
     let rules = match spec.subsets.iter().any(|route| route.weight.is_some()) {
-        true => vec![weighted(&found)],
+        true => vec![weighted(&found, &endpoints)],
         false => matched(&found, &endpoints),
     };
     let namespace = inputs.virtual_service.metadata.namespace.as_deref().unwrap_or_default();
@@ -233,11 +233,16 @@ fn members(inputs: &Inputs, name: &str, endpoints: &[Endpoint]) -> Option<Vec<En
     Some(endpoints.iter().filter(is_member).cloned().collect())
 }
 
-/// One rule for all requests. The share of a subset without pods goes to the others.
-fn weighted(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> MeshRule {
+/// One rule for all requests. The share of a subset without pods goes to the others, also to those with a weight of 0 if
+/// there are no more; and to all pods of the Service if no subset has any.
+fn weighted(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)], all: &[Endpoint]) -> MeshRule {
     let size = |members: &Option<Vec<Endpoint>>| members.as_ref().map_or(0, Vec::len) as u64;
+    if found.iter().all(|(_, members)| size(members) == 0) {
+        let endpoints = all.iter().map(|endpoint| mesh_endpoint(endpoint, 1)).collect();
+        return MeshRule { endpoints, ..MeshRule::default() };
+    }
     let wanted: Vec<(u64, u64)> =
-        found.iter().map(|(route, members)| (weight(route), size(members))).collect();
+        found.iter().zip(effective(found)).map(|((_, members), weight)| (weight, size(members))).collect();
     let mut sums: BTreeMap<&Endpoint, (u64, Vec<&str>)> = BTreeMap::new();
     for ((route, members), weight) in found.iter().zip(weights::of_endpoints(&wanted)) {
         for member in members.iter().flatten() {
@@ -256,6 +261,18 @@ fn weighted(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> MeshRule {
 
 fn weight(route: &SubsetRoute) -> u64 {
     u64::try_from(route.weight.unwrap_or_default()).unwrap_or_default()
+}
+
+/// The weight of each subset as it counts: none without pods, and the same for all others if their own are all 0.
+fn effective(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Vec<u64> {
+    let has_pods = |members: &Option<Vec<Endpoint>>| members.as_ref().is_some_and(|all| !all.is_empty());
+    let is_zero = found.iter().all(|(route, members)| !has_pods(members) || weight(route) == 0);
+    let one = |(route, members): &(&SubsetRoute, Option<Vec<Endpoint>>)| match has_pods(members) {
+        true if is_zero => 1,
+        true => weight(route),
+        false => 0,
+    };
+    found.iter().map(one).collect()
 }
 
 /// A rule per subset, in order; subsets without pods let their requests pass on. What nothing matches goes to all.
@@ -294,20 +311,17 @@ pub fn mesh_endpoint(endpoint: &Endpoint, weight: u64) -> MeshEndpoint {
 
 fn statuses(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Vec<SubsetStatus> {
     let count = |members: &Option<Vec<Endpoint>>| members.as_ref().map_or(0, Vec::len);
-    let effective = |(route, members): &(&SubsetRoute, Option<Vec<Endpoint>>)| match count(members) {
-        0 => 0,
-        _ => weight(route),
-    };
-    let sum: u64 = found.iter().map(effective).sum();
-    let status = |one: &(&SubsetRoute, Option<Vec<Endpoint>>)| SubsetStatus {
-        name: one.0.name.clone(),
-        ready: i32::try_from(count(&one.1)).unwrap_or(i32::MAX),
-        share: one.0.weight.map(|_| match sum {
+    let weights = effective(found);
+    let sum: u64 = weights.iter().sum();
+    let all = found.iter().zip(&weights).map(|((route, members), weight)| SubsetStatus {
+        name: route.name.clone(),
+        ready: i32::try_from(count(members)).unwrap_or(i32::MAX),
+        share: route.weight.map(|_| match sum {
             0 => "0%".to_owned(),
-            sum => format!("{:.1}%", effective(one) as f64 * 100.0 / sum as f64),
+            sum => format!("{:.1}%", *weight as f64 * 100.0 / sum as f64),
         }),
-    };
-    found.iter().map(status).collect()
+    });
+    all.collect()
 }
 
 fn missing(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Option<Problem> {
@@ -411,6 +425,8 @@ mod tests {
         check(json!([{"name": "v1", "weight": 0}, {"name": "v2", "weight": 5}]), &["a1=0 a2=0 b1=1"]);
         check(json!([{"name": "named", "weight": 1}, {"name": "v2", "weight": 1}]), &["a2=1 b1=1"]);
         check(json!([{"name": "v9", "weight": 9}, {"name": "v2", "weight": 1}]), &["b1=1"]);
+        check(json!([{"name": "v9", "weight": 100}, {"name": "v2", "weight": 0}]), &["b1=1"]);
+        check(json!([{"name": "v9", "weight": 100}]), &["a1=1 a2=1 b1=1"]);
         check(
             json!([{"name": "v2", "headers": {"end-user": "^jason$"}}, {"name": "v1"}]),
             &["end-user ^jason$: b1=1", "a1=1 a2=1"],
