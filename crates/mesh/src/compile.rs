@@ -138,7 +138,15 @@ fn no_mirror(inputs: &Inputs, route: &MeshRouteSpec) -> Option<Problem> {
     is_empty.then_some(Problem { reason: "MirrorEmpty", message })
 }
 
-/// As Istio tells: by `appProtocol`, else by what the port's name begins with. What says nothing is HTTP.
+/// Ports of protocols that are not HTTP, in many of which the server speaks first: SMTP, POP3, IMAP, MQTT, SQL Server,
+/// Oracle, MySQL, PostgreSQL, AMQP, Redis, NATS, Cassandra, Kafka, memcached and MongoDB.
+const NOT_HTTP: [i32; 19] = [
+    25, 110, 143, 465, 587, 993, 995, 1433, 1521, 1883, 3306, 4222, 5432, 5672, 6379, 9042, 9092, 11211,
+    27017,
+];
+
+/// As Istio tells: by `appProtocol`, else by what the port's name begins with, else by a well-known number. What says
+/// nothing is HTTP.
 pub fn is_opaque(port: &ServicePort) -> bool {
     const HTTP: [&str; 4] = ["http", "http1", "kubernetes.io/ws", "http/1.1"];
     const OPAQUE: [&str; 12] = [
@@ -148,7 +156,8 @@ pub fn is_opaque(port: &ServicePort) -> bool {
         Some(said) => !HTTP.contains(&said.to_ascii_lowercase().as_str()),
         None => {
             let name = port.name.as_deref().unwrap_or_default();
-            OPAQUE.contains(&name.split('-').next().unwrap_or_default())
+            let said = name.split('-').next().unwrap_or_default();
+            OPAQUE.contains(&said) || NOT_HTTP.contains(&port.port) && !HTTP.contains(&said)
         }
     }
 }
@@ -447,6 +456,19 @@ mod tests {
         assert_eq!(compiled.missing.unwrap().reason, "SubsetEmpty");
         let unknown = compile(&inputs(json!([{"name": "nobody", "weight": 1}]))).unwrap();
         assert_eq!(unknown.missing.unwrap().reason, "SubsetNotFound");
+    }
+
+    #[test]
+    fn well_known_port_is_opaque_unless_it_says_http() {
+        let check = |port: Value, expected: bool| {
+            assert_eq!(is_opaque(&from(port.clone())), expected, "{port}");
+        };
+        check(json!({"port": 3306}), true);
+        check(json!({"port": 5432, "name": "db"}), true);
+        check(json!({"port": 6379, "name": "http-admin"}), false);
+        check(json!({"port": 25, "appProtocol": "http"}), false);
+        check(json!({"port": 80}), false);
+        check(json!({"port": 80, "name": "mysql"}), true);
     }
 
     #[test]

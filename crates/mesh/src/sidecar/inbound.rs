@@ -1,9 +1,9 @@
 //! What comes to the pod: TLS of other proxies is taken off, policies are asked, and the rest goes on to the pod's own
 //! process, at the address and port that the client wanted.
 //!
-//! Nobody is kept waiting for a look at their first bytes. Of pods that are known to have a proxy, and of everybody where
-//! the policy is strict, TLS is waited for. For all others the pod's process is called at once, and whoever speaks first
-//! decides: a server that greets its clients does so after a moment that only a proxy's first message could need.
+//! Nobody is kept waiting for a look at their first bytes. Where the policy is strict, TLS is waited for. Else the pod's
+//! process is called at once, and whoever speaks first decides: a server that greets its clients does so after a moment
+//! that only a proxy's first message could need, and a longer one if the client is known to have a proxy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,6 +28,8 @@ use crate::policy::verdict::Asked;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A greeting of the pod's process waits so long, in case that the client is a proxy whose first message is on its way.
 const GREETING: Duration = Duration::from_millis(50);
+/// The same for a client that is known to have a proxy, which may be slow but should speak TLS.
+const GREETING_TO_MESH: Duration = Duration::from_secs(1);
 
 /// What a connection begins with.
 enum Begins {
@@ -72,9 +74,10 @@ struct Connection {
 impl Connection {
     async fn serve(mut self, worker: &Arc<Worker<Guard>>, is_of_mesh: bool) -> io::Result<()> {
         let guarded = worker.shared.table.borrow().clone();
-        let begins = match guarded.strict || is_of_mesh {
+        let begins = match guarded.strict {
             true => timeout(HANDSHAKE, self.first_bytes()).await.unwrap_or(Ok(Begins::Plain))?,
-            false => self.whoever_speaks_first().await?,
+            false if is_of_mesh => self.whoever_speaks_first(GREETING_TO_MESH).await?,
+            false => self.whoever_speaks_first(GREETING).await?,
         };
         let counters = &guarded.counters;
         match (begins, &guarded.tls) {
@@ -127,7 +130,8 @@ impl Connection {
         }
     }
 
-    async fn whoever_speaks_first(&mut self) -> io::Result<Begins> {
+    /// A greeting of the process counts after this pause.
+    async fn whoever_speaks_first(&mut self, pause: Duration) -> io::Result<Begins> {
         let process = match call(self.destination).await {
             Ok(process) => process,
             Err(error) => {
@@ -137,7 +141,7 @@ impl Connection {
         };
         let greets = async {
             let _ = process.readable().await;
-            sleep(GREETING).await;
+            sleep(pause).await;
         };
         let begins = tokio::select! {
             biased;
