@@ -101,7 +101,7 @@ pub fn compile(inputs: &Inputs) -> Result<Compiled, Problem> {
         outlier: spec.outlier.clone(),
         gateway: None,
     };
-    let missing = missing(&found).or_else(|| no_mirror(inputs, &route));
+    let missing = no_pod(inputs).or_else(|| missing(&found)).or_else(|| no_mirror(inputs, &route));
     Ok(Compiled { route, subsets: statuses(&found), missing })
 }
 
@@ -333,6 +333,27 @@ fn statuses(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Vec<SubsetStatus
     all.collect()
 }
 
+/// A Subset of the rules that names a pod that is not there.
+fn no_pod(inputs: &Inputs) -> Option<Problem> {
+    let is_there = |name: &&String| inputs.pods.iter().any(|pod| pod.metadata.name.as_ref() == Some(*name));
+    let routes = &inputs.virtual_service.spec.subsets;
+    let named = |subset: &&Arc<Subset>| {
+        routes.iter().any(|route| subset.metadata.name.as_deref() == Some(route.name.as_str()))
+    };
+    let found = inputs
+        .subsets
+        .iter()
+        .filter(named)
+        .filter(|subset| subset.spec.selector.is_none())
+        .find_map(|subset| Some((subset, subset.spec.pods.iter().find(|name| !is_there(name))?)));
+    let (subset, pod) = found?;
+    let name = subset.metadata.name.as_deref().unwrap_or_default();
+    Some(Problem {
+        reason: "PodNotFound",
+        message: format!("there is no pod {pod}, which Subset {name} names"),
+    })
+}
+
 fn missing(found: &[(&SubsetRoute, Option<Vec<Endpoint>>)]) -> Option<Problem> {
     let names = |wanted: fn(&Option<Vec<Endpoint>>) -> bool| -> Vec<&str> {
         found.iter().filter(|(_, members)| wanted(members)).map(|(route, _)| route.name.as_str()).collect()
@@ -469,6 +490,15 @@ mod tests {
         check(json!({"port": 25, "appProtocol": "http"}), false);
         check(json!({"port": 80}), false);
         check(json!({"port": 80, "name": "mysql"}), true);
+    }
+
+    #[test]
+    fn subset_with_an_unknown_pod_names_it() {
+        let missing = |name: &str| compile(&inputs(json!([{"name": name, "weight": 1}]))).unwrap().missing;
+        let problem = missing("named").unwrap();
+        assert_eq!(problem.reason, "PodNotFound");
+        assert!(problem.message.contains("pod gone") && problem.message.contains("Subset named"));
+        assert_eq!(missing("v1"), None);
     }
 
     #[test]
