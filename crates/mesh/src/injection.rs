@@ -20,6 +20,9 @@ impl AdmissionRule for ProxyInjection {
         cluster: &dyn Objects,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<(), AdmissionError> {
+        if is_debugging(request) && wants_proxy(request.object) {
+            return check_ephemeral(&request.object["spec"]).map_err(AdmissionError::Forbidden);
+        }
         let is_new_pod = request.operation == Operation::Create && request.is_core("pods");
         if !is_new_pod || !wants_proxy(request.object) {
             return Ok(());
@@ -29,6 +32,24 @@ impl AdmissionRule for ProxyInjection {
             return Ok(());
         }
         inject(&mut request.object["spec"]).map_err(AdmissionError::Forbidden)
+    }
+}
+
+/// Whether it adds containers to a pod that runs.
+fn is_debugging(request: &AdmissionRequest<'_>) -> bool {
+    let is_pod = request.resource.group.is_empty() && request.resource.plural == "pods";
+    is_pod && request.operation == Operation::Update && request.subresource == "ephemeralcontainers"
+}
+
+/// They are held to the same as those that a pod with a proxy begins with.
+fn check_ephemeral(spec: &Value) -> Result<(), String> {
+    let mut init = spec["initContainers"].as_array().into_iter().flatten();
+    let has_proxy = init.any(|container| container["name"] == SIDECAR);
+    let mut added = spec["ephemeralContainers"].as_array().into_iter().flatten();
+    let as_user = added.find(|container| container["securityContext"]["runAsUser"] == SIDECAR_UID);
+    match as_user.filter(|_| has_proxy) {
+        Some(container) => Err(as_proxy(&container["name"])),
+        None => Ok(()),
     }
 }
 
@@ -124,6 +145,18 @@ mod tests {
         ] {
             assert!(inject(&mut spec.clone()).is_err(), "{spec}");
         }
+    }
+
+    #[test]
+    fn ephemeral_container_of_the_proxys_user_is_refused() {
+        let check = |init: Value, user: i64, expected: bool| {
+            let added = json!([{"name": "debug", "securityContext": {"runAsUser": user}}]);
+            let spec = json!({"initContainers": init, "ephemeralContainers": added});
+            assert_eq!(check_ephemeral(&spec).is_ok(), expected, "{spec}");
+        };
+        check(json!([{"name": SIDECAR}]), 1337, false);
+        check(json!([{"name": SIDECAR}]), 1000, true);
+        check(json!([{"name": "other"}]), 1337, true);
     }
 
     #[test]
