@@ -46,8 +46,10 @@ pub fn explain(world: &World, question: &Question<'_>) -> Result<String, String>
     let address = format!("{ip}:{port}");
     let mut text = format!("{host}:{port} is Service {name} at {address}\n");
     let is_meshed = question.pod.spec.as_ref().is_some_and(takes_inbound);
+    let is_it = |route: &&MeshRoute| route.spec.gateway.is_none() && route.spec.addresses.contains(&address);
+    let route = world.routes.iter().find(is_it);
     if !is_meshed {
-        text += "the pod has no proxy: the node's rules choose one of the Service's pods\n";
+        text += &without_proxy(route);
         return Ok(text);
     }
     if let Some(found) = by_gateway(world, question, &address, namespace, &mut text) {
@@ -57,8 +59,6 @@ pub fn explain(world: &World, question: &Question<'_>) -> Result<String, String>
         }
         return Ok(text);
     }
-    let is_it = |route: &&MeshRoute| route.spec.gateway.is_none() && route.spec.addresses.contains(&address);
-    let route = world.routes.iter().find(is_it);
     let endpoints = match route {
         Some(route) => {
             let _ = writeln!(text, "VirtualService {} has rules for it", full_name(&route.metadata));
@@ -83,6 +83,18 @@ pub fn explain(world: &World, question: &Question<'_>) -> Result<String, String>
     };
     describe(world, question, endpoints, &mut text);
     Ok(text)
+}
+
+/// Who leads a request of a pod without a proxy.
+fn without_proxy(route: Option<&MeshRoute>) -> String {
+    match route {
+        Some(route) => format!(
+            "the pod has no proxy: the engine of its node leads by VirtualService {}, unless NetworkPolicies of the \
+             namespace are in the way\n",
+            full_name(&route.metadata)
+        ),
+        None => "the pod has no proxy: the node's rules choose one of the Service's pods\n".to_owned(),
+    }
 }
 
 /// Who gets the request by routes of the Gateway API; the outer `None` if there are none for the pod.
