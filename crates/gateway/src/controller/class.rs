@@ -17,7 +17,7 @@ use crate::kinds::{CLASS, CONTROLLER, GatewayClass, GatewayClassSpec, GatewayCla
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// As the conformance tests of the Gateway API name them, in order. What is not in it is not served, or not well enough.
-pub const FEATURES: [&str; 47] = [
+pub const FEATURES: [&str; 48] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "GRPCRoute",
@@ -28,6 +28,7 @@ pub const FEATURES: [&str; 47] = [
     "GatewayFrontendClientCertificateValidation",
     "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
+    "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayInfrastructurePropagation",
     "GatewayPort8080",
     "GatewayStaticAddresses",
