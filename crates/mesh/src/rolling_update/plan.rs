@@ -13,6 +13,7 @@ use minik8s_meta::mesh::takes_inbound;
 use minik8s_runtime::{Action, Plan};
 
 use super::{Batch, Observed, RollingUpdate, RollingUpdateStatus, errors, template};
+use crate::compile::port_of;
 
 const PENDING: &str = "Pending";
 const DRAINING: &str = "Draining";
@@ -433,6 +434,10 @@ impl<'a> Step<'a> {
 fn check_service(seen: &Observed) -> Result<(), String> {
     let name = &seen.update.spec.service_ref;
     let service = seen.service.as_ref().ok_or_else(|| format!("there is no Service {name}"))?;
+    let unknown = seen.update.spec.port.filter(|port| port_of(service, *port).is_none());
+    if let Some(port) = unknown {
+        return Err(format!("Service {name} has no TCP port {port}"));
+    }
     let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     match selector.is_none_or(|labels| labels.is_empty()) {
         true => Err(format!("Service {name} selects no pods")),

@@ -118,6 +118,7 @@ fn what_cannot_be_done_is_told() {
     check(0, json!({"minimumAlive": 0}), "has no pods to replace");
     check(3, json!({"images": {"other": "web:2"}}), "have no container other");
     check(3, json!({"serviceRef": "nobody"}), "there is no Service nobody");
+    check(3, json!({"port": 81}), "Service web has no TCP port 81");
 }
 
 #[test]
