@@ -140,13 +140,17 @@ impl Images {
             self.make(wanted, &dir, &image)?;
         }
         self.note_made(&wanted.name)?;
-        ext4::lengthen(&image, wanted.size)?;
+        // One that cannot grow is brought as it is: whoever uses it goes on with what it has.
+        let staged = match lengthen(&image, wanted.size) {
+            Err(error @ StorageError::Full { .. }) => Staged::Smaller(error.to_string()),
+            other => other.map(|()| Staged::Whole)?,
+        };
         if wanted.is_block {
-            return block::attach(&image, &dir.join(DEVICE)).map(|()| Staged::Whole);
+            return block::attach(&image, &dir.join(DEVICE)).map(|()| staged);
         }
         let mount = dir.join(MOUNT);
         if ext4::is_unused(&image) {
-            return ext4::mount(&image, &mount, &wanted.options).map(|()| Staged::Whole);
+            return ext4::mount(&image, &mount, &wanted.options).map(|()| staged);
         }
         // Also where it is not ours to see: a file system that is in use is never checked or grown from outside.
         let is_in_use = is_mount_point(&mount) || !loop_device::loop_devices(&image)?.is_empty();
@@ -157,7 +161,7 @@ impl Images {
         ext4::mount(&image, &mount, &wanted.options)?;
         // Whoever uses it goes on with what it has.
         let grown = if is_in_use { ext4::grow_in_use(&image) } else { Ok(()) };
-        Ok(grown.map_or_else(|error| Staged::Smaller(error.to_string()), |()| Staged::Whole))
+        Ok(grown.map_or_else(|error| Staged::Smaller(error.to_string()), |()| staged))
     }
 
     fn make(&self, wanted: &Wanted, dir: &Path, image: &Path) -> Result<(), StorageError> {
@@ -166,11 +170,7 @@ impl Images {
             return Err(StorageError::Lost { volume: wanted.name.clone(), path: image.to_owned() });
         }
         fs::create_dir_all(dir)?;
-        let space = statvfs(dir).map_err(io::Error::from)?;
-        let free = space.blocks_available() * space.fragment_size();
-        if free < wanted.size {
-            return Err(StorageError::Full { free, wanted: wanted.size });
-        }
+        check_space(dir, wanted.size)?;
         match &wanted.source {
             Some(Source::Volume(source)) => self.copy(source, image, wanted.size)?,
             Some(Source::Snapshot(name)) => self.restore(name, image, wanted.size)?,
@@ -254,6 +254,22 @@ impl Drop for Still {
         // Fails where nothing is held, which is what we want.
         let _ = super::program::run("fsfreeze", "util-linux", [Path::new("-u"), &self.0]);
     }
+}
+
+/// Whether the disk of a path has room for so many bytes more.
+fn check_space(path: &Path, wanted: u64) -> Result<(), StorageError> {
+    let space = statvfs(path).map_err(io::Error::from)?;
+    let free = space.blocks_available() * space.fragment_size();
+    if free < wanted { Err(StorageError::Full { free, wanted }) } else { Ok(()) }
+}
+
+/// Makes an image at least so large, if the disk has room for what is added.
+fn lengthen(image: &Path, size: u64) -> Result<(), StorageError> {
+    let more = size.saturating_sub(fs::metadata(image)?.len());
+    if more > 0 {
+        check_space(image, more)?;
+    }
+    ext4::lengthen(image, size)
 }
 
 fn made(name: &str) -> String {

@@ -86,8 +86,16 @@ fn verdict(
             cluster.under_goal
         ),
         Some(_) if told.iter().any(|(_, told)| is_down(told)) => "degraded".to_owned(),
+        Some(cluster) if is_nearly_full(cluster) => {
+            "nearly full: writes fail when no space is left; delete volumes or add disks".to_owned()
+        }
         Some(_) => "healthy".to_owned(),
     }
+}
+
+/// Less than a twentieth is free.
+fn is_nearly_full(cluster: &ClusterStatus) -> bool {
+    cluster.free_bytes < cluster.total_bytes / 20
 }
 
 fn daemons(told: &SharedNodeStatus) -> String {
@@ -147,6 +155,8 @@ mod tests {
             &told(Some(cluster(2, 0, 0)), Some(2)),
             &["shared: healthy", "3.0 of 4.0 GiB free", "mfsmaster 2 MB"],
         );
+        let full = ClusterStatus { free_bytes: 0, ..cluster(2, 0, 0) };
+        check(&told(Some(full), Some(2)), &["shared: nearly full", "0.0 of 4.0 GiB free"]);
         check(
             &told(Some(cluster(1, 7, 0)), None),
             &["degraded: 1 of 2 servers", "7 pieces", "mfschunkserver is down"],

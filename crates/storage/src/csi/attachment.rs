@@ -12,7 +12,6 @@ use super::due::attacher_finalizer;
 use super::operator::Operator;
 use super::remote::RemoteError;
 use super::secrets;
-use crate::fit::reaches;
 
 impl Operator {
     pub async fn attach(
@@ -39,7 +38,7 @@ impl Operator {
         volume: &PersistentVolume,
     ) -> Result<minik8s_csi::Pairs, RemoteError> {
         let driver = &attachment.spec.attacher;
-        let remote = self.remote(driver, |node| reaches(volume, node));
+        let remote = self.remote_of(driver, volume)?;
         let can = self.capabilities(&remote).await?;
         if !can.has(Can::PublishUnpublishVolume) {
             return Ok(minik8s_csi::Pairs::new());
@@ -73,7 +72,8 @@ impl Operator {
         volume: Option<&PersistentVolume>,
     ) -> Result<(), RemoteError> {
         let driver = &attachment.spec.attacher;
-        if let Some(csi) = volume.and_then(|volume| volume.spec.as_ref()?.csi.clone())
+        if let Some(volume) = volume
+            && let Some(csi) = volume.spec.as_ref().and_then(|spec| spec.csi.clone())
             && let Err(error) = self.unpublish(attachment, csi, volume).await
         {
             let told = json!({"time": Timestamp::now().to_string(), "message": error.to_string()});
@@ -87,12 +87,12 @@ impl Operator {
         &self,
         attachment: &VolumeAttachment,
         csi: k8s_openapi::api::core::v1::CSIPersistentVolumeSource,
-        volume: Option<&PersistentVolume>,
+        volume: &PersistentVolume,
     ) -> Result<(), RemoteError> {
         // The attachment may be of a node that is gone, and with it the driver's name of it: then there is nothing
         // that could be told to the driver.
         let Ok(node_id) = self.node_id(&csi.driver, &attachment.spec.node_name) else { return Ok(()) };
-        let remote = self.remote(&csi.driver, |node| volume.is_none_or(|volume| reaches(volume, node)));
+        let remote = self.remote_of(&csi.driver, volume)?;
         let call = UnpublishVolume {
             volume_id: csi.volume_handle,
             node_id,

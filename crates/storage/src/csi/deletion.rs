@@ -13,7 +13,6 @@ use super::remote::RemoteError;
 use super::secrets;
 use crate::annotation::annotation;
 use crate::claim::claim_of;
-use crate::fit::reaches;
 
 const SECRET: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
 const SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
@@ -50,7 +49,7 @@ impl Operator {
         let reference =
             text(SECRET).map(|name| SecretReference { name: Some(name), namespace: text(SECRET_NAMESPACE) });
         let secrets = secrets::read(&self.client, reference.as_ref()).await?;
-        let remote = self.remote(&csi.driver, |node| reaches(volume, node));
+        let remote = self.remote_of(&csi.driver, volume)?;
         remote.call(&DeleteVolume { volume_id: csi.volume_handle, secrets }).await.map(drop)
     }
 

@@ -13,7 +13,7 @@ use super::snapshot_due;
 use crate::annotation::{PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER, annotation};
 use crate::attach::driver_of;
 use crate::claim::{claim_of, waits_for_consumer};
-use crate::fit::{attributes_class, capacity, requested, storage};
+use crate::fit::{attributes_class, capacity, reaches, requested, storage};
 
 /// Kept on a claim for which a volume may have been made that nobody has written down yet.
 pub const PROVISIONING: &str = "csi.minik8s.io/provisioning";
@@ -210,24 +210,41 @@ pub fn attacher_finalizer(driver: &str) -> String {
     format!("external-attacher/{}", driver.replace('.', "-"))
 }
 
-/// Where a driver can be asked: nodes that are ready and have it, those that reach the volume first.
+/// Where a driver can be asked for something new: nodes that are ready and have it, those that are preferred first.
 pub fn nodes_for(
     driver: &str,
     csi_nodes: &[Arc<CSINode>],
     nodes: &[Arc<Node>],
     prefers: impl Fn(&Node) -> bool,
 ) -> Vec<String> {
-    let has_driver = |node: &Node| {
-        csi_nodes
-            .iter()
-            .filter(|one| one.metadata.name == node.metadata.name)
-            .any(|one| one.spec.drivers.iter().any(|known| known.name == driver))
-    };
     let mut found: Vec<&Node> = nodes
         .iter()
         .map(|node| &**node)
-        .filter(|node| has_driver(node) && crate::local::is_ready(node))
+        .filter(|node| has_driver(node, driver, csi_nodes) && crate::local::is_ready(node))
         .collect();
     found.sort_by_key(|node| !prefers(node));
     found.into_iter().filter_map(|node| node.metadata.name.clone()).collect()
+}
+
+/// Where a driver can be asked about a volume that is there: nodes that are up, cordoned or not, have it and reach the
+/// volume. A driver that does not know a volume answers that it is deleted, so one that is elsewhere is never asked.
+pub fn nodes_reaching(
+    driver: &str,
+    csi_nodes: &[Arc<CSINode>],
+    nodes: &[Arc<Node>],
+    volume: &PersistentVolume,
+) -> Vec<String> {
+    nodes
+        .iter()
+        .filter(|node| has_driver(node, driver, csi_nodes) && crate::local::is_up(node))
+        .filter(|node| reaches(volume, node))
+        .filter_map(|node| node.metadata.name.clone())
+        .collect()
+}
+
+fn has_driver(node: &Node, driver: &str, csi_nodes: &[Arc<CSINode>]) -> bool {
+    csi_nodes
+        .iter()
+        .filter(|one| one.metadata.name == node.metadata.name)
+        .any(|one| one.spec.drivers.iter().any(|known| known.name == driver))
 }

@@ -11,7 +11,7 @@ use super::operator::Operator;
 use super::provision::COMPONENT;
 use super::remote::RemoteError;
 use super::secrets;
-use crate::fit::{capacity, reaches, requested};
+use crate::fit::{capacity, requested};
 
 impl Operator {
     pub async fn expand(
@@ -61,7 +61,7 @@ impl Operator {
         let spec = volume.spec.clone().unwrap_or_default();
         let csi = spec.csi.unwrap_or_default();
         let wanted = requested(claim);
-        let remote = self.remote(&csi.driver, |node| reaches(volume, node));
+        let remote = self.remote_of(&csi.driver, volume)?;
         if !self.capabilities(&remote).await?.has(Can::ExpandVolume) {
             // All of it is done on nodes.
             return Ok((wanted, true));

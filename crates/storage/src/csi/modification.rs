@@ -14,7 +14,7 @@ use super::operator::Operator;
 use super::provision::COMPONENT;
 use super::remote::{Remote, RemoteError};
 use super::secrets;
-use crate::fit::{attributes_class, reaches};
+use crate::fit::attributes_class;
 
 impl Operator {
     pub async fn modify(
@@ -47,7 +47,7 @@ impl Operator {
         name: &str,
     ) -> Result<(), RemoteError> {
         let csi = volume.spec.as_ref().and_then(|spec| spec.csi.clone()).unwrap_or_default();
-        let remote = self.remote(&csi.driver, |node| reaches(volume, node));
+        let remote = self.remote_of(&csi.driver, volume)?;
         let mutable_parameters = self.mutable_parameters(name, &remote).await?;
         self.patch_status(claim, status(name, IN_PROGRESS)).await?;
         let secrets = secrets::read(&self.client, csi.controller_expand_secret_ref.as_ref()).await?;

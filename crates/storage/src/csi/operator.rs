@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::due::{Work, due, nodes_for};
+use super::due::{Work, due, nodes_for, nodes_reaching};
 use super::provision::COMPONENT;
 use super::remote::{Remote, RemoteError};
 use crate::annotation::finalizers_patch;
@@ -141,6 +141,18 @@ impl Operator {
             debug!(object = ?name, %error, "a call of a CSI driver failed");
         }
         done.is_ok()
+    }
+
+    /// The driver, to be asked about a volume that is there, where it can be reached.
+    pub fn remote_of(&self, driver: &str, volume: &PersistentVolume) -> Result<Remote, RemoteError> {
+        let (csi_nodes, nodes) = (self.caches.of::<CSINode>().list(), self.caches.of::<Node>().list());
+        let nodes = nodes_reaching(driver, &csi_nodes, &nodes, volume);
+        let is_bound_to_nodes = volume.spec.as_ref().is_some_and(|spec| spec.node_affinity.is_some());
+        if nodes.is_empty() && is_bound_to_nodes {
+            let why = format!("no node that can reach the volume and has the driver {driver} is ready");
+            return Err(RemoteError::Wish(why));
+        }
+        Ok(Remote { client: self.client.clone(), driver: driver.to_owned(), nodes })
     }
 
     /// The driver, to be asked where a node is preferred.

@@ -21,7 +21,6 @@ use super::provision::COMPONENT;
 use super::remote::{Remote, RemoteError};
 use super::secrets;
 use crate::annotation::annotation;
-use crate::fit::reaches;
 use crate::snapshot::names::{
     CONTENT, DELETION_SECRET, DELETION_SECRET_NAMESPACE, handle, plain_parameters, snapshot_name,
 };
@@ -75,7 +74,7 @@ impl Operator {
         };
         let remote = match local::node_of(&volume) {
             Some(node) => self.on_node(&content.spec.driver, node)?,
-            None => self.remote(&content.spec.driver, |node| reaches(&volume, node)),
+            None => self.remote_of(&content.spec.driver, &volume)?,
         };
         let made = remote.call(&call).await?.snapshot.unwrap_or_default();
         match made.snapshot_id.is_empty() {
@@ -115,7 +114,10 @@ impl Operator {
                 }
                 self.on_node(driver, node)?
             }
-            _ => self.remote(driver, |_| true),
+            _ => match self.volume_of(content) {
+                Some(volume) => self.remote_of(driver, &volume)?,
+                None => self.remote(driver, |_| true),
+            },
         };
         let call = DeleteSnapshot { snapshot_id, secrets: self.snapshot_secrets(content).await? };
         match remote.call(&call).await {

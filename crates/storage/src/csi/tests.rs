@@ -7,7 +7,7 @@ use minik8s_csi::controller::Volume;
 use minik8s_runtime::testing::World;
 use serde_json::{Value, json};
 
-use super::due::{PROVISIONING, VOLUME, Work, due, nodes_for};
+use super::due::{PROVISIONING, VOLUME, Work, due, nodes_for, nodes_reaching};
 use super::provision;
 use crate::annotation::{SELECTED_NODE, STORAGE_PROVISIONER};
 
@@ -280,6 +280,38 @@ fn driver_is_asked_where_it_is_and_the_volume_can_be_reached() {
     assert_eq!(nodes_for(DRIVER, &csi_nodes, &nodes, prefers("b")), ["b", "a"]);
     assert_eq!(nodes_for(DRIVER, &csi_nodes, &nodes, prefers("dead")), ["a", "b"]);
     assert!(nodes_for("none", &csi_nodes, &nodes, prefers("a")).is_empty());
+}
+
+#[test]
+fn driver_is_asked_about_a_volume_only_where_it_is() {
+    let node = |name: &str, zone: &str, ready: &str, is_cordoned: bool| -> Arc<Node> {
+        Arc::new(read(json!({"metadata": {"name": name, "labels": {"zone": zone}},
+            "spec": {"unschedulable": is_cordoned},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}})))
+    };
+    let csi = |name: &str| -> Arc<CSINode> {
+        let drivers = json!([{"name": DRIVER, "nodeID": name}]);
+        Arc::new(read(json!({"metadata": {"name": name}, "spec": {"drivers": drivers}})))
+    };
+    let nodes = [
+        node("a", "z1", "True", false),
+        node("b", "z2", "True", true),
+        node("dead", "z3", "False", false),
+        node("without", "z2", "True", false),
+    ];
+    let csi_nodes = [csi("a"), csi("b"), csi("dead")];
+    let check = |zone: Option<&str>, expected: &[&str]| {
+        let volume = match zone {
+            Some(zone) => volume(json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}}}})),
+            None => volume(json!({})),
+        };
+        assert_eq!(nodes_reaching(DRIVER, &csi_nodes, &nodes, &volume), expected, "{zone:?}");
+    };
+    check(None, &["a", "b"]);
+    check(Some("z1"), &["a"]);
+    check(Some("z2"), &["b"]);
+    check(Some("z3"), &[]);
 }
 
 #[test]

@@ -181,6 +181,16 @@ fn volume_that_does_not_fit_or_is_not_ours_is_refused() {
 }
 
 #[test]
+fn volume_that_has_no_room_to_grow_keeps_its_size() {
+    let node = Node::new();
+    node.stage(&filesystem("v", "16Mi")).unwrap();
+    let larger = node.images.wanted(&filesystem("v", "9000Ti")).unwrap();
+    let staged = node.images.bring(&larger).unwrap();
+    assert!(matches!(&staged, Staged::Smaller(why) if why.contains("bytes free")), "{staged:?}");
+    assert_eq!(node.images.dir.join("v/image").metadata().unwrap().len(), 16 << 20);
+}
+
+#[test]
 fn volume_can_start_with_the_content_of_another_that_is_in_use() {
     let node = Node::new();
     let mount = node.stage(&filesystem("v", "16Mi")).unwrap();
