@@ -5,6 +5,9 @@ use minik8s_registry::client::{MANIFEST, PushError, Repository};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+/// What is sent at once.
+const PART: usize = 8 << 20;
+
 /// A layer that the repository holds.
 pub struct Layer {
     pub digest: String,
@@ -39,12 +42,13 @@ pub async fn push(repository: &Repository<'_>, tag: &str, layer: &Layer) -> Resu
 /// Something that fits into memory.
 pub async fn push_bytes(repository: &Repository<'_>, bytes: Vec<u8>) -> Result<Layer, PushError> {
     let layer = Layer { digest: digest(&bytes), size: bytes.len() as u64 };
-    let part = async |offset: i64, length: i64| -> Result<Vec<u8>, PushError> {
-        let (from, to) = (usize::try_from(offset).ok(), usize::try_from(offset + length).ok());
-        let part = from.zip(to).and_then(|(from, to)| bytes.get(from..to));
-        Ok(part.ok_or(PushError::TooShort)?.to_vec())
-    };
-    repository.push_blob(&layer.digest, i64::try_from(bytes.len()).unwrap_or(i64::MAX), part).await?;
+    if !repository.has_blob(&layer.digest).await? {
+        let mut upload = repository.upload().await?;
+        for part in bytes.chunks(PART) {
+            upload.append(part.to_vec()).await?;
+        }
+        upload.finish(&layer.digest).await?;
+    }
     Ok(layer)
 }
 

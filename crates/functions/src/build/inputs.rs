@@ -143,7 +143,7 @@ mod tests {
         let archive = STANDARD.encode(zip::pack(&files).unwrap());
         inputs(&FunctionSpec {
             runtime: Some(runtime.to_owned()),
-            code: Some(FunctionCode { source: None, zip: Some(archive) }),
+            code: Some(FunctionCode { zip: Some(archive), ..FunctionCode::default() }),
             ..FunctionSpec::default()
         })
     }

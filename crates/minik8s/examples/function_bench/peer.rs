@@ -45,11 +45,9 @@ impl Bench<'_> {
         for _ in 0..ROUNDS {
             // It has an instance from the first call on, and ends a second after the last.
             load(router, "/fn/default/slot", 1).await?;
-            let instances = self.instances("slot").await?;
-            let uids: Vec<String> = instances.into_iter().filter_map(|pod| pod.metadata.uid).collect();
-            let pids = in_cgroups_of(&uids)?;
+            let pids = interpreters()?;
             if pids.is_empty() {
-                bail!("no process of the instance was found");
+                bail!("no interpreter was found in a container");
             }
             let before = self.cluster.agent().cpu()? + cpu_of(&pids);
             load(router, "/fn/default/slot", CALLS).await?;
@@ -161,13 +159,15 @@ fn parent(pid: u32) -> Option<u32> {
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A pod's cgroups have its UID in their names, with `-` or `_`.
-fn in_cgroups_of(uids: &[String]) -> Result<Vec<u32>> {
-    let is_of_pod = |pid: &u32| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        uids.iter().any(|uid| text.contains(uid.as_str()) || text.contains(&uid.replace('-', "_")))
+/// Interpreters in containers: those of the instance, and of slots, which do nothing meanwhile.
+fn interpreters() -> Result<Vec<u32>> {
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let own = namespace("self");
+    let is_ours = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.starts_with("python") && namespace(&pid.to_string()) != own
     };
-    Ok(processes()?.into_iter().filter(is_of_pod).collect())
+    Ok(processes()?.into_iter().filter(is_ours).collect())
 }
 
 /// Of all that are there.
