@@ -42,13 +42,6 @@ impl ListOptions {
         ListOptions { field_selector: selector.into(), ..ListOptions::default() }
     }
 
-    /// Whether it is all that an agent can know of a kind: all objects, or those of its own node.
-    fn is_whole_for_a_node(&self) -> bool {
-        let of_node = self.field_selector.strip_prefix("spec.nodeName=");
-        self.namespace.is_empty()
-            && (self.field_selector.is_empty() || of_node.is_some_and(|node| !node.contains(',')))
-    }
-
     #[must_use]
     pub fn within(self, namespace: &str) -> Self {
         ListOptions { namespace: namespace.to_owned(), ..self }
@@ -175,7 +168,7 @@ impl Caches {
         }
         let cache = Arc::new(Cache::<K>::with_options(kind, name.1.clone()));
         let stop = self.source.as_ref().map(|source| source.stop.child_token()).unwrap_or_default();
-        let checkpoint = self.checkpoints.get(&name.0).filter(|_| name.1.is_whole_for_a_node());
+        let checkpoint = self.checkpoints.get(&name.0).filter(|_| name.1 == ListOptions::default());
         if let Some(checkpoint) = checkpoint {
             checkpoint.keep(cache.clone(), stop.clone());
         }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
-use minik8s_informer::Kind;
 use minik8s_proxy::LedServices;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::metrics::Metrics;
-use super::{Node, Requests, sources};
+use super::{Node, Requests};
 
 /// Requests that wait for the agent.
 const WAITING: usize = 64;
@@ -24,10 +23,6 @@ pub struct MeshAgent {
 impl AgentFeature for MeshAgent {
     fn name(&self) -> &'static str {
         "mesh"
-    }
-
-    fn checkpointed(&self) -> Vec<Kind> {
-        sources::checkpointed()
     }
 
     fn run<'a>(&'a self, parts: &'a mut AgentParts) -> BoxFuture<'a, ()> {

@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use minik8s_informer::{Caches, Change, Changes, Informer, ListOptions, Object, key_of};
-use tokio::time::{Instant, sleep_until};
 
 /// Namespace and name.
 pub type Name = (String, String);
-
-/// A server has so long to tell what there is before what a former run knew counts.
-const SERVER_ANSWERS: Duration = Duration::from_secs(3);
 
 /// What a change came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,22 +22,19 @@ pub struct Followed<K> {
     pub known: BTreeMap<Name, Arc<K>>,
     /// Whether all there is has been seen once, or will never be.
     pub is_complete: bool,
-    /// When what a former run knew counts, if there is any of it and no server has answered by then.
-    checkpoint_due: Option<Instant>,
     /// Whether two states of an object are the same to proxies.
     is_same: fn(&K, &K) -> bool,
 }
 
 impl<K: Object> Followed<K> {
     pub fn new(is_same: fn(&K, &K) -> bool) -> Self {
-        Followed { source: None, known: BTreeMap::new(), is_complete: false, checkpoint_due: None, is_same }
+        Followed { source: None, known: BTreeMap::new(), is_complete: false, is_same }
     }
 
     pub fn start(&mut self, caches: &Caches, options: ListOptions) {
         if self.source.is_none() {
             let informer = caches.informer::<K>(options);
             let changes = informer.subscribe();
-            self.checkpoint_due = informer.is_checkpointed().then(|| Instant::now() + SERVER_ANSWERS);
             self.source = Some((informer, changes));
         }
     }
@@ -50,21 +42,8 @@ impl<K: Object> Followed<K> {
     /// The next change; never, before it was started.
     pub async fn next(&mut self) -> News {
         let Some((_, changes)) = &mut self.source else { return std::future::pending().await };
-        let due = self.checkpoint_due.filter(|_| !self.is_complete);
-        let checkpoint = async {
-            match due {
-                Some(due) => sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            change = changes.next() => self.take(change),
-            () = checkpoint => {
-                self.is_complete = true;
-                News::Changed
-            }
-        }
+        let change = changes.next().await;
+        self.take(change)
     }
 
     fn take(&mut self, change: Change<K>) -> News {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use minik8s_informer::{Caches, Kind, ListOptions};
+use minik8s_informer::{Caches, ListOptions};
 use minik8s_meta::mesh::{MeshRoute, MeshService};
 use tokio::time::{Instant, timeout_at};
 
@@ -25,17 +25,6 @@ pub struct Sources {
     pub network_policies: Followed<NetworkPolicy>,
     /// What nobody was told yet.
     changes: Changes,
-}
-
-/// The kinds that a node must know of to tell its proxies who may come in, and where to go, while no server answers.
-pub fn checkpointed() -> Vec<Kind> {
-    vec![
-        Kind::of::<MeshRoute>(),
-        Kind::of::<MeshService>(),
-        Kind::of::<MeshPolicy>(),
-        Kind::of::<Pod>(),
-        Kind::of::<NetworkPolicy>(),
-    ]
 }
 
 /// What has changed, for whom.

@@ -202,11 +202,7 @@ impl Feed<'_> {
     /// Who may come in first, then where to go.
     fn apply(&mut self, config: &Config) {
         let Own { credentials, inbound, .. } = &config.own;
-        let tls = match credentials {
-            Some(credentials) => self.tls(credentials),
-            // An agent that was started while no server answers has none to give; the former one is still good.
-            None => self.parts.guard.table.borrow().tls.clone(),
-        };
+        let tls = credentials.as_ref().and_then(|credentials| self.tls(credentials));
         self.parts.guard.table.send_replace(Arc::new(Guarded {
             strict: inbound.strict,
             policies: Policies::new(inbound),
