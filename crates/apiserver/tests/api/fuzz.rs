@@ -51,7 +51,9 @@ impl Fuzzed {
         // Upstream's own answer, and its code, to an applied object with a field that its schema does not have.
         let is_upstreams =
             content_type == APPLY && answer.text().contains("failed to create typed patch object");
-        if answer.code == 500 && is_upstreams {
+        // Its answer, too, to who wants to read what has not been written yet.
+        let is_early = answer.code == 504 && answer.text().contains("Too large resource version");
+        if (answer.code == 500 && is_upstreams) || is_early {
             return;
         }
         assert!(answer.code < 500, "{}: {} {}", answer.what, answer.code, answer.text());

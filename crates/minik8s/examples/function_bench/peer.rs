@@ -3,6 +3,7 @@
 //!
 //! gunicorn keeps connections only with threads, so it has as many processes as the function has, of one thread each.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -49,9 +50,9 @@ impl Bench<'_> {
             if pids.is_empty() {
                 bail!("no interpreter was found in a container");
             }
-            let before = self.cluster.agent().cpu()? + cpu_of(&pids);
+            let (router_before, before) = (self.cluster.agent().cpu()?, times(&pids));
             load(router, "/fn/default/slot", CALLS).await?;
-            ours.push(each(self.cluster.agent().cpu()? + cpu_of(&pids) - before));
+            ours.push(each(self.cluster.agent().cpu()? - router_before + since(&before)));
             let before = peers.cpu()?;
             load(front, "/", CALLS).await?;
             theirs.push(each(peers.cpu()? - before));
@@ -170,13 +171,25 @@ fn interpreters() -> Result<Vec<u32>> {
     Ok(processes()?.into_iter().filter(is_ours).collect())
 }
 
-/// Of all that are there.
+/// Of those that are there.
 fn cpu_of(pids: &[u32]) -> Duration {
+    times(pids).into_values().sum()
+}
+
+/// CPU time so far, by process.
+fn times(pids: &[u32]) -> BTreeMap<u32, Duration> {
     let of_thread = |text: String| text.split(' ').next().and_then(|time| time.trim().parse::<u64>().ok());
-    let tasks = pids
-        .iter()
-        .flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten());
-    let times =
-        tasks.filter_map(|task| of_thread(std::fs::read_to_string(task.path().join("schedstat")).ok()?));
-    Duration::from_nanos(times.sum())
+    let of_process = |pid: &u32| {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        let times =
+            tasks.filter_map(|task| of_thread(std::fs::read_to_string(task.path().join("schedstat")).ok()?));
+        Some((*pid, Duration::from_nanos(times.sum())))
+    };
+    pids.iter().filter_map(of_process).collect()
+}
+
+/// What they have used since then; slots among them may have ended.
+fn since(before: &BTreeMap<u32, Duration>) -> Duration {
+    let pids: Vec<u32> = before.keys().copied().collect();
+    times(&pids).into_iter().map(|(pid, now)| now.saturating_sub(before[&pid])).sum()
 }
