@@ -12,6 +12,7 @@ use minik8s_meta::function::{Runtime, runtime, runtime_names};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::{DevFlags, code};
@@ -24,21 +25,25 @@ pub async fn run(flags: &DevFlags) -> anyhow::Result<()> {
     let (sender, mut changes) = mpsc::channel(1);
     let folders = folders(&place.watched)?;
     std::thread::spawn(move || watch(&folders, &sender));
+    // From here on neither ends anything by itself, and one that comes between two waits is kept.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut stop = std::pin::pin!(async move {
+        tokio::select! { _ = interrupt.recv() => (), _ = terminate.recv() => () }
+    });
     eprintln!("http://127.0.0.1:{} runs {}, and anew whenever it changes", flags.port, flags.from.display());
     loop {
         place.copy(flags)?;
         let mut child = place.start(flags)?;
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => {
+            () = &mut stop => {
                 child.kill().await.ok();
                 return Ok(());
             }
             changed = changes.recv() => if changed.is_none() { bail!("the files cannot be watched any more") },
             ended = child.wait() => {
                 eprintln!("it has ended ({}); waiting for a change", ended?);
-                // Since it was listened for once, Ctrl-C ends nothing by itself.
                 tokio::select! {
-                    _ = tokio::signal::ctrl_c() => return Ok(()),
+                    () = &mut stop => return Ok(()),
                     changed = changes.recv() => {
                         if changed.is_none() {
                             bail!("the files cannot be watched any more");
