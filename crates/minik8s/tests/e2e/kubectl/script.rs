@@ -132,7 +132,7 @@ fn mistakes(k: &Kubectl) {
 
 fn quotas(k: &Kubectl) {
     k.run("create quota few --hard=count/services=1").says("resourcequota/few created");
-    k.run("wait quota/few --for=jsonpath='{.status.used.count/services}'=1 --timeout=20s");
+    k.run("wait quota/few --for=jsonpath='{.status.used.count/services}'=1 --timeout=120s");
     k.fail("create service clusterip two --tcp=80").says("exceeded quota: few, requested: count/services=1");
 }
 
@@ -149,11 +149,11 @@ fn custom_kinds(k: &Kubectl) {
         format!("apiVersion: {group}/v1\nkind: Gadget\nmetadata: {{name: g}}\nspec: {{size: {size}}}\n")
     };
     k.run_with(&definition, "apply -f -").says("created");
-    k.run(&format!("wait crd/gadgets.{group} --for=condition=Established --timeout=20s"));
+    k.run(&format!("wait crd/gadgets.{group} --for=condition=Established --timeout=120s"));
     k.run_with(&gadget(2), "apply -f -").says("created");
     k.run(&format!("get gadgets.{group}")).says("NAME SIZE").says("g 2");
     k.fail_with(&gadget(4), "apply -f -").says("spec.size in body should be less than or equal to 3");
-    k.run(&format!("delete crd gadgets.{group} --timeout=20s")).says("deleted");
+    k.run(&format!("delete crd gadgets.{group} --timeout=120s")).says("deleted");
     // The catalog hears of it a moment after kubectl.
     let get = format!("get gadgets.{group}");
     let is_gone = |_| {
@@ -173,7 +173,7 @@ fn authority(k: &Kubectl) {
 }
 
 fn wait_and_delete(k: &Kubectl) {
-    k.run("wait configmap/settings --for=jsonpath='{.data.a}'=1 --timeout=5s").says("condition met");
+    k.run("wait configmap/settings --for=jsonpath='{.data.a}'=1 --timeout=60s").says("condition met");
     for policy in ["background", "foreground", "orphan"] {
         k.run(&format!("create configmap owner-{policy}"));
         let uid = k.run(&format!("get configmap owner-{policy} -o jsonpath='{{.metadata.uid}}'")).stdout;
@@ -182,10 +182,10 @@ fn wait_and_delete(k: &Kubectl) {
              - {{apiVersion: v1, kind: ConfigMap, name: owner-{policy}, uid: {uid}, blockOwnerDeletion: true}}\n"
         );
         k.run_with(&dependent, "create -f -");
-        k.run(&format!("delete configmap owner-{policy} --cascade={policy} --timeout=20s")).says("deleted");
+        k.run(&format!("delete configmap owner-{policy} --cascade={policy} --timeout=120s")).says("deleted");
     }
-    k.run("wait configmap/dependent-background --for=delete --timeout=20s");
+    k.run("wait configmap/dependent-background --for=delete --timeout=120s");
     k.run("get configmap dependent-orphan -o jsonpath='{.metadata.ownerReferences}'").is("");
     k.run("delete pod one --now").says("deleted");
-    k.run(&format!("delete namespace {} --timeout=60s", k.namespace)).says("deleted");
+    k.run(&format!("delete namespace {} --timeout=180s", k.namespace)).says("deleted");
 }
