@@ -22,6 +22,7 @@ mod protocol;
 mod records;
 mod resource;
 mod session;
+pub mod state_metrics;
 mod stored;
 mod strategy;
 pub mod table;

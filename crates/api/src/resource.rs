@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::state_metrics::StateMetrics;
 use crate::{Backing, Computed, Handler, NameRule, Strategy};
 
 /// The finalizer under which the API server deletes the objects of a custom kind before its definition goes.
@@ -41,6 +42,8 @@ pub struct Resource {
     pub backing: Backing,
     /// Who answers the subresources that the feature of this kind answers itself, by name.
     pub handlers: Vec<(&'static str, Arc<dyn Handler>)>,
+    /// What its objects add to `/metrics/kube-state`.
+    pub state_metrics: Option<StateMetrics>,
     pub definition: Definition,
     pub strategy: Arc<dyn Strategy>,
 }
@@ -101,6 +104,7 @@ impl Resource {
             stored_as: None,
             backing: Backing::Stored,
             handlers: Vec::new(),
+            state_metrics: None,
             definition: Definition::BuiltIn(|generator| generator.subschema_for::<T>()),
             strategy: Arc::new(strategy),
         }
@@ -185,6 +189,12 @@ impl Resource {
 
     pub fn handler(&self, subresource: &str) -> Option<&Arc<dyn Handler>> {
         self.handlers.iter().find(|(name, _)| *name == subresource).map(|(_, handler)| handler)
+    }
+
+    /// What its objects add to `/metrics/kube-state`.
+    pub fn state_metrics(mut self, write: StateMetrics) -> Self {
+        self.state_metrics = Some(write);
+        self
     }
 
     pub fn only(mut self, verbs: &[&'static str]) -> Self {

@@ -2,7 +2,8 @@
 //!
 //! The kubelet asks features for what pods need of them through [`PodHooks`]. It knows what it asks for, since that is part of
 //! how a pod is made: that its end is announced and its port guarded, that a proxy of the mesh is let in, which runtimes of
-//! functions are to be warm. It never knows who answers, and makes pods without it where nobody does.
+//! functions are to be warm. It never knows who answers. Where nobody does, pods are made without it; only a pod with a proxy
+//! of the mesh is refused then, since it would be without what the proxy is there for.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

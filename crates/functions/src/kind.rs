@@ -8,7 +8,12 @@ use serde_json::Value;
 use crate::validate;
 
 pub fn resource() -> Resource {
-    Resource::of::<Function>(Functions).short(&["fn"]).named(NameRule::Label).status().counted()
+    Resource::of::<Function>(Functions)
+        .short(&["fn"])
+        .named(NameRule::Label)
+        .status()
+        .counted()
+        .state_metrics(crate::state_metrics::write)
 }
 
 struct Functions;

@@ -17,6 +17,7 @@ mod kind;
 mod openwhisk;
 mod plan;
 mod revision;
+mod state_metrics;
 mod status;
 #[cfg(test)]
 mod tests;

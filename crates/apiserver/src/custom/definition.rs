@@ -37,6 +37,7 @@ fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
     Resource {
         backing: Backing::Stored,
         handlers: Vec::new(),
+        state_metrics: None,
         stored_as: (name != storage).then(|| (group.clone(), storage.to_owned())),
         group,
         version: name,

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::page::{Page, Subject, amount, conditions, list, map, one_of, resource_name, text, unit};
+use minik8s_api::state_metrics::{
+    Page, Subject, amount, conditions, list, map, one_of, resource_name, text, unit,
+};
 
 pub fn nodes(objects: &[Value], page: &mut Page) {
     let of = Subject { objects, label: "node", namespaced: false };

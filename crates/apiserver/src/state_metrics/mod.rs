@@ -1,23 +1,18 @@
 //! `/metrics/kube-state`: what objects say of themselves, under the names of kube-state-metrics, so that dashboards and
-//! alerts written for it work. Made from the store when somebody asks.
+//! alerts written for it work, and after those what kinds of features hand in. Made from the store when somebody asks.
 
 mod cluster;
-mod features;
-mod page;
 mod pods;
 mod storage;
 mod workloads;
 
-use serde_json::Value;
+use minik8s_api::state_metrics::{Page, StateMetrics};
 
-use self::page::Page;
 use crate::api::Api;
 use crate::error::Result;
 
-type Write = fn(&[Value], &mut Page);
-
 /// Every kind that is told of: group, version and plural, and what is told.
-const KINDS: &[(&str, &str, &str, Write)] = &[
+const KINDS: &[(&str, &str, &str, StateMetrics)] = &[
     ("", "v1", "configmaps", cluster::config_maps),
     ("batch", "v1", "cronjobs", workloads::cron_jobs),
     ("apps", "v1", "daemonsets", workloads::daemon_sets),
@@ -39,21 +34,14 @@ const KINDS: &[(&str, &str, &str, Write)] = &[
     ("apps", "v1", "statefulsets", workloads::stateful_sets),
 ];
 
-/// Likewise, of features that a server may be without.
-const OF_FEATURES: &[(&str, &str, &str, Write)] = &[
-    ("minik8s.io", "v1", "functions", features::functions),
-    ("minik8s.io", "v1", "workflowruns", features::workflow_runs),
-];
-
 pub async fn text(api: &Api) -> Result<String> {
     let mut page = Page::default();
     for (group, version, plural, write) in KINDS {
         let served = api.registry.built_in(group, version, plural)?;
         write(&api.registry.all(&served, "").await?, &mut page);
     }
-    let snapshot = api.registry.catalog.snapshot();
-    for (group, version, plural, write) in OF_FEATURES {
-        if let Some(served) = snapshot.find(group, version, plural) {
+    for served in api.registry.catalog.snapshot().resources() {
+        if let Some(write) = served.resource().state_metrics {
             write(&api.registry.all(served, "").await?, &mut page);
         }
     }

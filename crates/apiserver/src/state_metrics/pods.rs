@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::page::{Add, Page, Subject, amount, list, map, number, one_of, resource_name, text, unit};
+use minik8s_api::state_metrics::{
+    Add, Page, Subject, amount, list, map, number, one_of, resource_name, text, unit,
+};
 
 const PHASES: [&str; 5] = ["Pending", "Succeeded", "Failed", "Unknown", "Running"];
 const WAITING: [&str; 7] = [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::page::{Page, Subject, list, one_of, text};
+use minik8s_api::state_metrics::{Page, Subject, list, one_of, text};
 
 pub fn claims(objects: &[Value], page: &mut Page) {
     let of = Subject { objects, label: "persistentvolumeclaim", namespaced: true };

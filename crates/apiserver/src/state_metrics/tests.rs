@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn written(write: Write, objects: Value) -> String {
+fn written(write: StateMetrics, objects: Value) -> String {
     let mut page = Page::default();
     write(objects.as_array().unwrap(), &mut page);
     page.finish()
 }
 
-fn check(write: Write, objects: Value, lines: &[&str]) {
+fn check(write: StateMetrics, objects: Value, lines: &[&str]) {
     let page = written(write, objects);
     for line in lines {
         assert!(page.lines().any(|found| found == *line), "{line} is not in\n{page}");
@@ -48,34 +48,6 @@ fn pods() {
             "kube_pod_container_resource_requests{namespace=\"ns\",pod=\"p\",container=\"c\",node=\"n\",resource=\"cpu\",unit=\"core\"} 0.25",
             "kube_pod_container_resource_requests{namespace=\"ns\",pod=\"p\",container=\"c\",node=\"n\",resource=\"memory\",unit=\"byte\"} 1048576",
             "kube_pod_container_resource_limits{namespace=\"ns\",pod=\"p\",container=\"c\",node=\"n\",resource=\"nvidia_com_gpu\",unit=\"integer\"} 1",
-        ],
-    );
-}
-
-#[test]
-fn features_tell_of_functions_and_runs() {
-    let meta = json!({"name": "x", "namespace": "ns", "creationTimestamp": "1970-01-01T00:01:00Z"});
-    check(
-        features::functions,
-        json!([{"metadata": meta, "status": {"desired": 2, "replicas": 1, "failure": {"message": "no"}}}]),
-        &[
-            "minik8s_function_created{namespace=\"ns\",function=\"x\"} 60",
-            "minik8s_function_status_desired{namespace=\"ns\",function=\"x\"} 2",
-            "minik8s_function_status_ready_replicas{namespace=\"ns\",function=\"x\"} 0",
-            "minik8s_function_failed{namespace=\"ns\",function=\"x\"} 1",
-        ],
-    );
-    let run = json!([{"metadata": meta, "spec": {"workflow": "order"}, "status": {"phase": "Succeeded",
-        "startTime": "1970-01-01T00:00:10Z", "completionTime": "1970-01-01T00:00:12Z"}},
-        {"metadata": {"name": "y", "namespace": "ns"}, "spec": {"workflow": "order"}}]);
-    check(
-        features::workflow_runs,
-        run,
-        &[
-            "minik8s_workflowrun_status_phase{namespace=\"ns\",workflowrun=\"x\",workflow=\"order\",phase=\"Succeeded\"} 1",
-            "minik8s_workflowrun_status_phase{namespace=\"ns\",workflowrun=\"x\",workflow=\"order\",phase=\"Running\"} 0",
-            "minik8s_workflowrun_status_phase{namespace=\"ns\",workflowrun=\"y\",workflow=\"order\",phase=\"Pending\"} 1",
-            "minik8s_workflowrun_status_completion_time{namespace=\"ns\",workflowrun=\"x\"} 12",
         ],
     );
 }

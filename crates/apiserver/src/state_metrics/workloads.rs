@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::page::{Page, Subject, amount, conditions, list, number, one_of, text};
 use super::pods::owners;
+use minik8s_api::state_metrics::{Page, Subject, amount, conditions, list, number, one_of, text};
 
 /// Numbers of a kind: the metric's name after the kind's prefix, its help, where it stands.
 type Numbers = &'static [(&'static str, &'static str, &'static str)];
@@ -318,7 +318,7 @@ pub fn autoscalers(objects: &[Value], page: &mut Page) {
 }
 
 /// The target or the current value of a metric, whatever its type.
-fn metric_values(metric: &Value, which: &str, add: super::page::Add<'_>) {
+fn metric_values(metric: &Value, which: &str, add: minik8s_api::state_metrics::Add<'_>) {
     let Some(source) = metric.as_object().and_then(|all| all.values().find(|part| part.is_object())) else {
         return;
     };

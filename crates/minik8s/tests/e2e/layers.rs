@@ -88,7 +88,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("pod-security", &[]),
     ("protobuf", &[]),
     ("kinds", &["api", "cel", "meta", "schema"]),
-    ("api", &["meta", "schema", "telemetry"]),
+    ("api", &["meta", "metrics", "schema", "telemetry"]),
     ("cel", &["schema"]),
     ("encryption", &["meta", "store"]),
     ("store", &["meta"]),

@@ -1,5 +1,6 @@
 //! The kinds Workflow and WorkflowRun: their fields, rules and columns.
 
+mod run_state_metrics;
 mod workflow;
 mod workflow_rules;
 mod workflow_run;

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::WorkflowRun;
 
 pub fn resource() -> Resource {
-    Resource::of::<WorkflowRun>(Rules).short(&["wfr"]).status()
+    Resource::of::<WorkflowRun>(Rules).short(&["wfr"]).status().state_metrics(super::run_state_metrics::write)
 }
 
 /// The name of the run that a key stands for: the same key and workflow give the same name, so that a second run

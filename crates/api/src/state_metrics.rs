@@ -1,9 +1,14 @@
-//! A page of metrics, family by family.
+//! What objects say of themselves as metrics: a page, family by family. A kind hands in how its objects are told
+//! ([`Resource::state_metrics`](crate::Resource::state_metrics)); this reads no object by itself.
 
 use jiff::Timestamp;
-use minik8s_api::Quantity;
 use minik8s_metrics::Text;
 use serde_json::Value;
+
+use crate::Quantity;
+
+/// Writes the metrics of all objects of a kind.
+pub type StateMetrics = fn(&[Value], &mut Page);
 
 #[derive(Default)]
 pub struct Page(Text);
