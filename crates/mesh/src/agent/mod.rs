@@ -232,17 +232,19 @@ impl Agent {
         Ok(())
     }
 
+    /// What each proxy alone is told comes first: a proxy that is told the rest must know who may come in.
     fn publish(&mut self, sources: &Sources, changes: Changes) {
-        if !sources.are_complete() {
-            return;
-        }
-        if changes.shared || self.config.borrow().version == 0 {
-            self.tell_all(sources);
-        }
+        let is_first = self.config.borrow().version == 0;
+        let shared = (sources.are_complete() && (changes.shared || is_first)).then(|| self.encode(sources));
         self.tell_each(sources);
+        if let Some(shared) = shared {
+            debug!(version = shared.version, "proxies are told");
+            self.config.send_replace(Arc::new(shared));
+        }
     }
 
-    fn tell_all(&mut self, sources: &Sources) {
+    /// What all proxies are to be told, as a new version.
+    fn encode(&mut self, sources: &Sources) -> Encoded {
         let version = self.config.borrow().version + 1;
         let now = Instant::now();
         let routes = &sources.routes.known;
@@ -264,8 +266,7 @@ impl Agent {
         };
         let mut shared = serde_json::to_vec(&part).unwrap_or_default();
         shared.pop();
-        debug!(version, routes = routes.len(), "proxies are told");
-        self.config.send_replace(Arc::new(Encoded { version, shared }));
+        Encoded { version, shared }
     }
 
     /// Services with rules, for whoever has no proxy.
@@ -298,7 +299,8 @@ impl Agent {
         }
     }
 
-    /// By its own pod: who it is, and who may call it.
+    /// By its own pod: who it is, and who may call it. Certificates are asked for as soon as its pod is known, and it is
+    /// told when all policies are.
     fn tell_each(&mut self, sources: &Sources) {
         let pods: BTreeMap<&str, _> =
             sources.pods.known.values().filter_map(|pod| sources::pod(pod)).collect();
@@ -308,6 +310,9 @@ impl Agent {
         for (uid, proxy) in &self.proxies {
             let Some(pod) = pods.get(uid.as_str()) else { continue };
             self.metrics.name(&proxy.pod, &pod.workload);
+            if !sources.are_complete() {
+                continue;
+            }
             let own = Own {
                 credentials: self.identities.get(&pod.account),
                 inbound: policy::compile(sources.policies.known.values().map(AsRef::as_ref), &pod.view),
@@ -318,6 +323,7 @@ impl Agent {
                 taps: Vec::new(),
             };
             proxy.own.send_if_modified(|known| {
+                let own = Some(own);
                 let is_new = *known != own;
                 *known = own;
                 is_new

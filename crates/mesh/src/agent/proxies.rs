@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
@@ -30,7 +30,8 @@ const LONGEST_LINE: u64 = 256 << 10;
 const POD: &str = "pod";
 /// Of one pod at a time; a further one waits until one ends.
 const MOST_PROCESSES: usize = 4;
-/// For a pod's certificate to be issued before it is told the rest: without one it speaks to others in the clear.
+/// For a pod's certificate to be issued before it is told the rest: without one it speaks to others in the clear. It is
+/// less than proxies wait for the first word.
 const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A version of what all proxies are told. Version 0 is none.
@@ -112,8 +113,8 @@ pub struct Proxy {
     pub applied: watch::Receiver<Option<u64>>,
     /// Connections to the pod, where it was asked.
     pub open: watch::Receiver<Option<u64>>,
-    /// What it alone is told.
-    pub own: watch::Sender<Own>,
+    /// What it alone is told. Without it nothing is told: it says who may come in.
+    pub own: watch::Sender<Option<Own>>,
     /// Who wants to see its requests.
     pub taps: Arc<Taps>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -127,7 +128,7 @@ impl Proxy {
         let (listener, keeping) = (bind(dir, SOCKET)?, bind(dir, LISTENERS_SOCKET)?);
         let processes = Arc::<Processes>::default();
         let (applied, open) = (processes.applied.subscribe(), processes.open.subscribe());
-        let (own, told) = watch::channel(Own::default());
+        let (own, told) = watch::channel(None);
         let name: Arc<str> = pod.into();
         let taps = Arc::<Taps>::default();
         let told_to = taps.clone();
@@ -222,16 +223,24 @@ fn bind(dir: &Path, name: &str) -> io::Result<UnixListener> {
 async fn feed(
     stream: UnixStream,
     feeds: &Feeds,
-    (mut own, taps): (watch::Receiver<Own>, &Taps),
+    (mut own, taps): (watch::Receiver<Option<Own>>, &Taps),
     process: &Process,
 ) -> io::Result<()> {
     let (mut config, mut filters) = (feeds.config.clone(), taps.filters());
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader.take(LONGEST_LINE)).lines();
-    let _ = timeout(CREDENTIALS_TIMEOUT, own.wait_for(|own| own.credentials.is_some())).await;
+    // How long its certificate is waited for, from the moment on when there is something to tell.
+    let (mut until, mut is_told) = (None, false);
     config.mark_changed();
     loop {
+        let late = async move {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = late => {}
             changed = config.changed() => if changed.is_err() { return Ok(()) },
             changed = own.changed() => if changed.is_err() { return Ok(()) },
             changed = filters.changed() => if changed.is_err() { return Ok(()) },
@@ -252,19 +261,23 @@ async fn feed(
             }
         }
         let newest = config.borrow_and_update().clone();
-        if newest.version > 0 {
-            let wanted = filters.borrow_and_update().clone();
-            let own = Own { taps: wanted, ..own.borrow_and_update().clone() };
-            let line = newest.line(&own)?;
-            writer.write_all(&line).await?;
+        let Some(own) = own.borrow_and_update().clone().filter(|_| newest.version > 0) else { continue };
+        if !is_told && own.credentials.is_none() {
+            let until = *until.get_or_insert_with(|| Instant::now() + CREDENTIALS_TIMEOUT);
+            if Instant::now() < until {
+                continue;
+            }
         }
+        (until, is_told) = (None, true);
+        let own = Own { taps: filters.borrow_and_update().clone(), ..own };
+        writer.write_all(&newest.line(&own)?).await?;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Config, Credentials};
+    use crate::protocol::{Config, Credentials, Inbound};
 
     async fn read_line(stream: &mut BufReader<UnixStream>) -> String {
         let mut line = String::new();
@@ -290,7 +303,7 @@ mod tests {
         let feeds =
             Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let mut proxy = Proxy::listen(&long, "ns/p", feeds.clone()).unwrap();
-        proxy.own.send_replace(own("a"));
+        proxy.own.send_replace(Some(own("a")));
         assert_eq!(known(&dir, &"x".repeat(120)), []);
         let connect = async || {
             let folder = std::fs::File::open(&long).unwrap();
@@ -307,7 +320,7 @@ mod tests {
         proxy.applied.wait_for(|applied| *applied == Some(1)).await.unwrap();
         config.send_replace(Arc::new(encoded(2)));
         assert_eq!(told(&mut stream).await, (2, "a".to_owned()));
-        proxy.own.send_replace(own("b"));
+        proxy.own.send_replace(Some(own("b")));
         assert_eq!(told(&mut stream).await, (2, "b".to_owned()));
         stream
             .get_mut()
@@ -335,7 +348,7 @@ mod tests {
         // The next agent takes the place of this one.
         drop(proxy);
         let again = Proxy::listen(&long, "ns/p", feeds).unwrap();
-        again.own.send_replace(own("c"));
+        again.own.send_replace(Some(own("c")));
         assert_eq!(told(&mut connect().await).await, (2, "c".to_owned()));
         drop(again);
         for file in [SOCKET, LISTENERS_SOCKET, POD] {
@@ -344,6 +357,7 @@ mod tests {
         std::fs::remove_dir(&long).unwrap();
         std::fs::remove_dir(&dir).unwrap();
     }
+
     /// Whatever a proxy says at the moment of a change, it hears of the change.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn change_is_told_while_the_proxy_reports() {
@@ -352,7 +366,7 @@ mod tests {
         let feeds =
             Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let proxy = Proxy::listen(dir.path(), "ns/p", feeds).unwrap();
-        proxy.own.send_replace(own("a"));
+        proxy.own.send_replace(Some(own("a")));
         let stream = UnixStream::connect(dir.path().join(SOCKET)).await.unwrap();
         let (reader, mut writer) = stream.into_split();
         let mut lines = BufReader::new(reader).lines();
@@ -360,9 +374,31 @@ mod tests {
             writer.write_all(b"{}\n").await.unwrap();
             let shared = format!("{{\"version\":{version},\"routes\":[]").into();
             config.send_replace(Arc::new(Encoded { version, shared }));
-            let line = timeout(Duration::from_secs(5), lines.next_line()).await;
+            let line = tokio::time::timeout(Duration::from_secs(5), lines.next_line()).await;
             let line = line.unwrap_or_else(|_| panic!("version {version} is not told")).unwrap().unwrap();
             assert_eq!(serde_json::from_str::<Config>(&line).unwrap().version, version);
         }
+    }
+
+    /// A certificate may be late as well as the server that tells the rest; who may come in is told with the first word.
+    #[tokio::test(start_paused = true)]
+    async fn first_word_waits_for_the_certificate_and_for_policies() {
+        let dir = tempfile::tempdir().unwrap();
+        let (config, receiver) = watch::channel(Arc::new(Encoded::default()));
+        let feeds =
+            Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
+        let proxy = Proxy::listen(dir.path(), "ns/p", feeds).unwrap();
+        let mut stream = BufReader::new(UnixStream::connect(dir.path().join(SOCKET)).await.unwrap());
+        // No server answers for longer than a certificate is waited for.
+        sleep(CREDENTIALS_TIMEOUT * 3).await;
+        config
+            .send_replace(Arc::new(Encoded { version: 1, shared: b"{\"version\":1,\"routes\":[]".to_vec() }));
+        sleep(CREDENTIALS_TIMEOUT * 3).await;
+        let strict = Inbound { strict: true, ..Inbound::default() };
+        proxy.own.send_replace(Some(Own { inbound: strict.clone(), ..Own::default() }));
+        sleep(CREDENTIALS_TIMEOUT / 2).await;
+        proxy.own.send_replace(Some(Own { inbound: strict, ..own("a") }));
+        let told: Config = serde_json::from_str(&read_line(&mut stream).await).unwrap();
+        assert!(told.own.inbound.strict && told.own.credentials.is_some(), "{told:?}");
     }
 }
