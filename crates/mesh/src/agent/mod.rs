@@ -6,6 +6,7 @@
 //! away, proxies go on with what they know.
 
 mod acks;
+mod config_file;
 mod engine;
 mod feature;
 mod followed;

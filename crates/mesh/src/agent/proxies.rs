@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
+use super::config_file;
 use super::metrics::Metrics;
 use super::taps::Taps;
 use crate::handover::Keeper;
@@ -43,7 +44,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    fn line(&self, own: &Own) -> io::Result<Vec<u8>> {
+    pub fn line(&self, own: &Own) -> io::Result<Vec<u8>> {
         let own = serde_json::to_vec(own)?;
         Ok([&self.shared, &b",\"own\":"[..], &own, b"}\n"].concat())
     }
@@ -117,7 +118,7 @@ pub struct Proxy {
     pub own: watch::Sender<Option<Own>>,
     /// Who wants to see its requests.
     pub taps: Arc<Taps>,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    _tasks: [AbortOnDropHandle<()>; 3],
 }
 
 impl Proxy {
@@ -129,6 +130,7 @@ impl Proxy {
         let processes = Arc::<Processes>::default();
         let (applied, open) = (processes.applied.subscribe(), processes.open.subscribe());
         let (own, told) = watch::channel(None);
+        let noting = tokio::spawn(config_file::keep(dir.to_owned(), feeds.config.clone(), own.subscribe()));
         let name: Arc<str> = pod.into();
         let taps = Arc::<Taps>::default();
         let told_to = taps.clone();
@@ -171,7 +173,7 @@ impl Proxy {
                 }
             }
         });
-        let tasks = [feeding, keeping].map(AbortOnDropHandle::new);
+        let tasks = [feeding, keeping, noting].map(AbortOnDropHandle::new);
         Ok(Proxy { pod: pod.to_owned(), applied, open, own, taps, _tasks: tasks })
     }
 }
@@ -293,8 +295,8 @@ mod tests {
     /// A proxy gets what is known when it comes and whatever follows; its answers are seen, and its end.
     #[tokio::test]
     async fn proxy_is_fed_and_heard() {
-        let dir = std::env::temp_dir().join(format!("mesh-proxies-{}", std::process::id()));
-        let long = dir.join("x".repeat(120));
+        let dir = tempfile::tempdir().unwrap();
+        let long = dir.path().join("x".repeat(120));
         let encoded = |version: u64| Encoded {
             version,
             shared: format!("{{\"version\":{version},\"routes\":[]").into(),
@@ -304,7 +306,7 @@ mod tests {
             Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let mut proxy = Proxy::listen(&long, "ns/p", feeds.clone()).unwrap();
         proxy.own.send_replace(Some(own("a")));
-        assert_eq!(known(&dir, &"x".repeat(120)), []);
+        assert_eq!(known(dir.path(), &"x".repeat(120)), []);
         let connect = async || {
             let folder = std::fs::File::open(&long).unwrap();
             let path = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
@@ -350,12 +352,6 @@ mod tests {
         let again = Proxy::listen(&long, "ns/p", feeds).unwrap();
         again.own.send_replace(Some(own("c")));
         assert_eq!(told(&mut connect().await).await, (2, "c".to_owned()));
-        drop(again);
-        for file in [SOCKET, LISTENERS_SOCKET, POD] {
-            std::fs::remove_file(long.join(file)).unwrap();
-        }
-        std::fs::remove_dir(&long).unwrap();
-        std::fs::remove_dir(&dir).unwrap();
     }
 
     /// Whatever a proxy says at the moment of a change, it hears of the change.

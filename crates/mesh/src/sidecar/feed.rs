@@ -72,6 +72,21 @@ pub async fn follow(parts: &Parts) {
 }
 
 impl Parts {
+    /// Nobody is let in until the first word.
+    pub fn close(&self) {
+        let counters = self.counters.clone();
+        self.guard.table.send_replace(Arc::new(Guarded { is_untold: true, counters, ..Guarded::default() }));
+    }
+
+    /// Goes by what an agent has written down, if nobody has said anything yet.
+    pub fn begin(&self, file: &Path) -> io::Result<()> {
+        let config: Config = serde_json::from_slice(&std::fs::read(file)?)?;
+        if self.guard.table.borrow().is_untold {
+            Feed::new(self).apply(&config);
+        }
+        Ok(())
+    }
+
     /// Tells of requests from now on. Only the first call counts.
     fn trace(&self, ratio: f64) {
         self.spans.get_or_init(|| {

@@ -51,3 +51,29 @@ async fn word_without_a_certificate_leaves_the_former_one() {
     Feed::new(&parts).apply(&config(Some(unusable)));
     assert!(has_certificate(&parts), "of another agent, with one that cannot be used");
 }
+
+/// A proxy that is started while no agent is there goes by the former word, and by a newer one from then on.
+#[tokio::test]
+async fn proxy_begins_with_what_was_written_down() {
+    let parts = parts();
+    parts.close();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("config");
+    let state = |parts: &Parts| {
+        let guarded = parts.guard.table.borrow();
+        (guarded.is_untold, guarded.strict)
+    };
+    assert!(parts.begin(&file).is_err());
+    std::fs::write(&file, "{\"version\":1").unwrap();
+    assert!(parts.begin(&file).is_err());
+    assert_eq!(state(&parts), (true, false), "nobody is let in");
+    let mut written = config(None);
+    written.own.inbound.strict = true;
+    std::fs::write(&file, serde_json::to_vec(&written).unwrap()).unwrap();
+    parts.begin(&file).unwrap();
+    assert_eq!(state(&parts), (false, true));
+    assert!(parts.outbound.table.borrow().knows("10.96.0.5:9080".parse().unwrap()));
+    Feed::new(&parts).apply(&config(None));
+    parts.begin(&file).unwrap();
+    assert_eq!(state(&parts), (false, false), "the newer word holds");
+}
