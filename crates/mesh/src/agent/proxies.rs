@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
+use super::acks::Reached;
 use super::config_file;
 use super::metrics::Metrics;
 use super::taps::Taps;
@@ -70,6 +71,8 @@ struct Processes {
     applied: watch::Sender<Option<u64>>,
     /// What all of them have open.
     open: watch::Sender<Option<u64>>,
+    /// When the last of them that had applied anything went.
+    gone: Mutex<Option<std::time::Instant>>,
 }
 
 /// What one of them has said last.
@@ -94,7 +97,11 @@ impl Processes {
     }
 
     fn tell(&self, known: &BTreeMap<u64, Heard>) {
-        self.applied.send_replace(known.values().filter_map(|one| one.applied).min());
+        let applied = known.values().filter_map(|one| one.applied).min();
+        if applied.is_none() && self.applied.borrow().is_some() {
+            *self.gone.lock() = Some(std::time::Instant::now());
+        }
+        self.applied.send_replace(applied);
         self.open.send_replace(known.values().filter_map(|one| one.open).reduce(|sum, one| sum + one));
     }
 }
@@ -118,6 +125,8 @@ pub struct Proxy {
     pub own: watch::Sender<Option<Own>>,
     /// Who wants to see its requests.
     pub taps: Arc<Taps>,
+    processes: Arc<Processes>,
+    since: std::time::Instant,
     _tasks: [AbortOnDropHandle<()>; 3],
 }
 
@@ -133,7 +142,7 @@ impl Proxy {
         let noting = tokio::spawn(config_file::keep(dir.to_owned(), feeds.config.clone(), own.subscribe()));
         let name: Arc<str> = pod.into();
         let taps = Arc::<Taps>::default();
-        let told_to = taps.clone();
+        let (told_to, of) = (taps.clone(), processes.clone());
         let feeding = tokio::spawn(async move {
             let mut fed = JoinSet::new();
             for number in 0.. {
@@ -148,7 +157,7 @@ impl Proxy {
                     }
                 };
                 let (feeds, told, taps) = (feeds.clone(), told.clone(), told_to.clone());
-                let process = Process { number, pod: name.clone(), of: processes.clone() };
+                let process = Process { number, pod: name.clone(), of: of.clone() };
                 fed.spawn(async move {
                     let ended = feed(stream, &feeds, (told, &*taps), &process).await;
                     debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
@@ -174,7 +183,15 @@ impl Proxy {
             }
         });
         let tasks = [feeding, keeping, noting].map(AbortOnDropHandle::new);
-        Ok(Proxy { pod: pod.to_owned(), applied, open, own, taps, _tasks: tasks })
+        let (pod, since) = (pod.to_owned(), std::time::Instant::now());
+        Ok(Proxy { pod, applied, open, own, taps, processes, since, _tasks: tasks })
+    }
+
+    pub fn reached(&self) -> Reached {
+        match *self.applied.borrow() {
+            Some(version) => Reached::Version(version),
+            None => Reached::Unknown(self.processes.gone.lock().unwrap_or(self.since)),
+        }
     }
 }
 
@@ -345,8 +362,11 @@ mod tests {
         proxy.open.wait_for(|open| *open == Some(3)).await.unwrap();
         assert_eq!(*proxy.applied.borrow(), Some(2));
         assert!(feeds.metrics.page().contains("} 8\n"), "{}", feeds.metrics.page());
+        assert_eq!(proxy.reached(), Reached::Version(2));
+        let before = std::time::Instant::now();
         drop(successor);
         proxy.applied.wait_for(Option::is_none).await.unwrap();
+        assert!(matches!(proxy.reached(), Reached::Unknown(since) if since >= before), "since it is gone");
         // The next agent takes the place of this one.
         drop(proxy);
         let again = Proxy::listen(&long, "ns/p", feeds).unwrap();
