@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
-use minik8s_meta::mesh::{MeshAck, MeshRoute, SIDECAR, Subset, VirtualService, is_sidecar_image};
+use minik8s_meta::mesh::{MeshAck, MeshRoute, NODE_PROXY, SIDECAR, Subset, VirtualService, is_sidecar_image};
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches};
 
@@ -87,6 +87,12 @@ impl Controller for VirtualServiceController {
             }
             keys
         });
+        let caches = Arc::downgrade(watches.caches());
+        watches.on_change::<Node>(move |old, new| {
+            let changed = old.map(is_ready) != new.map(is_ready);
+            let Some(caches) = caches.upgrade().filter(|_| changed) else { return Vec::new() };
+            caches.of::<VirtualService>().list().iter().map(|one| key(one)).collect()
+        });
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -98,15 +104,13 @@ impl Controller for VirtualServiceController {
         let mut acks = caches.of::<MeshAck>().in_namespace(&key.namespace);
         acks.retain(|ack| {
             let name = ack.metadata.name.as_deref().unwrap_or_default();
-            name.split_once('.').is_some_and(|(route, _)| route == key.name)
+            name.split_once('.').is_some_and(|(route, _)| route == key.name) && counts(caches, ack)
         });
-        let mut proxies: Vec<_> = caches.of::<Pod>().list().iter().filter_map(|pod| proxy(pod)).collect();
-        proxies.sort();
         Some(Observed {
             older: older(caches, &virtual_service),
             route: caches.of::<MeshRoute>().get(key),
             acks,
-            proxies,
+            proxies: proxies(caches),
             inputs: Inputs {
                 subsets: caches.of::<Subset>().in_namespace(&key.namespace),
                 service: caches.of::<Service>().get(&Key::new(&*key.namespace, service.as_str())),
@@ -201,6 +205,32 @@ fn older(caches: &Caches, virtual_service: &VirtualService) -> Option<String> {
     };
     let all = caches.of::<VirtualService>().in_namespace(namespace(&virtual_service.metadata));
     all.iter().filter(same).min_by_key(|one| age(one)).and_then(|one| one.metadata.name.clone())
+}
+
+/// All that run: namespace and name of their pods, and the node. Of those of a node that is not Ready nobody hears, and
+/// they do not count.
+pub fn proxies(caches: &Caches) -> Vec<(String, String)> {
+    let nodes = caches.of::<Node>();
+    let is_away = |node: &str| nodes.get(&Key::new("", node)).is_some_and(|node| !is_ready(&node));
+    let pods = caches.of::<Pod>().list();
+    let running = pods.iter().filter_map(|pod| proxy(pod));
+    let mut proxies: Vec<_> = running.filter(|(_, node)| !is_away(node)).collect();
+    proxies.sort();
+    proxies
+}
+
+/// The same for what a node has said. One that is gone says nothing of itself any more.
+pub fn counts(caches: &Caches, ack: &MeshAck) -> bool {
+    let node = status::node(ack).and_then(|name| caches.of::<Node>().get(&Key::new("", name)));
+    match node {
+        Some(node) => is_ready(&node),
+        None => !ack.spec.waiting.iter().any(|one| one == NODE_PROXY),
+    }
+}
+
+pub fn is_ready(node: &Node) -> bool {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// Namespace and name, and node, of a pod whose proxy has started. One that starts later has everything from the start.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
@@ -15,7 +15,7 @@ use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
 
 use crate::agent::acknowledged;
 use crate::compile::{addresses, endpoints, mesh_endpoint, port_of};
-use crate::controller::proxy;
+use crate::controller::{counts, is_ready, proxies, proxy};
 use crate::rolling_update::{self, RollingUpdate};
 use crate::status;
 
@@ -66,6 +66,12 @@ impl Controller for GammaController {
             let Some(caches) = caches.upgrade().filter(|_| changed) else { return Vec::new() };
             caches.of::<ServiceRoute>().list().iter().map(|route| key_of(&**route)).collect()
         });
+        let caches = Arc::downgrade(watches.caches());
+        watches.on_change::<Node>(move |old, new| {
+            let changed = old.map(is_ready) != new.map(is_ready);
+            let Some(caches) = caches.upgrade().filter(|_| changed) else { return Vec::new() };
+            caches.of::<ServiceRoute>().list().iter().map(|route| key_of(&**route)).collect()
+        });
     }
 
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
@@ -75,10 +81,16 @@ impl Controller for GammaController {
         known.retain(|one| one.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid));
         let targets = named(&route).into_iter().filter_map(|place| target(caches, &place)).collect();
         let mut acks = caches.of::<MeshAck>().in_namespace(&key.namespace);
-        acks.retain(|ack| ack.metadata.name.as_deref().is_some_and(|name| name.starts_with(uid)));
-        let mut proxies: Vec<_> = caches.of::<Pod>().list().iter().filter_map(|pod| proxy(pod)).collect();
-        proxies.sort();
-        Some(Observed { service: caches.of::<Service>().get(key), targets, known, acks, proxies, route })
+        let is_of = |ack: &MeshAck| ack.metadata.name.as_deref().is_some_and(|name| name.starts_with(uid));
+        acks.retain(|ack| is_of(ack) && counts(caches, ack));
+        Some(Observed {
+            service: caches.of::<Service>().get(key),
+            proxies: proxies(caches),
+            targets,
+            known,
+            acks,
+            route,
+        })
     }
 
     fn plan(&self, seen: &Observed, _: Timestamp) -> Plan {
@@ -120,7 +132,7 @@ fn applied(seen: &Observed, wanted: &BTreeMap<String, MeshRouteSpec>) -> Service
         });
         status::proxies(&seen.proxies, acks, &spec.revision)
     };
-    let slowest = wanted.iter().map(of_port).min_by_key(|counts| counts.applied);
+    let slowest = wanted.iter().map(of_port).max_by_key(|counts| counts.total - counts.applied);
     ServiceRouteStatus {
         observed_generation: seen.route.metadata.generation,
         problem: slowest

@@ -50,6 +50,13 @@ pub struct Own {
     pub taps: Vec<TapFilter>,
 }
 
+impl Own {
+    /// What of it may be written to a disk: no key, and nothing that is about a moment.
+    pub fn lasting(&self) -> Own {
+        Own { inbound: self.inbound.clone(), namespace: self.namespace.clone(), ..Own::default() }
+    }
+}
+
 /// By what a pod proves who it is, and knows the others.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {

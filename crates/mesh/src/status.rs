@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::mesh::{
-    ACCEPTED, MeshAck, MeshAckSpec, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService,
+    ACCEPTED, MeshAck, MeshAckSpec, NODE_PROXY, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService,
     VirtualServiceStatus, WaitingProxy,
 };
 use minik8s_runtime::Plan;
@@ -62,7 +62,8 @@ pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timesta
     plan.status(virtual_service, VirtualService { status: Some(status), ..virtual_service.clone() });
 }
 
-/// A node that has acknowledged the revision speaks for all its proxies but those that it names.
+/// A node that has acknowledged the revision speaks for all its proxies but those that it names. Its own is counted while it
+/// is among these.
 pub fn proxies<'a>(
     all: &[(String, String)],
     acks: impl Iterator<Item = (&'a str, &'a MeshAckSpec)>,
@@ -72,17 +73,21 @@ pub fn proxies<'a>(
     let has_applied = |(pod, node): &&(String, String)| {
         acks.get(node.as_str()).is_some_and(|ack| !ack.waiting.contains(pod))
     };
-    let waiting: Vec<_> = all.iter().filter(|proxy| !has_applied(proxy)).collect();
-    let name = |(pod, node): &&(String, String)| WaitingProxy { pod: pod.clone(), node: node.clone() };
-    ProxyCounts {
-        total: count(all.len()),
-        applied: count(all.len() - waiting.len()),
-        waiting_for: waiting.iter().take(MOST_NAMES).map(name).collect(),
-    }
+    let waiting = all.iter().filter(|proxy| !has_applied(proxy));
+    let waiting = waiting.map(|(pod, node)| WaitingProxy { pod: pod.clone(), node: node.clone() });
+    let of_nodes = acks.iter().filter(|(_, ack)| ack.waiting.iter().any(|one| one == NODE_PROXY));
+    let of_nodes: Vec<WaitingProxy> = of_nodes
+        .map(|(node, _)| WaitingProxy { pod: NODE_PROXY.to_owned(), node: (*node).to_owned() })
+        .collect();
+    let total = all.len() + of_nodes.len();
+    let mut waiting: Vec<WaitingProxy> = of_nodes.into_iter().chain(waiting).collect();
+    let applied = total - waiting.len();
+    waiting.truncate(MOST_NAMES);
+    ProxyCounts { total: count(total), applied: count(applied), waiting_for: waiting }
 }
 
-/// The node that an acknowledgement of a VirtualService is of.
-fn node(ack: &MeshAck) -> Option<&str> {
+/// The node that an acknowledgement is of.
+pub fn node(ack: &MeshAck) -> Option<&str> {
     Some(ack.metadata.name.as_deref()?.split_once('.')?.1)
 }
 

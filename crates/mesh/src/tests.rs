@@ -1,9 +1,9 @@
 //! The controller in a world in memory.
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use minik8s_meta::mesh::{
-    MeshAck, MeshRoute, PROGRAMMED, RESOLVED_REFS, SIDECAR, SIDECAR_IMAGE, Subset, VirtualService,
+    MeshAck, MeshRoute, NODE_PROXY, PROGRAMMED, RESOLVED_REFS, SIDECAR, SIDECAR_IMAGE, Subset, VirtualService,
 };
 use minik8s_runtime::Key;
 use minik8s_runtime::testing::{Simulation, World, check_convergence};
@@ -101,6 +101,52 @@ fn programmed_waits_for_every_proxy() {
     let object: VirtualService = simulation.world.get(&key("x")).unwrap();
     let proxies = object.status.unwrap().proxies;
     assert_eq!((proxies.total, proxies.applied, proxies.waiting_for), (1, 1, vec![]));
+}
+
+fn node(name: &str, ready: &str) -> Node {
+    from(json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
+}
+
+/// Programmed, and how many of how many proxies have applied it, after a change.
+fn programmed(simulation: &mut Simulation) -> (String, i32, i32) {
+    simulation.settle().unwrap();
+    let object: VirtualService = simulation.world.get(&key("x")).unwrap();
+    let proxies = object.status.unwrap().proxies;
+    (condition(simulation, "x", PROGRAMMED).0, proxies.applied, proxies.total)
+}
+
+#[test]
+fn proxies_of_a_node_that_is_not_ready_do_not_count() {
+    let mut simulation = build();
+    simulation.world.insert(&node("node-1", "True"));
+    assert_eq!(programmed(&mut simulation), ("False".to_owned(), 0, 1));
+    simulation.world.change::<Node>(&Key::new("", "node-1"), |one| one.status = node("", "Unknown").status);
+    assert_eq!(programmed(&mut simulation), ("True".to_owned(), 0, 0));
+    simulation.world.change::<Node>(&Key::new("", "node-1"), |one| one.status = node("", "True").status);
+    assert_eq!(programmed(&mut simulation), ("False".to_owned(), 0, 1), "it is heard of again");
+}
+
+/// Clients without a proxy are led by rules of the node, which may fail.
+#[test]
+fn programmed_waits_for_the_proxies_of_nodes() {
+    let mut simulation = build();
+    for name in ["node-1", "node-2"] {
+        simulation.world.insert(&node(name, "True"));
+    }
+    simulation.settle().unwrap();
+    let revision = simulation.world.get::<MeshRoute>(&key("x")).unwrap().spec.revision;
+    let ack = |name: &str, waiting: &[&str]| -> MeshAck {
+        from(json!({"metadata": {"name": name, "namespace": "ns"},
+            "spec": {"revision": revision, "waiting": waiting}}))
+    };
+    simulation.world.insert(&ack("x.node-1", &[]));
+    simulation.world.insert(&ack("x.node-2", &[NODE_PROXY]));
+    assert_eq!(programmed(&mut simulation), ("False".to_owned(), 1, 2));
+    let object: VirtualService = simulation.world.get(&key("x")).unwrap();
+    let waiting = object.status.unwrap().proxies.waiting_for;
+    assert_eq!((waiting[0].pod.as_str(), waiting[0].node.as_str()), (NODE_PROXY, "node-2"));
+    simulation.world.delete::<Node>(&Key::new("", "node-2"));
+    assert_eq!(programmed(&mut simulation), ("True".to_owned(), 1, 1), "a node that is gone");
 }
 
 #[test]

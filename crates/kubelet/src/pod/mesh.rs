@@ -58,7 +58,8 @@ impl Operation {
         self.ask_mesh(MeshStep::Start { uid: self.desired_pod.uid.clone(), pod, dir, netns }).await
     }
 
-    /// A proxy that does not come to know its routes passes everything on, so the pod runs all the same.
+    /// A proxy that does not come to know its routes goes by what it knew before, or lets nobody in. The pod runs all the
+    /// same: what it sends arrives.
     pub(super) async fn await_proxy(&self, spec: &ContainerSpec) {
         if !is_proxy(spec) || !is_meshed(&self.desired_pod) {
             return;
@@ -69,7 +70,7 @@ impl Operation {
             () = self.stop.cancelled() => Ok(()),
         };
         if let Err(error) = ready {
-            let message = format!("the pod starts without routes of the mesh: {error}");
+            let message = format!("the pod starts before its proxy has heard of any routes: {error}");
             self.event(Some(SIDECAR), Severity::Warning, "ProxyNotReady", &message);
         }
     }

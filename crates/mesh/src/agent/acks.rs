@@ -1,9 +1,9 @@
 //! Which routes the proxies of this node have applied, and what the control plane is to be told of it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use minik8s_meta::mesh::MeshAckSpec;
+use minik8s_meta::mesh::{MeshAckSpec, NODE_PROXY};
 
 use super::followed::Name;
 
@@ -20,6 +20,34 @@ pub struct Wanted {
     pub since: Instant,
 }
 
+/// How far a proxy is that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// New requests go by this version.
+    Version(u64),
+    /// It is not connected, or has said nothing yet, since then: nobody knows by what it routes.
+    Unknown(Instant),
+}
+
+impl Reached {
+    /// Since when a route waits for it, if it does.
+    fn lags_since(self, route: &Wanted) -> Option<Instant> {
+        match self {
+            Reached::Version(applied) => (applied < route.version).then_some(route.since),
+            Reached::Unknown(since) => Some(since),
+        }
+    }
+}
+
+/// Who routes on this node.
+#[derive(Debug, Default)]
+pub struct Routing {
+    /// By their pods: namespace and name.
+    pub proxies: BTreeMap<String, Reached>,
+    /// What the kernel does not lead to the node's own proxy as it should.
+    pub unled: BTreeSet<Name>,
+}
+
 /// What to tell, and after how long to look again although nothing happens.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Due {
@@ -27,27 +55,29 @@ pub struct Due {
     pub again: Option<Duration>,
 }
 
-/// `proxies` are those that are connected, with the version that each has applied.
 pub fn due(
     routes: &BTreeMap<Name, Wanted>,
-    proxies: &BTreeMap<String, u64>,
+    node: &Routing,
     told: &BTreeMap<Name, MeshAckSpec>,
     now: Instant,
 ) -> Due {
     let mut due = Due::default();
-    // Without proxies there is nothing to be told about.
-    if proxies.is_empty() {
-        return due;
-    }
     for (name, route) in routes {
-        let behind = proxies.iter().filter(|(_, applied)| **applied < route.version);
-        let waiting: Vec<String> = behind.map(|(pod, _)| pod.clone()).collect();
-        let waited = now.saturating_duration_since(route.since);
-        if !waiting.is_empty() && waited < TIMEOUT {
+        let is_unled = node.unled.contains(name);
+        // Without proxies there is nothing to be told about, nor anything to be taken back.
+        if node.proxies.is_empty() && !is_unled && !told.contains_key(name) {
+            continue;
+        }
+        let lags = |(pod, reached): (&String, &Reached)| Some((pod.clone(), reached.lags_since(route)?));
+        let behind: Vec<(String, Instant)> = node.proxies.iter().filter_map(lags).collect();
+        let newest = behind.iter().map(|(_, since)| now.saturating_duration_since(*since)).min();
+        if let Some(waited) = newest.filter(|waited| *waited < TIMEOUT) {
             let left = TIMEOUT - waited;
             due.again = Some(due.again.map_or(left, |known: Duration| known.min(left)));
             continue;
         }
+        let own = is_unled.then(|| NODE_PROXY.to_owned());
+        let waiting: Vec<String> = behind.into_iter().map(|(pod, _)| pod).chain(own).collect();
         let ack = MeshAckSpec { revision: route.revision.clone(), waiting };
         if told.get(name) != Some(&ack) {
             due.tell.push((name.clone(), ack));
@@ -60,18 +90,30 @@ pub fn due(
 mod tests {
     use super::*;
 
+    const NEVER: Duration = Duration::ZERO;
+
+    fn name() -> Name {
+        ("ns".to_owned(), "x".to_owned())
+    }
+
+    /// A route that is version 3 from the beginning on.
+    fn routes(begun: Instant) -> BTreeMap<Name, Wanted> {
+        let wanted = Wanted { uid: String::new(), revision: "r".to_owned(), version: 3, since: begun };
+        BTreeMap::from([(name(), wanted)])
+    }
+
+    fn routing(proxies: &[Reached]) -> Routing {
+        let proxies = proxies.iter().enumerate().map(|(number, one)| (format!("ns/{number}"), *one));
+        Routing { proxies: proxies.collect(), ..Routing::default() }
+    }
+
     #[test]
     fn revision_is_acknowledged_when_all_proxies_have_it() {
         let begun = Instant::now();
-        let name = ("ns".to_owned(), "x".to_owned());
-        let wanted = Wanted { uid: String::new(), revision: "r".to_owned(), version: 3, since: begun };
-        let routes = BTreeMap::from([(name.clone(), wanted)]);
-        let proxies = |versions: &[u64]| -> BTreeMap<String, u64> {
-            versions.iter().enumerate().map(|(number, version)| (format!("ns/{number}"), *version)).collect()
-        };
         let check = |versions: &[u64], after: u64, expected: Option<&[&str]>| {
+            let proxies: Vec<Reached> = versions.iter().map(|version| Reached::Version(*version)).collect();
             let now = begun + Duration::from_secs(after);
-            let due = due(&routes, &proxies(versions), &BTreeMap::new(), now);
+            let due = due(&routes(begun), &routing(&proxies), &BTreeMap::new(), now);
             let waiting = due.tell.first().map(|(_, ack)| ack.waiting.clone());
             let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
             assert_eq!(waiting, expected, "{versions:?} {after}");
@@ -82,7 +124,43 @@ mod tests {
         check(&[3, 2], 2, Some(&["ns/1"]));
         check(&[], 9, None);
         let ack = MeshAckSpec { revision: "r".to_owned(), waiting: Vec::new() };
-        let told = BTreeMap::from([(name, ack)]);
-        assert_eq!(due(&routes, &proxies(&[3]), &told, begun), Due::default(), "once");
+        let told = BTreeMap::from([(name(), ack)]);
+        let again = due(&routes(begun), &routing(&[Reached::Version(3)]), &told, begun);
+        assert_eq!(again, Due::default(), "once");
+    }
+
+    /// After the agent's start the first proxy that comes back does not speak for the others; one that is away for a moment
+    /// changes nothing, and one that has been away for long does not keep the others' word back.
+    #[test]
+    fn proxies_that_nobody_hears_of_are_waited_for() {
+        let begun = Instant::now();
+        let check = |away_for: Duration, after: u64, expected: Option<&[&str]>| {
+            let now = begun + Duration::from_secs(after);
+            let routing = routing(&[Reached::Version(3), Reached::Unknown(now - away_for)]);
+            let due = due(&routes(begun), &routing, &BTreeMap::new(), now);
+            let waiting = due.tell.first().map(|(_, ack)| ack.waiting.clone());
+            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            assert_eq!(waiting, expected, "{away_for:?} {after}");
+            assert_eq!(due.again.is_some(), waiting.is_none(), "{away_for:?} {after}");
+        };
+        check(NEVER, 0, None);
+        check(NEVER, 60, None);
+        check(TIMEOUT, 60, Some(&["ns/1"]));
+        check(TIMEOUT, 2, Some(&["ns/1"]));
+    }
+
+    #[test]
+    fn proxy_of_the_node_is_named_while_the_kernel_does_not_lead_to_it() {
+        let begun = Instant::now();
+        let waiting = |routing: &Routing, told: &BTreeMap<Name, MeshAckSpec>| {
+            let mut due = due(&routes(begun), routing, told, begun);
+            due.tell.pop().map(|(_, ack)| ack.waiting)
+        };
+        let unled = Routing { unled: BTreeSet::from([name()]), ..Routing::default() };
+        let named = waiting(&unled, &BTreeMap::new()).unwrap();
+        assert_eq!(named, [NODE_PROXY]);
+        let told = BTreeMap::from([(name(), MeshAckSpec { revision: "r".to_owned(), waiting: named })]);
+        assert_eq!(waiting(&Routing::default(), &told), Some(Vec::new()), "and taken back");
+        assert_eq!(waiting(&Routing::default(), &BTreeMap::new()), None);
     }
 }

@@ -81,6 +81,11 @@ impl Engine {
         }
     }
 
+    /// What the kernel has.
+    pub fn applied(&self) -> Option<&Ruled> {
+        self.applied.as_ref()
+    }
+
     async fn set(&mut self, ruled: &Ruled) {
         match nft(&ruleset(&self.table, self.port, ruled)).await {
             Ok(()) => self.applied = Some(ruled.clone()),

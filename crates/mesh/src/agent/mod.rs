@@ -6,6 +6,7 @@
 //! away, proxies go on with what they know.
 
 mod acks;
+mod config_file;
 mod engine;
 mod feature;
 mod followed;
@@ -36,7 +37,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use self::acks::{Wanted, due};
+use self::acks::{Reached, Routing, Wanted, due};
 use self::engine::Engine;
 pub use self::engine::tear_down;
 pub use self::feature::MeshAgent;
@@ -106,6 +107,9 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
         updates: Updates::default(),
         progress_told: BTreeMap::new(),
         engine: None,
+        unled: BTreeSet::new(),
+        engine_due: None,
+        begun: None,
         program: program::identity().ok(),
         node,
     };
@@ -150,7 +154,10 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
             () = agent.progress.notified() => {}
             () = pause => {}
         }
-        again = agent.acknowledge().await.into_iter().chain(agent.tell_progress().await).min();
+        if agent.engine_due.is_some_and(|due| due <= Instant::now()) {
+            agent.serve_others(&sources).await;
+        }
+        again = agent.report(&sources).await;
     }
 }
 
@@ -170,6 +177,11 @@ struct Agent {
     progress_told: BTreeMap<Name, MeshProgressSpec>,
     /// From the first route on.
     engine: Option<Engine>,
+    /// Routes that the kernel does not lead to it as it should, and when that is tried again.
+    unled: BTreeSet<Name>,
+    engine_due: Option<Instant>,
+    /// When proxies were first told anything.
+    begun: Option<Instant>,
     /// What proxies are to run, too.
     program: Option<String>,
 }
@@ -232,19 +244,22 @@ impl Agent {
         Ok(())
     }
 
+    /// What each proxy alone is told comes first: a proxy that is told the rest must know who may come in.
     fn publish(&mut self, sources: &Sources, changes: Changes) {
-        if !sources.are_complete() {
-            return;
-        }
-        if changes.shared || self.config.borrow().version == 0 {
-            self.tell_all(sources);
-        }
+        let is_first = self.config.borrow().version == 0;
+        let shared = (sources.are_complete() && (changes.shared || is_first)).then(|| self.encode(sources));
         self.tell_each(sources);
+        if let Some(shared) = shared {
+            debug!(version = shared.version, "proxies are told");
+            self.config.send_replace(Arc::new(shared));
+        }
     }
 
-    fn tell_all(&mut self, sources: &Sources) {
+    /// What all proxies are to be told, as a new version.
+    fn encode(&mut self, sources: &Sources) -> Encoded {
         let version = self.config.borrow().version + 1;
         let now = Instant::now();
+        self.begun.get_or_insert(now);
         let routes = &sources.routes.known;
         let mut wanted = BTreeMap::new();
         // Those of a server that does not want to know have none.
@@ -264,13 +279,13 @@ impl Agent {
         };
         let mut shared = serde_json::to_vec(&part).unwrap_or_default();
         shared.pop();
-        debug!(version, routes = routes.len(), "proxies are told");
-        self.config.send_replace(Arc::new(Encoded { version, shared }));
+        Encoded { version, shared }
     }
 
     /// Services with rules, for whoever has no proxy.
     async fn serve_others(&mut self, sources: &Sources) {
         let routes = &sources.routes.known;
+        (self.unled, self.engine_due) = (BTreeSet::new(), None);
         if !sources.are_complete() || routes.is_empty() && self.engine.is_none() {
             return;
         }
@@ -280,7 +295,7 @@ impl Agent {
                     self.metrics.count_of_node(&self.node.name, engine.shared());
                     self.engine = Some(engine);
                 }
-                Err(error) => return warn!(%error, "clients without a proxy do not route by VirtualServices"),
+                Err(error) => warn!(%error, "clients without a proxy do not route by VirtualServices"),
             }
         }
         let policies = sources.network_policies.known.values().map(AsRef::as_ref);
@@ -296,9 +311,12 @@ impl Agent {
                 is_new
             });
         }
+        self.unled = ruled::unled(routes, &ruled, self.engine.as_ref().and_then(Engine::applied));
+        self.engine_due = (!self.unled.is_empty()).then(|| Instant::now() + RETRY);
     }
 
-    /// By its own pod: who it is, and who may call it.
+    /// By its own pod: who it is, and who may call it. Certificates are asked for as soon as its pod is known, and it is
+    /// told when all policies are.
     fn tell_each(&mut self, sources: &Sources) {
         let pods: BTreeMap<&str, _> =
             sources.pods.known.values().filter_map(|pod| sources::pod(pod)).collect();
@@ -308,6 +326,9 @@ impl Agent {
         for (uid, proxy) in &self.proxies {
             let Some(pod) = pods.get(uid.as_str()) else { continue };
             self.metrics.name(&proxy.pod, &pod.workload);
+            if !sources.are_complete() {
+                continue;
+            }
             let own = Own {
                 credentials: self.identities.get(&pod.account),
                 inbound: policy::compile(sources.policies.known.values().map(AsRef::as_ref), &pod.view),
@@ -318,6 +339,7 @@ impl Agent {
                 taps: Vec::new(),
             };
             proxy.own.send_if_modified(|known| {
+                let own = Some(own);
                 let is_new = *known != own;
                 *known = own;
                 is_new
@@ -326,10 +348,35 @@ impl Agent {
     }
 
     /// Tells the control plane what it is waiting for; how long until there may be more to tell.
-    async fn acknowledge(&mut self) -> Option<Duration> {
-        let connected =
-            self.proxies.values().filter_map(|one| Some((one.pod.clone(), (*one.applied.borrow())?)));
-        let due = due(&self.wanted, &connected.collect(), &self.told, Instant::now());
+    async fn report(&mut self, sources: &Sources) -> Option<Duration> {
+        let reached = self.reached(sources);
+        let is_unknown = reached.values().any(|one| matches!(one, Reached::Unknown(_)));
+        let progress = self.tell_progress(&reached).await;
+        let acks = self.acknowledge(reached).await;
+        let engine = self.engine_due.map(|due| due.saturating_duration_since(Instant::now()));
+        // Nobody says so when such a proxy turns out to have ended.
+        let unknown = is_unknown.then_some(RETRY);
+        [progress, acks, engine, unknown].into_iter().flatten().min()
+    }
+
+    /// How far proxies are. One that is not heard of counts if it should run: it may be about to connect again, and route by
+    /// what it knew before.
+    fn reached(&self, sources: &Sources) -> BTreeMap<String, Reached> {
+        let Some(begun) = self.begun else { return BTreeMap::new() };
+        let counts = |(uid, proxy): (&String, &Proxy)| {
+            let reached = match proxy.reached() {
+                Reached::Unknown(_) if !sources.has_running_proxy(uid, &proxy.pod) => return None,
+                Reached::Unknown(since) => Reached::Unknown(since.max(begun)),
+                known @ Reached::Version(_) => known,
+            };
+            Some((proxy.pod.clone(), reached))
+        };
+        self.proxies.iter().filter_map(counts).collect()
+    }
+
+    async fn acknowledge(&mut self, proxies: BTreeMap<String, Reached>) -> Option<Duration> {
+        let routing = Routing { proxies, unled: self.unled.clone() };
+        let due = due(&self.wanted, &routing, &self.told, Instant::now());
         let mut again = due.again;
         for (name, ack) in due.tell {
             let uid = self.wanted.get(&name).map(|wanted| wanted.uid.clone()).unwrap_or_default();
@@ -345,13 +392,13 @@ impl Agent {
     }
 
     /// How far proxies are with RollingUpdates; how long until it is tried again.
-    async fn tell_progress(&mut self) -> Option<Duration> {
-        let connected = self.proxies.values().filter_map(|one| {
-            let applied = (*one.applied.borrow())?;
-            Some((one.pod.clone(), ProxyState { applied, open: *one.open.borrow() }))
+    async fn tell_progress(&mut self, reached: &BTreeMap<String, Reached>) -> Option<Duration> {
+        let states = self.proxies.values().filter_map(|one| {
+            let reached = reached.get(&one.pod)?;
+            Some((one.pod.clone(), ProxyState::of(*reached, *one.open.borrow())))
         });
         let metrics = &self.metrics;
-        let progress = self.updates.progress(&connected.collect(), |service| metrics.totals(service));
+        let progress = self.updates.progress(&states.collect(), |service| metrics.totals(service));
         self.progress_told.retain(|name, _| progress.contains_key(name));
         let mut again = None;
         for (name, spec) in progress {

@@ -15,10 +15,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
+use super::acks::Reached;
+use super::config_file;
 use super::metrics::Metrics;
 use super::taps::Taps;
 use crate::handover::Keeper;
@@ -30,7 +32,8 @@ const LONGEST_LINE: u64 = 256 << 10;
 const POD: &str = "pod";
 /// Of one pod at a time; a further one waits until one ends.
 const MOST_PROCESSES: usize = 4;
-/// For a pod's certificate to be issued before it is told the rest: without one it speaks to others in the clear.
+/// For a pod's certificate to be issued before it is told the rest: without one it speaks to others in the clear. It is
+/// less than proxies wait for the first word.
 const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A version of what all proxies are told. Version 0 is none.
@@ -42,7 +45,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    fn line(&self, own: &Own) -> io::Result<Vec<u8>> {
+    pub fn line(&self, own: &Own) -> io::Result<Vec<u8>> {
         let own = serde_json::to_vec(own)?;
         Ok([&self.shared, &b",\"own\":"[..], &own, b"}\n"].concat())
     }
@@ -68,6 +71,8 @@ struct Processes {
     applied: watch::Sender<Option<u64>>,
     /// What all of them have open.
     open: watch::Sender<Option<u64>>,
+    /// When the last of them that had applied anything went.
+    gone: Mutex<Option<std::time::Instant>>,
 }
 
 /// What one of them has said last.
@@ -92,7 +97,11 @@ impl Processes {
     }
 
     fn tell(&self, known: &BTreeMap<u64, Heard>) {
-        self.applied.send_replace(known.values().filter_map(|one| one.applied).min());
+        let applied = known.values().filter_map(|one| one.applied).min();
+        if applied.is_none() && self.applied.borrow().is_some() {
+            *self.gone.lock() = Some(std::time::Instant::now());
+        }
+        self.applied.send_replace(applied);
         self.open.send_replace(known.values().filter_map(|one| one.open).reduce(|sum, one| sum + one));
     }
 }
@@ -112,11 +121,13 @@ pub struct Proxy {
     pub applied: watch::Receiver<Option<u64>>,
     /// Connections to the pod, where it was asked.
     pub open: watch::Receiver<Option<u64>>,
-    /// What it alone is told.
-    pub own: watch::Sender<Own>,
+    /// What it alone is told. Without it nothing is told: it says who may come in.
+    pub own: watch::Sender<Option<Own>>,
     /// Who wants to see its requests.
     pub taps: Arc<Taps>,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    processes: Arc<Processes>,
+    since: std::time::Instant,
+    _tasks: [AbortOnDropHandle<()>; 3],
 }
 
 impl Proxy {
@@ -127,10 +138,11 @@ impl Proxy {
         let (listener, keeping) = (bind(dir, SOCKET)?, bind(dir, LISTENERS_SOCKET)?);
         let processes = Arc::<Processes>::default();
         let (applied, open) = (processes.applied.subscribe(), processes.open.subscribe());
-        let (own, told) = watch::channel(Own::default());
+        let (own, told) = watch::channel(None);
+        let noting = tokio::spawn(config_file::keep(dir.to_owned(), feeds.config.clone(), own.subscribe()));
         let name: Arc<str> = pod.into();
         let taps = Arc::<Taps>::default();
-        let told_to = taps.clone();
+        let (told_to, of) = (taps.clone(), processes.clone());
         let feeding = tokio::spawn(async move {
             let mut fed = JoinSet::new();
             for number in 0.. {
@@ -145,7 +157,7 @@ impl Proxy {
                     }
                 };
                 let (feeds, told, taps) = (feeds.clone(), told.clone(), told_to.clone());
-                let process = Process { number, pod: name.clone(), of: processes.clone() };
+                let process = Process { number, pod: name.clone(), of: of.clone() };
                 fed.spawn(async move {
                     let ended = feed(stream, &feeds, (told, &*taps), &process).await;
                     debug!(error = ended.err().map(|error| error.to_string()), "a proxy is gone");
@@ -170,8 +182,16 @@ impl Proxy {
                 }
             }
         });
-        let tasks = [feeding, keeping].map(AbortOnDropHandle::new);
-        Ok(Proxy { pod: pod.to_owned(), applied, open, own, taps, _tasks: tasks })
+        let tasks = [feeding, keeping, noting].map(AbortOnDropHandle::new);
+        let (pod, since) = (pod.to_owned(), std::time::Instant::now());
+        Ok(Proxy { pod, applied, open, own, taps, processes, since, _tasks: tasks })
+    }
+
+    pub fn reached(&self) -> Reached {
+        match *self.applied.borrow() {
+            Some(version) => Reached::Version(version),
+            None => Reached::Unknown(self.processes.gone.lock().unwrap_or(self.since)),
+        }
     }
 }
 
@@ -222,16 +242,24 @@ fn bind(dir: &Path, name: &str) -> io::Result<UnixListener> {
 async fn feed(
     stream: UnixStream,
     feeds: &Feeds,
-    (mut own, taps): (watch::Receiver<Own>, &Taps),
+    (mut own, taps): (watch::Receiver<Option<Own>>, &Taps),
     process: &Process,
 ) -> io::Result<()> {
     let (mut config, mut filters) = (feeds.config.clone(), taps.filters());
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader.take(LONGEST_LINE)).lines();
-    let _ = timeout(CREDENTIALS_TIMEOUT, own.wait_for(|own| own.credentials.is_some())).await;
+    // How long its certificate is waited for, from the moment on when there is something to tell.
+    let (mut until, mut is_told) = (None, false);
     config.mark_changed();
     loop {
+        let late = async move {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = late => {}
             changed = config.changed() => if changed.is_err() { return Ok(()) },
             changed = own.changed() => if changed.is_err() { return Ok(()) },
             changed = filters.changed() => if changed.is_err() { return Ok(()) },
@@ -252,19 +280,23 @@ async fn feed(
             }
         }
         let newest = config.borrow_and_update().clone();
-        if newest.version > 0 {
-            let wanted = filters.borrow_and_update().clone();
-            let own = Own { taps: wanted, ..own.borrow_and_update().clone() };
-            let line = newest.line(&own)?;
-            writer.write_all(&line).await?;
+        let Some(own) = own.borrow_and_update().clone().filter(|_| newest.version > 0) else { continue };
+        if !is_told && own.credentials.is_none() {
+            let until = *until.get_or_insert_with(|| Instant::now() + CREDENTIALS_TIMEOUT);
+            if Instant::now() < until {
+                continue;
+            }
         }
+        (until, is_told) = (None, true);
+        let own = Own { taps: filters.borrow_and_update().clone(), ..own };
+        writer.write_all(&newest.line(&own)?).await?;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Config, Credentials};
+    use crate::protocol::{Config, Credentials, Inbound};
 
     async fn read_line(stream: &mut BufReader<UnixStream>) -> String {
         let mut line = String::new();
@@ -280,8 +312,8 @@ mod tests {
     /// A proxy gets what is known when it comes and whatever follows; its answers are seen, and its end.
     #[tokio::test]
     async fn proxy_is_fed_and_heard() {
-        let dir = std::env::temp_dir().join(format!("mesh-proxies-{}", std::process::id()));
-        let long = dir.join("x".repeat(120));
+        let dir = tempfile::tempdir().unwrap();
+        let long = dir.path().join("x".repeat(120));
         let encoded = |version: u64| Encoded {
             version,
             shared: format!("{{\"version\":{version},\"routes\":[]").into(),
@@ -290,8 +322,8 @@ mod tests {
         let feeds =
             Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let mut proxy = Proxy::listen(&long, "ns/p", feeds.clone()).unwrap();
-        proxy.own.send_replace(own("a"));
-        assert_eq!(known(&dir, &"x".repeat(120)), []);
+        proxy.own.send_replace(Some(own("a")));
+        assert_eq!(known(dir.path(), &"x".repeat(120)), []);
         let connect = async || {
             let folder = std::fs::File::open(&long).unwrap();
             let path = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
@@ -307,7 +339,7 @@ mod tests {
         proxy.applied.wait_for(|applied| *applied == Some(1)).await.unwrap();
         config.send_replace(Arc::new(encoded(2)));
         assert_eq!(told(&mut stream).await, (2, "a".to_owned()));
-        proxy.own.send_replace(own("b"));
+        proxy.own.send_replace(Some(own("b")));
         assert_eq!(told(&mut stream).await, (2, "b".to_owned()));
         stream
             .get_mut()
@@ -330,20 +362,18 @@ mod tests {
         proxy.open.wait_for(|open| *open == Some(3)).await.unwrap();
         assert_eq!(*proxy.applied.borrow(), Some(2));
         assert!(feeds.metrics.page().contains("} 8\n"), "{}", feeds.metrics.page());
+        assert_eq!(proxy.reached(), Reached::Version(2));
+        let before = std::time::Instant::now();
         drop(successor);
         proxy.applied.wait_for(Option::is_none).await.unwrap();
+        assert!(matches!(proxy.reached(), Reached::Unknown(since) if since >= before), "since it is gone");
         // The next agent takes the place of this one.
         drop(proxy);
         let again = Proxy::listen(&long, "ns/p", feeds).unwrap();
-        again.own.send_replace(own("c"));
+        again.own.send_replace(Some(own("c")));
         assert_eq!(told(&mut connect().await).await, (2, "c".to_owned()));
-        drop(again);
-        for file in [SOCKET, LISTENERS_SOCKET, POD] {
-            std::fs::remove_file(long.join(file)).unwrap();
-        }
-        std::fs::remove_dir(&long).unwrap();
-        std::fs::remove_dir(&dir).unwrap();
     }
+
     /// Whatever a proxy says at the moment of a change, it hears of the change.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn change_is_told_while_the_proxy_reports() {
@@ -352,7 +382,7 @@ mod tests {
         let feeds =
             Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
         let proxy = Proxy::listen(dir.path(), "ns/p", feeds).unwrap();
-        proxy.own.send_replace(own("a"));
+        proxy.own.send_replace(Some(own("a")));
         let stream = UnixStream::connect(dir.path().join(SOCKET)).await.unwrap();
         let (reader, mut writer) = stream.into_split();
         let mut lines = BufReader::new(reader).lines();
@@ -360,9 +390,31 @@ mod tests {
             writer.write_all(b"{}\n").await.unwrap();
             let shared = format!("{{\"version\":{version},\"routes\":[]").into();
             config.send_replace(Arc::new(Encoded { version, shared }));
-            let line = timeout(Duration::from_secs(5), lines.next_line()).await;
+            let line = tokio::time::timeout(Duration::from_secs(5), lines.next_line()).await;
             let line = line.unwrap_or_else(|_| panic!("version {version} is not told")).unwrap().unwrap();
             assert_eq!(serde_json::from_str::<Config>(&line).unwrap().version, version);
         }
+    }
+
+    /// A certificate may be late as well as the server that tells the rest; who may come in is told with the first word.
+    #[tokio::test(start_paused = true)]
+    async fn first_word_waits_for_the_certificate_and_for_policies() {
+        let dir = tempfile::tempdir().unwrap();
+        let (config, receiver) = watch::channel(Arc::new(Encoded::default()));
+        let feeds =
+            Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
+        let proxy = Proxy::listen(dir.path(), "ns/p", feeds).unwrap();
+        let mut stream = BufReader::new(UnixStream::connect(dir.path().join(SOCKET)).await.unwrap());
+        // No server answers for longer than a certificate is waited for.
+        sleep(CREDENTIALS_TIMEOUT * 3).await;
+        config
+            .send_replace(Arc::new(Encoded { version: 1, shared: b"{\"version\":1,\"routes\":[]".to_vec() }));
+        sleep(CREDENTIALS_TIMEOUT * 3).await;
+        let strict = Inbound { strict: true, ..Inbound::default() };
+        proxy.own.send_replace(Some(Own { inbound: strict.clone(), ..Own::default() }));
+        sleep(CREDENTIALS_TIMEOUT / 2).await;
+        proxy.own.send_replace(Some(Own { inbound: strict, ..own("a") }));
+        let told: Config = serde_json::from_str(&read_line(&mut stream).await).unwrap();
+        assert!(told.own.inbound.strict && told.own.credentials.is_some(), "{told:?}");
     }
 }

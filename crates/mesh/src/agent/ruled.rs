@@ -1,13 +1,15 @@
 //! Which Services the node's own proxy serves, and for whom. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use minik8s_meta::mesh::MeshRouteSpec;
+use minik8s_meta::mesh::{MeshRoute, MeshRouteSpec};
 
 use super::engine::{Ruled, v4};
+use super::followed::Name;
 
 /// Services of namespaces with policies on what comes are left out, and pods of namespaces with policies on what leaves:
 /// more than would be needed, and never less.
@@ -28,6 +30,25 @@ pub fn ruled<'a>(
         addresses: addresses.filter_map(|address| v4(address)).collect(),
         spared: pods.filter(is_held).filter_map(address).collect(),
     }
+}
+
+/// Routes with an address that the kernel does not lead as it should; `applied` is what it has.
+pub fn unled(
+    routes: &BTreeMap<Name, Arc<MeshRoute>>,
+    ruled: &Ruled,
+    applied: Option<&Ruled>,
+) -> BTreeSet<Name> {
+    let nothing = Ruled::default();
+    let applied = applied.unwrap_or(&nothing);
+    let wrong = match ruled.spared == applied.spared {
+        true => &ruled.addresses ^ &applied.addresses,
+        false => &ruled.addresses | &applied.addresses,
+    };
+    let is_unled = |(_, route): &(&Name, &Arc<MeshRoute>)| {
+        let mut addresses = route.spec.addresses.iter().filter_map(|address| v4(address));
+        addresses.any(|address| wrong.contains(&address))
+    };
+    routes.iter().filter(is_unled).map(|(name, _)| name.clone()).collect()
 }
 
 /// A consumer's route alone is for clients whose namespace is known.
@@ -77,6 +98,34 @@ mod tests {
         };
         check(&["bank"], 0);
         check(&["", "bank"], 1);
+    }
+
+    #[test]
+    fn routes_are_unled_where_the_kernel_has_something_else() {
+        let address = |number: u8| (Ipv4Addr::new(10, 96, 0, number), 80);
+        let route = |number: u8| {
+            let spec =
+                MeshRouteSpec { addresses: vec![format!("10.96.0.{number}:80")], ..Default::default() };
+            let name = ("ns".to_owned(), number.to_string());
+            (name, Arc::new(MeshRoute { spec, ..MeshRoute::default() }))
+        };
+        let routes = BTreeMap::from([route(1), route(2)]);
+        let check = |wanted: &[u8], applied: Option<&[u8]>, spared: &[u8], expected: &str| {
+            let ruled = |addresses: &[u8], spared: &[u8]| Ruled {
+                addresses: addresses.iter().map(|number| address(*number)).collect(),
+                spared: spared.iter().map(|number| address(*number).0).collect(),
+            };
+            let applied = applied.map(|addresses| ruled(addresses, spared));
+            let found = unled(&routes, &ruled(wanted, &[]), applied.as_ref());
+            let found: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
+            assert_eq!(found.join(" "), expected, "{wanted:?} {applied:?}");
+        };
+        check(&[1, 2], Some(&[1, 2]), &[], "");
+        check(&[1, 2], Some(&[1]), &[], "2");
+        check(&[1], Some(&[1, 2]), &[], "2");
+        check(&[1], Some(&[1]), &[9], "1");
+        check(&[1, 2], None, &[], "1 2");
+        check(&[], None, &[], "");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::followed::{Followed, News};
 use super::identities::Account;
 use super::ruled;
+use crate::controller;
 use crate::policy::{MeshPolicy, PodView};
 
 /// Events come in groups: a Service's endpoints, the objects of one file.
@@ -78,6 +79,13 @@ impl Sources {
         complete.into_iter().all(|complete| complete)
     }
 
+    /// Whether the status of a pod (its uid; namespace and name) says that its proxy runs.
+    pub fn has_running_proxy(&self, uid: &str, pod: &str) -> bool {
+        let Some((namespace, name)) = pod.split_once('/') else { return false };
+        let known = self.pods.known.get(&(namespace.to_owned(), name.to_owned()));
+        known.is_some_and(|pod| pod.metadata.uid.as_deref() == Some(uid) && controller::proxy(pod).is_some())
+    }
+
     /// Returns when something has changed, with what follows within a moment. Nothing is lost if it is not waited for to
     /// the end.
     pub async fn changed(&mut self) -> Changes {
@@ -136,6 +144,8 @@ pub fn workload(pod: &Pod) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -152,5 +162,25 @@ mod tests {
         check(owner("StatefulSet", "db", true), "db");
         check(owner("ReplicaSet", "bare", true), "bare");
         check(owner("ReplicaSet", "web-6d4f", false), "p");
+    }
+
+    #[test]
+    fn proxy_runs_as_its_pod_says() {
+        let mut sources = Sources::default();
+        let mut check = |uid: &str, state: Value, expected: bool| {
+            let sidecar = json!({"name": "minik8s-proxy", "image": minik8s_meta::mesh::SIDECAR_IMAGE});
+            let status = json!({"name": "minik8s-proxy", "image": "", "imageID": "", "ready": true,
+                "restartCount": 0, "started": true, "state": state});
+            let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid},
+                "spec": {"containers": [], "initContainers": [sidecar]},
+                "status": {"initContainerStatuses": [status]}});
+            let name = ("ns".to_owned(), "p".to_owned());
+            sources.pods.known.insert(name, Arc::new(serde_json::from_value(pod).unwrap()));
+            assert_eq!(sources.has_running_proxy("u", "ns/p"), expected, "{uid} {state}");
+            assert!(!sources.has_running_proxy("u", "ns/other"));
+        };
+        check("u", json!({"running": {}}), true);
+        check("u", json!({"terminated": {"exitCode": 0}}), false);
+        check("other", json!({"running": {}}), false);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use minik8s_meta::mesh::{MeshProgressSpec, MeshRoute, MeshService, MeshTarget, MeshUpdate, RequestTotals};
 
+use super::acks::Reached;
 use super::followed::Name;
 
 /// By the Service: namespace and name.
@@ -30,6 +31,16 @@ pub struct ProxyState {
     pub applied: u64,
     /// Connections to its pod, where it was asked.
     pub open: Option<u64>,
+}
+
+impl ProxyState {
+    /// One that nobody hears of may route by anything.
+    pub fn of(reached: Reached, open: Option<u64>) -> Self {
+        match reached {
+            Reached::Version(applied) => ProxyState { applied, open },
+            Reached::Unknown(_) => ProxyState::default(),
+        }
+    }
 }
 
 /// What proxies have counted: by the pod, requests to one Service.
@@ -204,6 +215,21 @@ mod tests {
         assert!(updates.progress(&BTreeMap::new(), counted(0, 0)).is_empty(), "no proxies, nothing to say");
         updates.take(&BTreeMap::new(), &none, 7, counted(0, 0));
         assert!(updates.0.is_empty());
+    }
+
+    /// After the agent's start the first proxy that comes back does not speak for the others.
+    #[test]
+    fn pod_is_not_out_while_a_proxy_is_not_heard_of() {
+        let mut updates = Updates::default();
+        updates.take(&services(&["b"], &[], false), &BTreeMap::new(), 1, counted(0, 0));
+        let mut changing = |other: Reached| {
+            let states = [("ns/c", Reached::Version(1)), ("ns/d", other)];
+            let states = states.map(|(pod, reached)| (pod.to_owned(), ProxyState::of(reached, None)));
+            let all = updates.progress(&BTreeMap::from(states), counted(0, 0));
+            all.values().next().unwrap().changing.join(",")
+        };
+        assert_eq!(changing(Reached::Unknown(std::time::Instant::now())), "b");
+        assert_eq!(changing(Reached::Version(1)), "");
     }
 
     #[test]

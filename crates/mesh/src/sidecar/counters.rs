@@ -14,6 +14,8 @@ pub const PLAINTEXT: &str = "plaintext";
 pub const REFUSED_PLAINTEXT: &str = "refused_plaintext";
 /// A handshake that came to nothing: another authority, another name, or no certificate.
 pub const REFUSED_HANDSHAKE: &str = "refused_handshake";
+/// Before it was known who may come in.
+pub const REFUSED_UNTOLD: &str = "refused_untold";
 pub const DENIED: &str = "denied";
 pub const WOULD_DENY: &str = "would_deny";
 

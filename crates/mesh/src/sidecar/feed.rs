@@ -57,9 +57,7 @@ pub async fn follow(parts: &Parts) {
             Ok(stream) => {
                 told = false;
                 parts.give_listeners().await;
-                let ended = Feed { parts, known: None, told: None, seen: Report::default(), draining: false }
-                    .read(stream)
-                    .await;
+                let ended = Feed::new(parts).read(stream).await;
                 parts.tap(&[]);
                 info!(cause = ended.err().map(|error| error.to_string()), "the agent is gone; routes stay");
             }
@@ -74,6 +72,21 @@ pub async fn follow(parts: &Parts) {
 }
 
 impl Parts {
+    /// Nobody is let in until the first word.
+    pub fn close(&self) {
+        let counters = self.counters.clone();
+        self.guard.table.send_replace(Arc::new(Guarded { is_untold: true, counters, ..Guarded::default() }));
+    }
+
+    /// Goes by what an agent has written down, if nobody has said anything yet.
+    pub fn begin(&self, file: &Path) -> io::Result<()> {
+        let config: Config = serde_json::from_slice(&std::fs::read(file)?)?;
+        if self.guard.table.borrow().is_untold {
+            Feed::new(self).apply(&config);
+        }
+        Ok(())
+    }
+
     /// Tells of requests from now on. Only the first call counts.
     fn trace(&self, ratio: f64) {
         self.spans.get_or_init(|| {
@@ -150,7 +163,11 @@ struct Feed<'a> {
     draining: bool,
 }
 
-impl Feed<'_> {
+impl<'a> Feed<'a> {
+    fn new(parts: &'a Parts) -> Self {
+        Feed { parts, known: None, told: None, seen: Report::default(), draining: false }
+    }
+
     async fn read(&mut self, stream: UnixStream) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
         let mut lines = BufReader::new(reader).lines();
@@ -203,6 +220,8 @@ impl Feed<'_> {
     fn apply(&mut self, config: &Config) {
         let Own { credentials, inbound, .. } = &config.own;
         let tls = credentials.as_ref().and_then(|credentials| self.tls(credentials));
+        // An agent that was started anew may have none to give yet, and the former one is still good.
+        let tls = tls.or_else(|| self.parts.guard.table.borrow().tls.clone());
         self.parts.guard.table.send_replace(Arc::new(Guarded {
             strict: inbound.strict,
             policies: Policies::new(inbound),
@@ -261,3 +280,6 @@ async fn changed(parts: &Parts, seen: &Report, draining: bool) -> Report {
 fn report(parts: &Parts) -> Report {
     Report { inbound: parts.counters.all(), ..Report::of(&parts.outbound.metrics) }
 }
+
+#[cfg(test)]
+mod tests;

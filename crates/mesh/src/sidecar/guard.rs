@@ -35,6 +35,8 @@ impl Default for Guard {
 /// All that is known of who may come in, replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Guarded {
+    /// Nobody has said yet who may come in: nobody does.
+    pub is_untold: bool,
     pub strict: bool,
     pub policies: Policies,
     pub tls: Option<Arc<Tls>>,

@@ -3,7 +3,8 @@
 //!
 //! Nobody is kept waiting for a look at their first bytes. Where the policy is strict, TLS is waited for. Else the pod's
 //! process is called at once, and whoever speaks first decides: a server that greets its clients does so after a moment
-//! that only a proxy's first message could need, and a longer one if the client is known to have a proxy.
+//! that only a proxy's first message could need, and a longer one if the client is known to have a proxy. Before anything is
+//! known of who may come in, nobody does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,9 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use super::counters::{DENIED, MUTUAL_TLS, PLAINTEXT, REFUSED_HANDSHAKE, REFUSED_PLAINTEXT, WOULD_DENY};
+use super::counters::{
+    DENIED, MUTUAL_TLS, PLAINTEXT, REFUSED_HANDSHAKE, REFUSED_PLAINTEXT, REFUSED_UNTOLD, WOULD_DENY,
+};
 use super::guard::{Guard, Guarded};
 use super::opaque::CONNECT;
 use super::{Accepted, hello, is_own, original_destination};
@@ -74,12 +77,16 @@ struct Connection {
 impl Connection {
     async fn serve(mut self, worker: &Arc<Worker<Guard>>, is_of_mesh: bool) -> io::Result<()> {
         let guarded = worker.shared.table.borrow().clone();
+        let counters = &guarded.counters;
+        if guarded.is_untold {
+            counters.count(REFUSED_UNTOLD, "");
+            return self.stream.set_zero_linger();
+        }
         let begins = match guarded.strict {
             true => timeout(HANDSHAKE, self.first_bytes()).await.unwrap_or(Ok(Begins::Plain))?,
             false if is_of_mesh => self.whoever_speaks_first(GREETING_TO_MESH).await?,
             false => self.whoever_speaks_first(GREETING).await?,
         };
-        let counters = &guarded.counters;
         match (begins, &guarded.tls) {
             (Begins::Tls, Some(tls)) => {
                 let Connection { stream, peer, destination, read, process } = self;

@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use minik8s_meta::mesh::{INBOUND_PORT, LISTENERS_SOCKET, OUTBOUND_PORT, SOCKET_DIR};
+use minik8s_meta::mesh::{CONFIG_FILE, INBOUND_PORT, LISTENERS_SOCKET, OUTBOUND_PORT, SOCKET_DIR};
 use minik8s_proxy::{Client, RequestLimit, Shared, Timeouts, Worker};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use tokio::net::{TcpListener, TcpStream};
@@ -62,8 +62,8 @@ const REQUESTS: usize = 4096;
 /// Pods keep connections open, and silent, for as long as they like: nothing of that is the proxy's to end.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// For the agent to say what it wants. Before, connections wait.
-const FIRST_WORD: Duration = Duration::from_secs(5);
+/// For the agent to say what it wants, which may take it a while without a certificate. Before, connections wait.
+const FIRST_WORD: Duration = Duration::from_secs(8);
 
 /// What a process does for its pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -114,11 +114,11 @@ pub async fn run(role: Role) -> io::Result<()> {
     let connections = TaskTracker::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut feeding = pin!(feed::follow(&parts));
-    let mut table = parts.outbound.table.subscribe();
+    parts.close();
     let mut program = parts.program.subscribe();
     tokio::select! {
         () = feeding.as_mut() => {}
-        _ = timeout(FIRST_WORD, table.changed()) => {}
+        () = first_word(&parts, role, parts.outbound.table.subscribe()) => {}
         _ = terminate.recv() => return Ok(()),
     }
     if role == Role::Successor {
@@ -168,6 +168,22 @@ pub async fn run(role: Role) -> io::Result<()> {
     stop.cancel();
     let _ = timeout(LAST, connections.wait()).await;
     Ok(())
+}
+
+/// Returns when it is known where to go and who may come in, or when it will not be known soon: what an agent has written
+/// down holds until then. A successor waits on: whoever is before it knows better.
+async fn first_word(parts: &Parts, role: Role, mut table: watch::Receiver<Arc<Table>>) {
+    if role == Role::Successor {
+        let _ = table.changed().await;
+        return;
+    }
+    if timeout(FIRST_WORD, table.changed()).await.is_ok() {
+        return;
+    }
+    match parts.begin(&Path::new(SOCKET_DIR).join(CONFIG_FILE)) {
+        Ok(()) => info!("the agent says nothing: what it has written down holds"),
+        Err(error) => warn!(%error, "the agent says nothing and has written nothing down: nobody is let in"),
+    }
 }
 
 /// Those that the agent has kept of a proxy before this one, or new ones.

@@ -161,6 +161,19 @@ async fn requests_are_let_in_by_method_and_path() {
     assert_eq!(&plain[9..], "403");
 }
 
+#[tokio::test]
+async fn nobody_is_let_in_before_the_first_word() {
+    let pod = pod(open(), b"secret", false).await;
+    let counters = pod.counters.clone();
+    pod.shared.table.send_replace(Arc::new(Guarded { is_untold: true, counters, ..Guarded::default() }));
+    assert_eq!(pod.plain(b"", 6).await, None);
+    let stream = TcpStream::connect(pod.proxy).await.unwrap();
+    let config = pod.authority.account("shop/web").client("shop/reviews").unwrap();
+    let name = rustls::pki_types::ServerName::try_from("backend.invalid").unwrap();
+    assert!(TlsConnector::from(config).connect(name, stream).await.is_err());
+    assert_eq!(pod.counted(REFUSED_UNTOLD), 2);
+}
+
 /// Whoever keeps a connection open does not keep a right that is gone.
 #[tokio::test]
 async fn policies_hold_for_open_connections() {

@@ -42,6 +42,10 @@ pub const SOCKET: &str = "agent";
 pub const LISTENERS_SOCKET: &str = "listeners";
 /// Beside the sockets, for agents: the file of the pod's network namespace.
 pub const NETNS_FILE: &str = "netns";
+/// Beside the sockets: what the proxy was told last, without its key, for one that starts while no agent tells it anything.
+pub const CONFIG_FILE: &str = "config";
+/// In the place of a pod, among proxies that are waited for.
+pub const NODE_PROXY: &str = "the node's own proxy";
 /// Who signs the identities of pods.
 pub const SIGNER: &str = "minik8s.io/mesh";
 /// A variable of the sidecar: it takes what comes to the pod, too. Those of older versions took only what pods send.

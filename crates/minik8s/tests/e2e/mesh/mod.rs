@@ -254,13 +254,14 @@ fn pods_are_let_in_by_who_they_are() {
         trust::pods_of_the_mesh_speak_tls(&shop);
         storm::storm_is_answered(&shop);
         unchanged::jobs_end(&shop);
+        unchanged::namespaces_have_their_say(&shop);
         unchanged::address_of_a_pod_leads_to_it(&shop);
         unchanged::upgraded_connection_outlives_changes(&shop);
         trust::requests_are_seen_as_they_pass(&shop);
         trust::greetings_arrive(&shop);
         trust::strict_pods_let_in_the_mesh_alone(&shop);
         trust::policies_are_enforced(&shop);
-        trust::killed_proxy_refuses_nobody(&shop);
+        trust::killed_proxies_refuse_nobody(&shop);
     });
 }
 

@@ -250,8 +250,12 @@ impl Shop {
     /// Of a namespace that the object says.
     pub fn apply_anywhere(&self, object: &Value) {
         let namespace = object["metadata"]["namespace"].as_str().unwrap().to_owned();
-        let other = Shop { namespace, kubeconfig: self.kubeconfig.clone() };
-        other.apply(object);
+        self.of(namespace).apply(object);
+    }
+
+    /// Another namespace of the same cluster.
+    pub fn of(&self, namespace: String) -> Shop {
+        Shop { namespace, kubeconfig: self.kubeconfig.clone() }
     }
 
     fn feed(&self, object: &Value) -> Output {

@@ -152,15 +152,25 @@ pub fn policies_are_enforced(shop: &Shop) {
     assert!(bad.contains("a(b\n") && bad.contains(" ^"), "the place is drawn: {bad}");
 }
 
-/// A proxy is killed: connections that come meanwhile wait for the next one and are answered.
-pub fn killed_proxy_refuses_nobody(shop: &Shop) {
-    let pid = shop.pid("minik8s-proxy");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid.try_into().unwrap()), nix::sys::signal::SIGKILL)
-        .unwrap();
-    let counts = shop.ask(10, &[]);
-    assert!(!counts.contains_key("failed"), "{counts:?}");
-    let restarts = || shop.get("pod", "client")["status"]["initContainerStatuses"][0]["restartCount"].clone();
-    shop.until("it was started anew", || restarts() == 1);
+/// Proxies are killed under load, the one of the pod that asks and one of those that answer: what was in flight may fail,
+/// and connections that come meanwhile wait for the next proxy and are answered.
+pub fn killed_proxies_refuse_nobody(shop: &Shop) {
+    let load = shop.load(&[]);
+    for pod in ["client".to_owned(), shop.pod_of("reviews-v1")] {
+        let pid = i32::try_from(shop.pids(&pod, "minik8s-proxy")[0]).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).unwrap();
+        let counts = shop.ask(10, &[]);
+        assert!(!counts.contains_key("failed"), "{pod}: {counts:?}");
+        let restarts = || shop.get("pod", &pod)["status"]["initContainerStatuses"][0]["restartCount"].clone();
+        shop.until("it was started anew", || restarts() == 1);
+    }
+    let (counts, said) = load.end();
+    let failed = counts.get("failed").copied().unwrap_or_default();
+    assert!(
+        failed <= 2,
+        "one request is in flight at a time, and two proxies were killed: {counts:?} {said}"
+    );
+    assert!(counts.values().sum::<u64>() > 20, "{counts:?}");
 }
 
 impl Shop {

@@ -57,6 +57,37 @@ pub fn jobs_end(shop: &Shop) {
     assert_eq!(pods.trim(), "minik8s-proxy", "it had one");
 }
 
+/// Pods of a namespace that opts out have no proxy; where pods may do next to nothing, those with a proxy are let in and run.
+pub fn namespaces_have_their_say(shop: &Shop) {
+    let open = |name: &str, labels: serde_json::Value| {
+        shop.apply(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}),
+        );
+        let other = shop.of(name.to_owned());
+        other.until("pods may be made", || other.kubectl(&["get", "serviceaccounts"]).contains("default"));
+        other
+    };
+    let idle = "import signal; signal.signal(15, lambda *_: exit(0)); signal.pause()";
+    let pod = |security: serde_json::Value| {
+        let mut main = shop.python("main", idle);
+        main["securityContext"] = security;
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "idle"},
+            "spec": {"terminationGracePeriodSeconds": 2, "containers": [main]}})
+    };
+    let out = open("opted-out", json!({"minik8s.io/mesh": "disabled"}));
+    out.apply(&pod(json!({})));
+    assert_eq!(out.get("pod", "idle")["spec"]["initContainers"], json!(null));
+    let restricted = open("restricted", json!({"pod-security.kubernetes.io/enforce": "restricted"}));
+    let refused = restricted.refused(&pod(json!({})));
+    assert!(refused.contains("restricted") && !refused.contains("minik8s-proxy"), "{refused}");
+    restricted
+        .apply(&pod(json!({"runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}})));
+    assert_eq!(restricted.get("pod", "idle")["spec"]["initContainers"][0]["name"], "minik8s-proxy");
+    restricted.kubectl(&["wait", "pod/idle", "--for=condition=Ready", "--timeout=180s"]);
+    shop.kubectl(&["delete", "namespace/opted-out", "namespace/restricted", "--timeout=120s"]);
+}
+
 /// As clients of headless Services and of StatefulSets call them: never balanced anew.
 pub fn address_of_a_pod_leads_to_it(shop: &Shop) {
     shop.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "headless"},
