@@ -23,6 +23,8 @@ pub fn enabled(world: &World) {
     for word in ["node2", "node3", "mfsmaster", "mfsmetalogger", "2 of each piece", "GiB free"] {
         assert!(status.contains(word), "{word}: {status}");
     }
+    let error = world.storage(&["recover", "shared", "--master", "node3"]).unwrap_err();
+    assert!(error.contains("the master on node2 answers"), "{error}");
     // Every node can mount, also those without data.
     world.lab.until("every node has the driver", || {
         let nodes = world.lab.get(&["csinodes"]);
