@@ -51,6 +51,10 @@ pub fn bind(from: &Path, to: &Path, is_read_only: bool) -> Result<(), SharedErro
         }
         umount2(to, MntFlags::MNT_DETACH).map_err(std::io::Error::from)?;
     }
+    // The directory below would be the node's own, and what pods write there seen by nobody else.
+    if !is_mount_point(from) {
+        return Err(SharedError::NotStaged(from.to_owned()));
+    }
     fs::create_dir_all(to).map_err(at(to))?;
     let none = None::<&str>;
     mount(Some(from), to, none, MsFlags::MS_BIND, none).map_err(std::io::Error::from)?;
@@ -99,6 +103,15 @@ fn fuse_mounts(mounts: &str) -> impl Iterator<Item = &Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volume_that_is_not_staged_is_not_published() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("globalmount"), dir.path().join("mount"));
+        fs::create_dir(&from).unwrap();
+        assert!(matches!(bind(&from, &to, false), Err(SharedError::NotStaged(_))));
+        assert!(!to.exists());
+    }
 
     #[test]
     fn mounts_of_others_are_left_alone() {
