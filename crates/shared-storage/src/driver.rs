@@ -73,8 +73,9 @@ impl SharedDriver {
                 Ok(node_service::Info { node_id: self.address.clone(), ..Default::default() }.encode_to_vec())
             }
             "NodeGetCapabilities" => {
-                use node_service::Can::{GetVolumeStats, StageUnstageVolume};
-                Ok(node_service::Capabilities::of(&[StageUnstageVolume, GetVolumeStats]).encode_to_vec())
+                use node_service::Can::{GetVolumeStats, StageUnstageVolume, VolumeCondition};
+                let can = [StageUnstageVolume, GetVolumeStats, VolumeCondition];
+                Ok(node_service::Capabilities::of(&can).encode_to_vec())
             }
             "ControllerGetCapabilities" => {
                 use controller::Can::{

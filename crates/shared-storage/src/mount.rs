@@ -40,7 +40,11 @@ pub fn bring(
 
 /// Whether nobody is behind a mount any more.
 fn is_broken(path: &Path) -> bool {
-    matches!(statvfs(path), Err(Errno::ENOTCONN | Errno::ECONNABORTED | Errno::EIO))
+    statvfs(path).is_err_and(is_of_dead_process)
+}
+
+pub fn is_of_dead_process(error: Errno) -> bool {
+    matches!(error, Errno::ENOTCONN | Errno::ECONNABORTED | Errno::EIO)
 }
 
 /// A part of the tree at another place.

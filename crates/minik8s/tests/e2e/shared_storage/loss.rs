@@ -59,6 +59,32 @@ pub fn killed_servers_fail_no_write(world: &World) {
     world.end(&["writer"], &["log"]);
 }
 
+/// The process behind a mount is killed under a pod: the pod is told, and its next container has the volume again.
+pub fn mount_that_died_comes_back(world: &World) {
+    world.claim("held", "ReadWriteMany", "8Mi", "");
+    world.pod("holder", "node1", &["held"]);
+    world.ready(&["holder"]);
+    world.sh("holder", "echo kept > /held/f; sync");
+    for pid in pids(world, "node1", "mfsmount") {
+        world.lab.run(&["exec", "node1", "kill", "-9", &pid]);
+    }
+    assert!(world.try_sh("holder", "cat /held/f").is_err(), "nobody is behind the mount");
+    // The agent looks once a minute, and when the pod's labels or annotations change.
+    let mut looks = 0;
+    world.lab.until("the pod is told", || {
+        looks += 1;
+        world.kubectl(&["annotate", "pod", "holder", "--overwrite", &format!("look={looks}")]);
+        world.has_event("holder", "VolumeConditionAbnormal")
+    });
+    for pid in pids(world, "node1", "sleep") {
+        world.lab.run(&["exec", "node1", "kill", "-9", &pid]);
+    }
+    world.lab.until("the next container has the volume", || {
+        world.try_sh("holder", "cat /held/f").is_ok_and(|said| said == "kept\n")
+    });
+    world.end(&["holder"], &["held"]);
+}
+
 pub fn pids(world: &World, node: &str, program: &str) -> Vec<String> {
     let listed = world.lab.run(&["exec", node, "ps", "-e", "-o", "pid=,comm="]);
     let own = listed.lines().filter_map(|line| line.trim().split_once(' '));

@@ -21,6 +21,7 @@ const CASES: &[Case] = &[
     ("snapshots_and_clones", use_of_it::snapshots_and_clones),
     ("pods_cannot_reach_the_servers", use_of_it::pods_cannot_reach_the_servers),
     ("killed_servers_fail_no_write", loss::killed_servers_fail_no_write),
+    ("mount_that_died_comes_back", loss::mount_that_died_comes_back),
     ("disabled", use_of_it::disabled),
 ];
 /// Those that take minutes: a machine has to be called dead, and to come back. They run where `CASES` names them.
