@@ -149,6 +149,17 @@ pub struct GetVolumeStats {
 pub struct VolumeStats {
     #[prost(message, repeated, tag = "1")]
     pub usage: Vec<VolumeUsage>,
+    /// None of drivers that do not look.
+    #[prost(message, optional, tag = "2")]
+    pub volume_condition: Option<VolumeCondition>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct VolumeCondition {
+    #[prost(bool, tag = "1")]
+    pub abnormal: bool,
+    #[prost(string, tag = "2")]
+    pub message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]

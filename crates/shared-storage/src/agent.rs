@@ -222,6 +222,9 @@ impl SharedStorageAgent {
         for daemon in self.engine.daemons(old).iter().rev().filter(|one| !kept.contains(&one.name)) {
             daemon::stop(daemon)?;
         }
+        if let Some(new) = new {
+            self.engine.set_old_aside(new)?;
+        }
         if new.is_some_and(|new| new.setup.master != old.setup.master) {
             mount::cut_off(&self.machine.data_dir)?;
         }

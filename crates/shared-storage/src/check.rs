@@ -1,10 +1,13 @@
 //! What a call must say before anything is done. Pure.
 
-use minik8s_csi::VolumeCapability;
-use minik8s_csi::controller::{CreateSnapshot, CreateVolume, ExpandVolume, PublishVolume};
+use minik8s_csi::controller::{
+    CreateSnapshot, CreateVolume, ExpandVolume, PublishVolume, ValidateCapabilities,
+};
 use minik8s_csi::node;
+use minik8s_csi::{CapacityRange, VolumeCapability};
 
 use crate::SharedError;
+use crate::controller::size;
 
 type Checked = Result<(), SharedError>;
 
@@ -20,9 +23,34 @@ fn need_capability(capability: Option<&VolumeCapability>) -> Checked {
     }
 }
 
+/// At least one, and each says what it is.
+fn need_capabilities(capabilities: &[VolumeCapability]) -> Checked {
+    need_capability(capabilities.first())?;
+    capabilities.iter().try_for_each(|capability| need_capability(Some(capability)))
+}
+
+/// Sizes that there can be.
+fn check_range(range: Option<CapacityRange>) -> Checked {
+    let CapacityRange { required_bytes, limit_bytes } = range.unwrap_or_default();
+    let is_possible = required_bytes >= 0
+        && (limit_bytes == 0 || (limit_bytes > 0 && size(required_bytes) <= limit_bytes.unsigned_abs()));
+    match is_possible {
+        true => Ok(()),
+        false => Err(SharedError::Call(format!(
+            "capacity_range: no volume has {required_bytes} bytes or more, and {limit_bytes} at most"
+        ))),
+    }
+}
+
 pub fn create(call: &CreateVolume) -> Checked {
     need("name", &call.name)?;
-    need_capability(call.volume_capabilities.first())
+    check_range(call.capacity_range)?;
+    need_capabilities(&call.volume_capabilities)
+}
+
+pub fn validate(call: &ValidateCapabilities) -> Checked {
+    need("volume_id", &call.volume_id)?;
+    need_capabilities(&call.volume_capabilities)
 }
 
 pub fn publish(call: &PublishVolume) -> Checked {
@@ -33,6 +61,7 @@ pub fn publish(call: &PublishVolume) -> Checked {
 
 pub fn expand(call: &ExpandVolume) -> Checked {
     need("volume_id", &call.volume_id)?;
+    check_range(call.capacity_range)?;
     match call.capacity_range {
         Some(range) if range.required_bytes > 0 => Ok(()),
         _ => need("capacity_range", ""),
@@ -65,7 +94,7 @@ pub fn volume_at(volume_id: &str, path: &str) -> Checked {
 
 #[cfg(test)]
 mod tests {
-    use minik8s_csi::{CapacityRange, Mode, Mount};
+    use minik8s_csi::{Mode, Mount};
 
     use super::*;
 
@@ -79,7 +108,22 @@ mod tests {
         };
         assert!(create(&whole).is_ok());
         assert!(create(&CreateVolume { name: String::new(), ..whole.clone() }).is_err());
-        assert!(create(&CreateVolume { volume_capabilities: Vec::new(), ..whole }).is_err());
+        let silent = VolumeCapability { access_type: None, ..capability() };
+        assert!(create(&CreateVolume { volume_capabilities: Vec::new(), ..whole.clone() }).is_err());
+        assert!(
+            create(&CreateVolume { volume_capabilities: vec![capability(), silent], ..whole.clone() })
+                .is_err()
+        );
+        let of_size = |required_bytes: i64, limit_bytes: i64| {
+            let capacity_range = Some(CapacityRange { required_bytes, limit_bytes });
+            create(&CreateVolume { capacity_range, ..whole.clone() }).is_ok()
+        };
+        assert!(of_size(0, 0) && of_size(2 << 20, 0) && of_size(2 << 20, 2 << 20) && of_size(0, 1 << 20));
+        assert!(!of_size(-1, 0) && !of_size(0, -1) && !of_size(2 << 20, 1 << 20) && !of_size(0, 1));
+        let validated =
+            ValidateCapabilities { volume_id: "v".to_owned(), volume_capabilities: vec![capability()] };
+        assert!(validate(&validated).is_ok());
+        assert!(validate(&ValidateCapabilities { volume_capabilities: Vec::new(), ..validated }).is_err());
         let larger = ExpandVolume {
             volume_id: "v".to_owned(),
             capacity_range: Some(CapacityRange::at_least(1)),

@@ -26,7 +26,7 @@ pub fn keep_running(engine: &dyn Engine, part: &Part) -> Result<(), SharedError>
             return Err(SharedError::Missing { program: program.to_owned(), package });
         }
     }
-    let mut failed = Ok(());
+    let mut failed = engine.set_old_aside(part);
     for daemon in engine.daemons(part) {
         if let Err(error) = keep(engine, part, &daemon) {
             failed = failed.and(Err(error));

@@ -46,6 +46,8 @@ fn code(error: &SharedError) -> Code {
         SharedError::Name(_) | SharedError::Block | SharedError::Call(_) => Code::INVALID_ARGUMENT,
         SharedError::NotFound(_) => Code::NOT_FOUND,
         SharedError::Exists(_) => Code::ALREADY_EXISTS,
+        SharedError::NotStaged(_) => Code::FAILED_PRECONDITION,
+        SharedError::Method(_) => Code::UNIMPLEMENTED,
         SharedError::NotSetUp => Code::UNAVAILABLE,
         SharedError::Pending(_) => Code::ABORTED,
         _ => Code::INTERNAL,
@@ -71,8 +73,9 @@ impl SharedDriver {
                 Ok(node_service::Info { node_id: self.address.clone(), ..Default::default() }.encode_to_vec())
             }
             "NodeGetCapabilities" => {
-                use node_service::Can::{GetVolumeStats, StageUnstageVolume};
-                Ok(node_service::Capabilities::of(&[StageUnstageVolume, GetVolumeStats]).encode_to_vec())
+                use node_service::Can::{GetVolumeStats, StageUnstageVolume, VolumeCondition};
+                let can = [StageUnstageVolume, GetVolumeStats, VolumeCondition];
+                Ok(node_service::Capabilities::of(&can).encode_to_vec())
             }
             "ControllerGetCapabilities" => {
                 use controller::Can::{
@@ -104,7 +107,11 @@ impl SharedDriver {
                 Ok(self.with_root(|root| root.expand(&call))?.encode_to_vec())
             }
             // Every node reaches every volume; only its end on a node matters.
-            "ControllerPublishVolume" => check::publish(&read(message)?).and(done),
+            "ControllerPublishVolume" => {
+                let call: controller::PublishVolume = read(message)?;
+                check::publish(&call)?;
+                self.with_root(|root| root.volume(&call.volume_id)).map(drop).and(done)
+            }
             "ControllerUnpublishVolume" => {
                 let call: controller::UnpublishVolume = read(message)?;
                 check::need("volume_id", &call.volume_id)?;
@@ -122,7 +129,7 @@ impl SharedDriver {
             }
             "ValidateVolumeCapabilities" => {
                 let call: controller::ValidateCapabilities = read(message)?;
-                check::need("volume_id", &call.volume_id)?;
+                check::validate(&call)?;
                 Ok(self.with_root(|root| root.validate(&call))?.encode_to_vec())
             }
             other => self.act_on_node(other, message),
@@ -167,7 +174,7 @@ impl SharedDriver {
                 let _begun = begin(&path)?;
                 Ok(node::stats(&path)?.encode_to_vec())
             }
-            other => Err(SharedError::Call(format!("{other} is not a call of this driver"))),
+            other => Err(SharedError::Method(other.to_owned())),
         }
     }
 

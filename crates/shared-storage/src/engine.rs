@@ -20,6 +20,9 @@ pub trait Engine: Send + Sync {
     /// Makes what a daemon needs before its first start, or after its end. Never touches what is there.
     fn prepare(&self, part: &Part, daemon: &Daemon) -> Result<(), SharedError>;
 
+    /// Puts what a daemon must not begin with any more, since the node's part has changed, under another name.
+    fn set_old_aside(&self, part: &Part) -> Result<(), SharedError>;
+
     /// The command that mounts a directory of the file system, and then stays behind as a process of its own.
     fn mount(&self, part: &Part, directory: &str, at: &Path, options: &[String]) -> Vec<String>;
 

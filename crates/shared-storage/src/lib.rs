@@ -48,6 +48,10 @@ pub enum SharedError {
     Pending(String),
     #[error("the call cannot be read: {0}")]
     Call(String),
+    #[error("{0} is not a call of this driver")]
+    Method(String),
+    #[error("no volume is staged at {0}")]
+    NotStaged(std::path::PathBuf),
     #[error(
         "this node has no metadata to begin with: the master was elsewhere, and no metalogger ran here (or it has not \
          seen the master yet)"

@@ -40,7 +40,11 @@ pub fn bring(
 
 /// Whether nobody is behind a mount any more.
 fn is_broken(path: &Path) -> bool {
-    matches!(statvfs(path), Err(Errno::ENOTCONN | Errno::ECONNABORTED | Errno::EIO))
+    statvfs(path).is_err_and(is_of_dead_process)
+}
+
+pub fn is_of_dead_process(error: Errno) -> bool {
+    matches!(error, Errno::ENOTCONN | Errno::ECONNABORTED | Errno::EIO)
 }
 
 /// A part of the tree at another place.
@@ -50,6 +54,10 @@ pub fn bind(from: &Path, to: &Path, is_read_only: bool) -> Result<(), SharedErro
             return Ok(());
         }
         umount2(to, MntFlags::MNT_DETACH).map_err(std::io::Error::from)?;
+    }
+    // The directory below would be the node's own, and what pods write there seen by nobody else.
+    if !is_mount_point(from) {
+        return Err(SharedError::NotStaged(from.to_owned()));
     }
     fs::create_dir_all(to).map_err(at(to))?;
     let none = None::<&str>;
@@ -99,6 +107,15 @@ fn fuse_mounts(mounts: &str) -> impl Iterator<Item = &Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volume_that_is_not_staged_is_not_published() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("globalmount"), dir.path().join("mount"));
+        fs::create_dir(&from).unwrap();
+        assert!(matches!(bind(&from, &to, false), Err(SharedError::NotStaged(_))));
+        assert!(!to.exists());
+    }
 
     #[test]
     fn mounts_of_others_are_left_alone() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::SharedError;
-use crate::controller::{SNAPSHOTS, VOLUMES};
+use crate::controller::{RECORDS, SNAPSHOTS, VOLUMES};
 use crate::daemon::at;
 use crate::engine::Engine;
 use crate::mount;
@@ -58,7 +58,7 @@ impl RootMount {
 
 /// Volumes have as many copies as the directory that they are made in.
 fn prepare(engine: &dyn Engine, part: &Part, root: &Path) -> Result<(), SharedError> {
-    for name in [VOLUMES, SNAPSHOTS] {
+    for name in [VOLUMES, SNAPSHOTS, RECORDS] {
         let directory = root.join(name);
         match fs::create_dir(&directory) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(at(&directory)(error)),

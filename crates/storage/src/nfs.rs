@@ -33,3 +33,74 @@ pub fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> Result<Per
     object["spec"]["nfs"] = json!({"server": server, "path": path});
     Ok(serde_json::from_value(object).expect("a volume made of known fields"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn claim() -> PersistentVolumeClaim {
+        serde_json::from_value(json!({"metadata": {"name": "docs", "namespace": "ns", "uid": "u1"}, "spec": {
+            "accessModes": ["ReadWriteMany"], "storageClassName": "office",
+            "resources": {"requests": {"storage": "2Gi"}}}}))
+        .unwrap()
+    }
+
+    fn class(parameters: Value) -> StorageClass {
+        serde_json::from_value(json!({"metadata": {"name": "office"}, "provisioner": PROVISIONER,
+            "reclaimPolicy": "Delete", "mountOptions": ["hard"], "parameters": parameters}))
+        .unwrap()
+    }
+
+    #[test]
+    fn volume_is_a_directory_of_the_claims_own() {
+        let check = |share: &str, expected: &str| {
+            let class = class(json!({"server": "files.example", "path": share}));
+            let made = serde_json::to_value(volume(&claim(), &class).unwrap()).unwrap();
+            assert_eq!(made["spec"]["nfs"], json!({"server": "files.example", "path": expected}), "{share}");
+        };
+        check("/export", "/export/ns-docs-u1");
+        check("/export/volumes/", "/export/volumes/ns-docs-u1");
+        check("/", "/ns-docs-u1");
+        // No way out: only `..` alone is one.
+        check("/export/..hidden", "/export/..hidden/ns-docs-u1");
+    }
+
+    #[test]
+    fn volume_is_kept_whatever_the_class_says() {
+        let class = class(json!({"server": "files.example", "path": "/export"}));
+        let made = serde_json::to_value(volume(&claim(), &class).unwrap()).unwrap();
+        let spec = &made["spec"];
+        assert_eq!(spec["persistentVolumeReclaimPolicy"], "Retain");
+        assert_eq!(made["metadata"]["name"], "pvc-u1");
+        assert_eq!(made["metadata"]["annotations"][PROVISIONED_BY], PROVISIONER);
+        assert_eq!(made["metadata"]["finalizers"], json!([VOLUME_PROTECTION]));
+        assert_eq!(
+            (&spec["storageClassName"], &spec["capacity"]["storage"]),
+            (&json!("office"), &json!("2Gi"))
+        );
+        assert_eq!(
+            (&spec["accessModes"], &spec["mountOptions"]),
+            (&json!(["ReadWriteMany"]), &json!(["hard"]))
+        );
+        assert_eq!((&spec["claimRef"]["name"], &spec["claimRef"]["uid"]), (&json!("docs"), &json!("u1")));
+    }
+
+    #[test]
+    fn class_that_names_no_directory_makes_no_volume() {
+        let check = |parameters: Value, expected: &'static str, why: &'static str| {
+            let error = volume(&claim(), &class(parameters.clone())).unwrap_err();
+            assert_eq!(error, Unmade::Parameter { name: expected, why }, "{parameters}");
+        };
+        let absolute = "must be an absolute path without ..";
+        check(Value::Null, "server", "is missing");
+        check(json!({"path": "/export"}), "server", "is missing");
+        check(json!({"server": "", "path": "/export"}), "server", "is missing");
+        check(json!({"server": "files.example"}), "path", "is missing");
+        check(json!({"server": "files.example", "path": ""}), "path", "is missing");
+        for path in ["export", "../export", "/export/..", "/../etc", "/a/../b"] {
+            check(json!({"server": "files.example", "path": path}), "path", absolute);
+        }
+    }
+}

@@ -2,6 +2,8 @@
 //!
 //! Every step can be done again; drivers must bear that, says the specification.
 
+use std::io::ErrorKind;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -11,15 +13,19 @@ use minik8s_informer::Lenient;
 use serde_json::json;
 
 use super::record::{Kept, Record, has_volumes, published_path, staging_dir};
+use super::stats::abnormal_condition;
 use super::{CsiError, Registered, attachment, expansion, requests};
 use crate::Config;
 use crate::context::VolumeContext;
-use crate::pod::DesiredPod;
+use crate::events::Severity;
+use crate::pod::{DesiredPod, subject};
 use crate::storage::{Place, User, check_name, fs_group, users};
 use crate::volume::request_token;
 
 /// As often as Kubernetes' kubelet does it.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// The reason of the event, as Kubernetes' kubelet names it.
+const ABNORMAL: &str = "VolumeConditionAbnormal";
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
 /// A pod wants a volume.
@@ -35,7 +41,7 @@ pub struct Publication<'a> {
 }
 
 pub async fn publish(wanted: &Publication<'_>) -> Result<Place, CsiError> {
-    let Publication { context, user, volume, .. } = wanted;
+    let Publication { context, desired_pod, user, volume, .. } = wanted;
     let name = volume.metadata.name.clone().unwrap_or_default();
     let spec = volume.spec.clone().unwrap_or_default();
     let source = spec.csi.clone().unwrap_or_default();
@@ -68,7 +74,15 @@ pub async fn publish(wanted: &Publication<'_>) -> Result<Place, CsiError> {
     }
     let is_there = Record::read(&published.dir)?.is_some_and(|record| record.is_complete);
     let republishes = driver.as_ref().is_some_and(|driver| driver.spec.requires_republish == Some(true));
-    if wanted.is_start || !is_there || republishes {
+    let abnormal = match is_there && !wanted.is_start {
+        true => abnormal_condition(&registered, &source.volume_handle, &place.path).await,
+        false => None,
+    };
+    if let Some(why) = &abnormal {
+        let message = format!("Volume {}: {why}", user.volume);
+        context.recorder.record(subject(desired_pod, None), Severity::Warning, ABNORMAL, &message);
+    }
+    if wanted.is_start || !is_there || republishes || abnormal.is_some() {
         bring(wanted, &registered, driver.as_ref(), &published).await?;
         let takes =
             requests::takes_group(driver.as_ref(), &registered.can, source.fs_type.as_deref(), &modes);
@@ -141,7 +155,11 @@ async fn stage(
     let dir = staging_dir(&context.node.config, &source.driver, &source.volume_handle);
     let staged = Kept { dir, record: published.record.clone() };
     staged.record.write(&staged.dir)?;
-    std::fs::create_dir_all(staged.staging())?;
+    match std::fs::create_dir_all(staged.staging()) {
+        // Also a mount whose process has died, which no look tells from a file: the driver's to mend.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
     let path = staged.staging().to_string_lossy().into_owned();
     let call = node::StageVolume {
         volume_id: source.volume_handle,

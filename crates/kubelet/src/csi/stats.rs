@@ -1,11 +1,12 @@
-//! How full volumes of drivers are, as the drivers say.
+//! How full volumes of drivers are, and whether they are in order, as the drivers say. Nothing is mended here.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use minik8s_csi::node::{self, Unit};
 
+use super::Registered;
 use super::record::{PUBLISHED, pod_records};
 use crate::context::VolumeContext;
 use crate::stats::Disk;
@@ -30,13 +31,30 @@ pub async fn volume_stats(context: &VolumeContext) -> BTreeMap<PathBuf, Disk> {
 }
 
 async fn ask(driver: minik8s_csi::Driver, handle: String, path: PathBuf) -> Option<(PathBuf, Disk)> {
+    let stats = stats(&driver, &handle, &path).await.filter(|stats| !stats.usage.is_empty())?;
+    Some((path, disk(&stats)))
+}
+
+/// What a driver says is wrong with a volume that it has published, if it looks and answers in time.
+pub async fn abnormal_condition(registered: &Registered, handle: &str, path: &Path) -> Option<String> {
+    let can = |can: node::Can| registered.can.has(can);
+    if !can(node::Can::GetVolumeStats) || !can(node::Can::VolumeCondition) {
+        return None;
+    }
+    abnormal(stats(&registered.driver, handle, path).await?)
+}
+
+fn abnormal(stats: node::VolumeStats) -> Option<String> {
+    stats.volume_condition.filter(|condition| condition.abnormal).map(|condition| condition.message)
+}
+
+async fn stats(driver: &minik8s_csi::Driver, handle: &str, path: &Path) -> Option<node::VolumeStats> {
     let call = node::GetVolumeStats {
-        volume_id: handle,
+        volume_id: handle.to_owned(),
         volume_path: path.to_string_lossy().into_owned(),
         staging_target_path: String::new(),
     };
-    let answer = tokio::time::timeout(TIMEOUT, driver.call(&call)).await.ok()?.ok()?;
-    Some((path, disk(&answer)))
+    tokio::time::timeout(TIMEOUT, driver.call(&call)).await.ok()?.ok()
 }
 
 fn disk(stats: &node::VolumeStats) -> Disk {
@@ -48,5 +66,25 @@ fn disk(stats: &node::VolumeStats) -> Disk {
         available: number(bytes.available),
         inodes: number(inodes.total),
         inodes_free: number(inodes.available),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use minik8s_csi::node::{VolumeCondition, VolumeStats};
+
+    use super::*;
+
+    #[test]
+    fn volume_is_abnormal_only_where_its_driver_says_so() {
+        let check = |condition: Option<bool>, expected: Option<&str>| {
+            let volume_condition =
+                condition.map(|abnormal| VolumeCondition { abnormal, message: "why".to_owned() });
+            let found = abnormal(VolumeStats { usage: Vec::new(), volume_condition });
+            assert_eq!(found.as_deref(), expected, "{condition:?}");
+        };
+        check(None, None);
+        check(Some(false), None);
+        check(Some(true), Some("why"));
     }
 }

@@ -37,6 +37,9 @@ pub enum StorageCommand {
         /// A node that has logged what the master did
         #[arg(long, value_name = "NODE")]
         master: String,
+        /// Although the old master may still run: what is written there from now on is lost
+        #[arg(long)]
+        force: bool,
     },
     /// Take a class away; no volume of it may be left. Data on the nodes' disks stays
     #[command(after_help = "Example: minik8s storage disable shared")]
@@ -68,7 +71,7 @@ pub async fn run(command: StorageCommand, global: &GlobalFlags) -> anyhow::Resul
     match command {
         StorageCommand::Enable(flags) => enable(&client, flags).await,
         StorageCommand::Status => status::show(&client).await,
-        StorageCommand::Recover { master, .. } => recover(&client, &master).await,
+        StorageCommand::Recover { master, force, .. } => recover(&client, &master, force).await,
         StorageCommand::Disable { .. } => disable(&client).await,
     }
 }
@@ -137,10 +140,16 @@ async fn wait(client: &Client, setup: &SharedStorage) -> anyhow::Result<()> {
     }
 }
 
-async fn recover(client: &Client, master: &str) -> anyhow::Result<()> {
+async fn recover(client: &Client, master: &str, is_forced: bool) -> anyhow::Result<()> {
     let before = read(client).await?.context(NOT_ENABLED)?;
     let nodes = nodes(client).await?;
     let setup = setup::recovered(&nodes, master, &before)?;
+    if !is_forced {
+        let told = status::of_node(client, &before.master.node).await;
+        setup::check_master_is_dead(&nodes, &before, told.ok().as_ref())?;
+    }
+    let told = status::of_node(client, master).await.with_context(|| format!("{master} does not answer"))?;
+    setup::check_has_logged(master, &before, &told)?;
     objects::apply(client, &setup).await?;
     output::line(format_args!("{master} becomes the master, with what it has logged"))?;
     wait(client, &SharedStorage { servers: vec![setup.master.clone()], ..setup.clone() }).await?;

@@ -6,15 +6,14 @@
 //! it then repeats what its logs say.
 
 mod files;
+mod metadata;
 mod status;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use minik8s_meta::shared_storage::ClusterStatus;
 
 use crate::SharedError;
-use crate::daemon::at;
 use crate::engine::{Daemon, Engine};
 use crate::part::Part;
 use crate::program::run;
@@ -25,8 +24,6 @@ pub const CHUNKSERVER: &str = "moosefs-chunkserver";
 pub const METALOGGER: &str = "moosefs-metalogger";
 pub const CLI: &str = "moosefs-cli";
 const PORTS: &[u16] = &[9419, 9420, 9421, 9422];
-/// What a master begins with that has never had a file.
-const EMPTY_METADATA: &str = "MFSM NEW";
 
 pub struct MooseFs;
 
@@ -50,34 +47,11 @@ impl Engine for MooseFs {
     }
 
     fn prepare(&self, part: &Part, daemon: &Daemon) -> Result<(), SharedError> {
-        if daemon.name != "mfsmaster" {
-            return Ok(());
-        }
-        let data = part.dir.join("master/data");
-        let names: Vec<String> = names_in(&data)?;
-        let has = |start: &str| names.iter().any(|name| name.starts_with(start));
-        if has("metadata") || has("changelog") {
-            return Ok(());
-        }
-        // The master was elsewhere, and this node has logged what it did.
-        let logged = part.dir.join("metalogger/data");
-        let copies = names_in(&logged).unwrap_or_default();
-        if copies.iter().any(|name| name.starts_with("metadata_ml")) {
-            for name in copies.iter().filter(|name| name.contains("_ml")) {
-                fs::copy(logged.join(name), data.join(name)).map_err(at(&data.join(name)))?;
-            }
-            return Ok(());
-        }
-        if part.dir.join("metalogger").exists() {
-            return Err(SharedError::NoMetadata);
-        }
-        // Written once in the life of a set-up: a master that has lost its files must not begin anew.
-        let begun = part.dir.join("master/begun");
-        if begun.exists() {
-            return Err(SharedError::NoMetadata);
-        }
-        fs::write(data.join("metadata.mfs"), EMPTY_METADATA).map_err(at(&data))?;
-        fs::write(&begun, "").map_err(at(&begun))
+        if daemon.name == "mfsmaster" { metadata::prepare(part) } else { Ok(()) }
+    }
+
+    fn set_old_aside(&self, part: &Part) -> Result<(), SharedError> {
+        metadata::set_old_aside(part)
     }
 
     fn mount(&self, part: &Part, directory: &str, at: &Path, options: &[String]) -> Vec<String> {
@@ -134,9 +108,4 @@ impl Engine for MooseFs {
 /// The file that clients read, with the password.
 pub fn client_config(part: &Part) -> (PathBuf, String) {
     (files::client_file(part), files::client(part))
-}
-
-fn names_in(dir: &Path) -> Result<Vec<String>, SharedError> {
-    let entries = fs::read_dir(dir).map_err(at(dir))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }

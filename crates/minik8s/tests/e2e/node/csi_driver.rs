@@ -203,7 +203,7 @@ impl Service {
             "NodeGetVolumeStats" => {
                 let unit = node::Unit::Bytes as i32;
                 let usage = node::VolumeUsage { available: 600, total: 1000, used: 400, unit };
-                Ok(node::VolumeStats { usage: vec![usage] }.encode_to_vec())
+                Ok(node::VolumeStats { usage: vec![usage], volume_condition: None }.encode_to_vec())
             }
             other => Err((Code::UNIMPLEMENTED, other.to_owned())),
         }

@@ -23,6 +23,8 @@ pub fn enabled(world: &World) {
     for word in ["node2", "node3", "mfsmaster", "mfsmetalogger", "2 of each piece", "GiB free"] {
         assert!(status.contains(word), "{word}: {status}");
     }
+    let error = world.storage(&["recover", "shared", "--master", "node3"]).unwrap_err();
+    assert!(error.contains("the master on node2 answers"), "{error}");
     // Every node can mount, also those without data.
     world.lab.until("every node has the driver", || {
         let nodes = world.lab.get(&["csinodes"]);
@@ -89,6 +91,9 @@ pub fn quota_is_the_size_and_grows(world: &World) {
     let fill = "dd if=/dev/zero of=/small/f bs=1M count=16 2>&1 && sync";
     let full = world.try_sh("filler", fill).unwrap_err();
     assert!(full.contains("uota") || full.contains("No space"), "{full}");
+    // To the last piece, as programs do that write little at once.
+    let _ = world.try_sh("filler", "dd if=/dev/zero of=/small/g bs=4k count=2048 2>&1; sync");
+    world.lab.until("the claim is told", || world.has_event("small", "VolumeFull"));
     let patch = r#"{"spec": {"resources": {"requests": {"storage": "32Mi"}}}}"#;
     world.kubectl(&["patch", "pvc", "small", "--type=merge", "-p", patch]);
     world.lab.until("the claim has grown", || {

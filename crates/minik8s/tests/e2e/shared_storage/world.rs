@@ -63,6 +63,12 @@ impl World {
         output.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
+    /// Whether an object has heard of something.
+    pub fn has_event(&self, name: &str, reason: &str) -> bool {
+        let events = self.lab.get(&["events"]);
+        events.iter().any(|event| event["involvedObject"]["name"] == name && event["reason"] == reason)
+    }
+
     pub fn claim(&self, name: &str, mode: &str, size: &str, source: &str) {
         self.ask_for_claim(name, mode, size, source);
         self.bound(name);

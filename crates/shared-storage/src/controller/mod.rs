@@ -1,7 +1,12 @@
 //! Volumes and snapshots as directories of the file system: `volumes/NAME` and `snapshots/NAME`, seen through a mount of the
 //! whole ([`RootMount`]).
 //!
-//! A directory has its name only when it is complete; every call can be made again.
+//! A directory has its name only when it is complete; every call can be made again, and one that wants something else of
+//! the same name is refused. Nothing is ever made smaller.
+
+mod record;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +24,14 @@ use crate::daemon::at;
 use crate::engine::Engine;
 use crate::part::Part;
 use crate::root_mount::RootMount;
+use record::Record;
+
+pub use record::RECORDS;
 
 pub const VOLUMES: &str = "volumes";
 pub const SNAPSHOTS: &str = "snapshots";
 /// Less cannot even hold a directory.
-const LEAST: u64 = 1 << 20;
+const LEAST: i64 = 1 << 20;
 
 /// The directory of a volume, as clients mount it.
 pub fn directory(name: &str) -> Result<String, SharedError> {
@@ -58,25 +66,37 @@ impl<'a> Root<'a> {
         }
         let volumes = self.path.join(VOLUMES);
         let volume = volumes.join(plain(&call.name)?);
-        let bytes = call.capacity_range.unwrap_or_default().required_bytes;
-        let bytes = u64::try_from(bytes).unwrap_or(0).max(LEAST);
-        if !volume.exists() {
+        let source = call.volume_content_source.as_ref().and_then(|source| source.content.as_ref());
+        let range = call.capacity_range.unwrap_or_default();
+        let mut record = Record { bytes: size(range.required_bytes), source: origin(source) };
+        if is_there(&volume)? {
+            if let Some(before) = Record::read(&self.path, VOLUMES, &call.name)? {
+                let is_large = before.bytes >= record.bytes;
+                let is_small = range.limit_bytes == 0 || before.bytes <= size(range.limit_bytes);
+                if before.source != record.source || !is_large || !is_small {
+                    return Err(SharedError::Exists(call.name.clone()));
+                }
+                record = before;
+            }
+        } else {
             let new = format!(".new-{}", call.name);
             remove_tree(&volumes, &new)?;
             let path = volumes.join(&new);
-            match call.volume_content_source.as_ref().and_then(|source| source.content.as_ref()) {
+            match source {
                 // It has the copies of the directory that it is in.
                 None => fs::create_dir(&path).map_err(at(&path))?,
                 Some(content) => {
-                    self.engine.copy(&self.existing(content)?, &path)?;
+                    let (kind, name) = place(content);
+                    self.engine.copy(&self.find(kind, name)?, &path)?;
                     self.engine.adopt(self.part, &path)?;
                 }
             }
-            self.engine.limit(self.part, &path, bytes)?;
+            self.engine.limit(self.part, &path, record.bytes)?;
+            record.write(&self.path, VOLUMES, &call.name)?;
             fs::rename(&path, &volume).map_err(at(&volume))?;
         }
         let volume = Volume {
-            capacity_bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
+            capacity_bytes: i64::try_from(record.bytes).unwrap_or(i64::MAX),
             volume_id: call.name.clone(),
             content_source: call.volume_content_source.clone(),
             ..Volume::default()
@@ -84,22 +104,18 @@ impl<'a> Root<'a> {
         Ok(CreatedVolume { volume: Some(volume) })
     }
 
-    fn existing(&self, content: &Content) -> Result<PathBuf, SharedError> {
-        let (part, name) = match content {
-            Content::Snapshot(source) => (SNAPSHOTS, &source.snapshot_id),
-            Content::Volume(source) => (VOLUMES, &source.volume_id),
-        };
-        let path = self.path.join(part).join(plain(name)?);
-        if path.exists() { Ok(path) } else { Err(SharedError::NotFound(name.clone())) }
+    /// The directory of a volume, which must be there.
+    pub fn volume(&self, name: &str) -> Result<PathBuf, SharedError> {
+        self.find(VOLUMES, name)
+    }
+
+    fn find(&self, kind: &str, name: &str) -> Result<PathBuf, SharedError> {
+        let path = self.path.join(kind).join(plain(name)?);
+        if is_there(&path)? { Ok(path) } else { Err(SharedError::NotFound(name.to_owned())) }
     }
 
     pub fn validate(&self, call: &ValidateCapabilities) -> Result<ValidatedCapabilities, SharedError> {
-        if call.volume_capabilities.is_empty() {
-            return Err(SharedError::Call("volume_capabilities are missing".to_owned()));
-        }
-        if !self.path.join(VOLUMES).join(plain(&call.volume_id)?).exists() {
-            return Err(SharedError::NotFound(call.volume_id.clone()));
-        }
+        self.volume(&call.volume_id)?;
         let mut answer = ValidatedCapabilities::default();
         match call.volume_capabilities.iter().any(is_block) {
             true => answer.message = SharedError::Block.to_string(),
@@ -112,13 +128,16 @@ impl<'a> Root<'a> {
     }
 
     pub fn expand(&self, call: &ExpandVolume) -> Result<ExpandedVolume, SharedError> {
-        let volume = self.path.join(VOLUMES).join(plain(&call.volume_id)?);
-        if !volume.exists() {
-            return Err(SharedError::NotFound(call.volume_id.clone()));
+        let volume = self.volume(&call.volume_id)?;
+        let wanted = size(call.capacity_range.unwrap_or_default().required_bytes);
+        let record = Record::read(&self.path, VOLUMES, &call.volume_id)?;
+        let bytes = record.as_ref().map_or(wanted, |record| record.bytes.max(wanted));
+        self.engine.limit(self.part, &volume, bytes)?;
+        if let Some(record) = record {
+            Record { bytes, ..record }.write(&self.path, VOLUMES, &call.volume_id)?;
         }
-        let bytes = call.capacity_range.unwrap_or_default().required_bytes;
-        self.engine.limit(self.part, &volume, u64::try_from(bytes).unwrap_or(0).max(LEAST))?;
-        Ok(ExpandedVolume { capacity_bytes: bytes, node_expansion_required: false })
+        let capacity_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        Ok(ExpandedVolume { capacity_bytes, node_expansion_required: false })
     }
 
     pub fn delete(&self, name: &str) -> Result<(), SharedError> {
@@ -129,29 +148,34 @@ impl<'a> Root<'a> {
         self.remove(SNAPSHOTS, name)
     }
 
-    fn remove(&self, part: &str, name: &str) -> Result<(), SharedError> {
-        let parent = self.path.join(part);
+    fn remove(&self, kind: &str, name: &str) -> Result<(), SharedError> {
+        let parent = self.path.join(kind);
         let path = parent.join(plain(name)?);
         // Nobody takes what is half removed for whole.
         let going = format!(".removed-{name}");
-        if path.exists() {
+        if is_there(&path)? {
             remove_tree(&parent, &going)?;
             fs::rename(&path, parent.join(&going)).map_err(at(&path))?;
         }
-        Ok(remove_tree(&parent, &going)?)
+        remove_tree(&parent, &going)?;
+        Record::remove(&self.path, kind, name)
     }
 
     pub fn snapshot(&self, call: &CreateSnapshot) -> Result<CreatedSnapshot, SharedError> {
-        let volume = self.path.join(VOLUMES).join(plain(&call.source_volume_id)?);
         let snapshots = self.path.join(SNAPSHOTS);
         let snapshot = snapshots.join(plain(&call.name)?);
-        if !snapshot.exists() {
-            if !volume.exists() {
-                return Err(SharedError::NotFound(call.source_volume_id.clone()));
+        let record = Record { bytes: 0, source: format!("{VOLUMES}/{}", plain(&call.source_volume_id)?) };
+        if is_there(&snapshot)? {
+            let before = Record::read(&self.path, SNAPSHOTS, &call.name)?;
+            if before.is_some_and(|before| before != record) {
+                return Err(SharedError::Exists(call.name.clone()));
             }
+        } else {
+            let volume = self.volume(&call.source_volume_id)?;
             let new = format!(".new-{}", call.name);
             remove_tree(&snapshots, &new)?;
             self.engine.copy(&volume, &snapshots.join(&new))?;
+            record.write(&self.path, SNAPSHOTS, &call.name)?;
             fs::rename(snapshots.join(&new), &snapshot).map_err(at(&snapshot))?;
         }
         let made = fs::metadata(&snapshot).map_err(at(&snapshot))?;
@@ -168,6 +192,27 @@ impl<'a> Root<'a> {
         };
         Ok(CreatedSnapshot { snapshot: Some(snapshot) })
     }
+}
+
+/// Not taken for gone where nobody answers.
+fn is_there(path: &Path) -> Result<bool, SharedError> {
+    path.try_exists().map_err(at(path))
+}
+
+/// What a volume has that was asked to have so much.
+pub fn size(bytes: i64) -> u64 {
+    bytes.max(LEAST).unsigned_abs()
+}
+
+fn place(content: &Content) -> (&'static str, &str) {
+    match content {
+        Content::Snapshot(source) => (SNAPSHOTS, source.snapshot_id.as_str()),
+        Content::Volume(source) => (VOLUMES, source.volume_id.as_str()),
+    }
+}
+
+fn origin(source: Option<&Content>) -> String {
+    source.map(place).map(|(kind, name)| format!("{kind}/{name}")).unwrap_or_default()
 }
 
 pub fn is_block(capability: &VolumeCapability) -> bool {
