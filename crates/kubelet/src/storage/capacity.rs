@@ -14,9 +14,10 @@ use minik8s_informer::Lenient;
 use minik8s_meta::local_volume::{CAPACITY_NAMESPACE, capacity_name};
 use serde_json::json;
 
+use crate::Config;
 use crate::context::VolumeContext;
 use crate::quantity;
-use crate::stats::disk;
+use crate::stats::{Disk, disk};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const MEBI: u64 = 1 << 20;
@@ -49,7 +50,7 @@ pub async fn tell_capacity(context: &VolumeContext) {
 }
 
 async fn look(context: &VolumeContext, told: &mut Option<Told>) -> Result<(), kube::Error> {
-    let disk = disk(&context.node.config.data_dir);
+    let disk = disk_of_images(&context.node.config);
     let free = disk.available;
     let is_known = told.as_ref().is_some_and(|told| told.at.elapsed() < KNOWN && !is_news(told.free, free));
     // One of no size could not be measured.
@@ -59,6 +60,12 @@ async fn look(context: &VolumeContext, told: &mut Option<Told>) -> Result<(), ku
     let free = tell(context, free).await?;
     *told = Some(Told { free, at: Instant::now() });
     Ok(())
+}
+
+/// The disk on which images are, or will be.
+pub(super) fn disk_of_images(config: &Config) -> Disk {
+    let images = config.volumes_dir();
+    if images.is_dir() { disk(&images) } else { disk(&config.data_dir) }
 }
 
 /// Whether it matters: a tenth of what was told, or a gibibyte of a large disk.

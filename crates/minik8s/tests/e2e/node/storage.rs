@@ -325,6 +325,10 @@ pub async fn copies_and_metrics(space: Space) {
     let said = String::from_utf8_lossy(&status.stdout).into_owned();
     let own = format!("{}/first ", space.name);
     assert!(said.contains("Volumes\n") && said.contains(&own), "{said}");
+    // And one whose image somebody has removed says what can still be done.
+    let image = space.image_dir(&space.volume_of("first").await).join("image");
+    std::fs::remove_file(image).unwrap();
+    space.event("first", "VolumeConditionAbnormal", "copy the data out of the pod").await;
     for name in ["first", "copy"] {
         space.end(name).await;
         let volume = space.volume_of(name).await;
