@@ -25,7 +25,7 @@ use crate::pressure::{Pressure, PressureActor};
 use crate::sandbox::ResolvConf;
 use crate::server::{self, ServingError};
 use crate::slots::{self, SlotRuntime, Slots};
-use crate::storage::{keep_volumes, watch_fullness};
+use crate::storage::{keep_volumes, tell_capacity, watch_fullness};
 
 #[derive(Debug, Error)]
 pub enum RunError {
@@ -109,6 +109,7 @@ pub async fn run(mut config: Config, access: ApiAccess) -> Result<(), RunError> 
         () = export_logs(config) => "the export of logs",
         _ = keep_volumes(&volumes, &caches) => "the care for volumes",
         _ = watch_fullness(&volumes) => "the watch over full volumes",
+        () = tell_capacity(&volumes) => "the word on the room for volumes",
         () = volumes.shared.run() => "the care for shared storage",
         () = keep_drivers(&volumes, &devices.dra) => "the care for CSI drivers",
         () = devices.run() => "the care for devices",

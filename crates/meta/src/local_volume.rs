@@ -14,6 +14,20 @@ pub const SOURCE_ATTRIBUTE: &str = "source";
 /// The attribute that names the snapshot of the node that a new volume starts with.
 pub const SNAPSHOT_ATTRIBUTE: &str = "snapshot";
 
+/// Where each node says how much room it has for volumes, in a CSIStorageCapacity.
+pub const CAPACITY_NAMESPACE: &str = "kube-system";
+
+/// The name of a node's CSIStorageCapacity.
+pub fn capacity_name(node: &str) -> String {
+    format!("{DRIVER}.{node}")
+}
+
+/// The node whose CSIStorageCapacity has this namespace and name.
+pub fn parse_capacity_name<'a>(namespace: &str, name: &'a str) -> Option<&'a str> {
+    let node = name.strip_prefix(DRIVER)?.strip_prefix('.')?;
+    (namespace == CAPACITY_NAMESPACE).then_some(node)
+}
+
 /// A snapshot as the API knows it: its node, and its name there.
 pub fn snapshot_handle(node: &str, name: &str) -> String {
     format!("{node}/{name}")
@@ -22,4 +36,16 @@ pub fn snapshot_handle(node: &str, name: &str) -> String {
 /// Node and name of a snapshot.
 pub fn parse_snapshot_handle(handle: &str) -> Option<(&str, &str)> {
     handle.split_once('/').filter(|(node, name)| !node.is_empty() && !name.is_empty() && !name.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_name_tells_its_node() {
+        assert_eq!(parse_capacity_name("kube-system", &capacity_name("node.example")), Some("node.example"));
+        assert_eq!(parse_capacity_name("ns", &capacity_name("a")), None);
+        assert_eq!(parse_capacity_name("kube-system", "csisc-x"), None);
+    }
 }

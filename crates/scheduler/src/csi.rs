@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity};
-use minik8s_meta::Quantity;
+use minik8s_meta::{Quantity, local_volume};
 use minik8s_runtime::{Key, Selector, key_of};
 
 use crate::snapshot::{NodeInfo, PodInfo};
@@ -16,6 +16,8 @@ pub struct Csi {
     nodes: HashMap<String, Arc<CSINode>>,
     drivers: HashMap<String, Arc<CSIDriver>>,
     capacities: HashMap<Key, Arc<CSIStorageCapacity>>,
+    /// What each node has free for volumes of the class `local`, whatever that class is called.
+    local: HashMap<String, i64>,
 }
 
 impl Csi {
@@ -34,12 +36,37 @@ impl Csi {
         old: Option<Arc<CSIStorageCapacity>>,
         new: Option<Arc<CSIStorageCapacity>>,
     ) {
-        old.iter().for_each(|old| drop(self.capacities.remove(&key_of(&**old))));
-        self.capacities.extend(new.map(|new| (key_of(&*new), new)));
+        for old in &old {
+            let key = key_of(&**old);
+            match local_volume::parse_capacity_name(&key.namespace, &key.name) {
+                Some(node) => {
+                    self.local.remove(node);
+                }
+                None => {
+                    self.capacities.remove(&key);
+                }
+            }
+        }
+        if let Some(new) = new {
+            let key = key_of(&*new);
+            match local_volume::parse_capacity_name(&key.namespace, &key.name) {
+                Some(node) => {
+                    self.local.insert(node.to_owned(), amount(&new));
+                }
+                None => {
+                    self.capacities.insert(key, new);
+                }
+            }
+        }
     }
 
-    /// Whether a driver that tells its capacities has room for a volume of the class that a node reaches.
+    /// Whether a driver that tells its capacities has room for a volume of the class that a node reaches. Images are thin: what
+    /// a node has promised to others is not taken from what it has free.
     pub fn has_room(&self, driver: &str, class: &str, bytes: i64, node: &NodeInfo) -> bool {
+        if driver == local_volume::DRIVER {
+            // A node that has not said anything yet refuses by itself what does not fit.
+            return self.local.get(&node.name).is_none_or(|free| *free >= bytes);
+        }
         let tells = self.drivers.get(driver).is_some_and(|one| one.spec.storage_capacity == Some(true));
         !tells || self.capacities.values().any(|one| is_enough(one, class, bytes, node))
     }
@@ -47,11 +74,15 @@ impl Csi {
 
 fn is_enough(capacity: &CSIStorageCapacity, class: &str, bytes: i64, node: &NodeInfo) -> bool {
     let Some(topology) = &capacity.node_topology else { return false };
-    let amount = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
-    let amount = amount.and_then(|amount| Quantity::try_from(amount).ok()).map_or(0, |amount| amount.value());
     capacity.storage_class_name == class
-        && amount >= bytes
+        && amount(capacity) >= bytes
         && Selector::new(Some(topology)).matches(node.node.metadata.labels.as_ref())
+}
+
+/// The largest volume that there is room for.
+fn amount(capacity: &CSIStorageCapacity) -> i64 {
+    let amount = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
+    amount.and_then(|amount| Quantity::try_from(amount).ok()).map_or(0, |amount| amount.value())
 }
 
 impl Volumes {

@@ -485,6 +485,45 @@ fn volumes_are_made_where_there_is_room() {
 }
 
 #[test]
+fn local_volumes_are_made_where_the_disk_has_room() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    cluster.node("n1", json!({})).node("n2", json!({}));
+    let class = json!({"metadata": {"name": "kept"}, "provisioner": "local.minik8s.io",
+        "volumeBindingMode": "WaitForFirstConsumer"});
+    let class = Arc::new(serde_json::from_value(class).unwrap());
+    cluster.scheduler.handle(Event::Class((None, Some(class))), cluster.now);
+    for name in ["p", "q", "r"] {
+        let claim = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"storageClassName": "kept",
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}});
+        let claim = Arc::new(serde_json::from_value(claim).unwrap());
+        cluster.scheduler.handle(Event::Claim((None, Some(claim))), cluster.now);
+    }
+    let using = |name: &str| {
+        let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
+        pod(name, json!({"spec": {"volumes": volumes}}))
+    };
+    // Whatever the class is called, and only where agents tell it.
+    let room = |cluster: &mut Cluster, namespace: &str, node: &str, size: &str| {
+        let capacity = json!({"metadata": {"name": format!("local.minik8s.io.{node}"), "namespace": namespace},
+            "storageClassName": "local", "capacity": size, "nodeTopology": {}});
+        let capacity = Arc::new(serde_json::from_value(capacity).unwrap());
+        cluster.scheduler.handle(Event::CsiCapacity((None, Some(capacity))), cluster.now);
+    };
+    room(&mut cluster, "kube-system", "n1", "1Gi");
+    room(&mut cluster, "kube-system", "n2", "1Gi");
+    room(&mut cluster, "default", "n1", "100Gi");
+    let refused = cluster.place(using("p"));
+    assert!(refused.contains("2 node(s) did not have enough free storage"), "{refused}");
+    room(&mut cluster, "kube-system", "n2", "6Gi");
+    assert_eq!(cluster.next(), "n2", "retried because there is room");
+    assert_eq!(cluster.place(using("q")), "n2", "thin images may promise more than there is");
+    let gone = json!({"metadata": {"name": "local.minik8s.io.n1", "namespace": "kube-system"}, "storageClassName": "local"});
+    let gone = Arc::new(serde_json::from_value(gone).unwrap());
+    cluster.scheduler.handle(Event::CsiCapacity((Some(gone), None)), cluster.now);
+    assert_eq!(cluster.place(using("r")), "n1", "a node that tells nothing is tried");
+}
+
+#[test]
 fn host_ports_collide() {
     let mut cluster = Cluster::new(Strategy::Balanced);
     cluster.node("n1", json!({}));

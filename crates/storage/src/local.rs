@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use minik8s_meta::local_volume::{
-    DRIVER, IMAGE_FINALIZER, NODE_ATTRIBUTE, SNAPSHOT_ATTRIBUTE, SOURCE_ATTRIBUTE, parse_snapshot_handle,
+    DRIVER, IMAGE_FINALIZER, NODE_ATTRIBUTE, SNAPSHOT_ATTRIBUTE, SOURCE_ATTRIBUTE, capacity_name,
+    parse_snapshot_handle,
 };
 use minik8s_meta::snapshot::VolumeSnapshotContent;
 use minik8s_meta::{Quantity, QuantityFormat};
@@ -27,6 +28,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub enum Unmade {
     AccessMode { mode: String },
     NoNode,
+    NoRoom { node: String, free: String, wanted: String },
     SourceKind(String),
     SourceUnbound(String),
     SourceElsewhere { source: String, node: String },
@@ -45,6 +47,10 @@ impl std::fmt::Display for Unmade {
                 "its volumes are on one node, so {mode} is not possible: ask for ReadWriteOnce, or for another class"
             ),
             Unmade::NoNode => f.write_str("no node is ready to hold the volume"),
+            Unmade::NoRoom { node, free, wanted } => write!(
+                f,
+                "node {node} did not have enough free storage: {free} of {wanted}; ask for less, or make room"
+            ),
             Unmade::SourceKind(kind) => {
                 write!(
                     f,
@@ -75,7 +81,27 @@ pub struct Places<'a> {
     /// As the scheduler chose.
     pub node: Option<&'a Node>,
     pub nodes: &'a [Arc<Node>],
+    /// What nodes say that they have free.
+    pub capacities: &'a [Arc<CSIStorageCapacity>],
     pub source: Result<Option<Source>, Unmade>,
+}
+
+impl Places<'_> {
+    /// Thin images may together promise more than there is; one alone may not. A node that says nothing refuses by itself.
+    fn check_room(&self, node: &Node, wanted: Quantity) -> Result<(), Unmade> {
+        let node = node.metadata.name.as_deref().unwrap_or("");
+        let name = capacity_name(node);
+        let told = self.capacities.iter().find(|told| told.metadata.name.as_deref() == Some(&*name));
+        let free = told.and_then(|told| Quantity::try_from(told.capacity.as_ref()?).ok());
+        match free.filter(|free| *free < wanted) {
+            Some(free) => Err(Unmade::NoRoom {
+                node: node.to_owned(),
+                free: free.to_string(),
+                wanted: wanted.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a volume starts with.
@@ -142,7 +168,8 @@ pub fn volume(
     }
     let source = places.source.clone()?;
     let uid = claim.metadata.uid.as_deref().unwrap_or("");
-    let node = choose(places, source.as_ref(), uid)?;
+    let node = choose(places, source.as_ref(), uid, requested(claim))?;
+    places.check_room(node, requested(claim))?;
     let name = format!("pvc-{uid}");
     let node_name = node.metadata.name.as_deref().unwrap_or("");
     let mut attributes = json!({NODE_ATTRIBUTE: node_name});
@@ -185,8 +212,13 @@ pub fn made_for(claim: &PersistentVolumeClaim, class: &StorageClass, name: &str)
     })
 }
 
-/// The scheduler's node; else that of the source; else any that is ready.
-fn choose<'a>(places: &Places<'a>, source: Option<&Source>, uid: &str) -> Result<&'a Node, Unmade> {
+/// The scheduler's node; else that of the source; else any that is ready, and has room if one has.
+fn choose<'a>(
+    places: &Places<'a>,
+    source: Option<&Source>,
+    uid: &str,
+    wanted: Quantity,
+) -> Result<&'a Node, Unmade> {
     let named =
         |name: &str| places.nodes.iter().map(|n| &**n).find(|n| n.metadata.name.as_deref() == Some(name));
     let home = source.map(|source| source.node.as_str());
@@ -199,7 +231,10 @@ fn choose<'a>(places: &Places<'a>, source: Option<&Source>, uid: &str) -> Result
         (None, Some(home)) => named(home).ok_or(Unmade::NoNode),
         (None, None) => {
             let ready: Vec<&Node> = places.nodes.iter().map(|node| &**node).filter(|n| is_ready(n)).collect();
-            if ready.is_empty() { Err(Unmade::NoNode) } else { Ok(ready[spread(uid) % ready.len()]) }
+            let has_room = |node: &&Node| places.check_room(node, wanted).is_ok();
+            let roomy: Vec<&Node> = ready.iter().copied().filter(has_room).collect();
+            let all = if roomy.is_empty() { ready } else { roomy };
+            if all.is_empty() { Err(Unmade::NoNode) } else { Ok(all[spread(uid) % all.len()]) }
         }
     }
 }

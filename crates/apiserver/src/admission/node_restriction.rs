@@ -83,6 +83,12 @@ fn check(
         ("storage.k8s.io", "csinodes") => {
             refuse_unless(object.name() == node, || format!("node {node:?} may write its own CSINode only"))
         }
+        ("storage.k8s.io", "csistoragecapacities") => {
+            let of = minik8s_meta::local_volume::parse_capacity_name(object.namespace(), object.name());
+            refuse_unless(of == Some(node), || {
+                format!("node {node:?} may write its own CSIStorageCapacity of the class local only")
+            })
+        }
         ("resource.k8s.io", "resourceslices") => refuse_unless(object["spec"]["nodeName"] == node, || {
             format!("node {node:?} may write its own ResourceSlices only")
         }),
@@ -255,6 +261,11 @@ mod tests {
         create(pods, pod("a", json!({"serviceAccountName": "admin"}), true), false);
         let secret = json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]});
         create(pods, pod("a", secret, true), false);
+        let capacities = ("storage.k8s.io", "csistoragecapacities");
+        create(capacities, lease("local.minik8s.io.a", "kube-system"), true);
+        create(capacities, lease("local.minik8s.io.b", "kube-system"), false);
+        create(capacities, lease("local.minik8s.io.a", "ns"), false);
+        create(capacities, lease("csisc-x", "kube-system"), false);
         let slices = ("resource.k8s.io", "resourceslices");
         create(slices, json!({"spec": {"nodeName": "a"}}), true);
         for other in [json!({"nodeName": "b"}), json!({"allNodes": true}), json!({"nodeSelector": {}})] {

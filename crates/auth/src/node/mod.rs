@@ -55,6 +55,7 @@ impl NodeAuthorizer {
                 ("", "pods") => self.pod(node, wanted),
                 ("storage.k8s.io", "volumeattachments") => self.get(node, Kind::Attachment, wanted),
                 ("storage.k8s.io", "csinodes") => own_csi_node(node, wanted),
+                ("storage.k8s.io", "csistoragecapacities") => own_capacity(node, wanted),
                 ("coordination.k8s.io", "leases") => own_lease(node, wanted),
                 ("certificates.k8s.io", "podcertificaterequests") => own_certificate(node, wanted),
                 ("minik8s.io", "invocations") => invocation(node, wanted),
@@ -172,6 +173,9 @@ const CERTIFICATE: &str = "kubernetes.io/tls";
 /// The field of a volume that names the node that keeps its image.
 const VOLUME_KEEPER: &str = "spec.csi.volumeAttributes.node";
 
+/// What the CSIStorageCapacity of a node is called, before the node's name.
+const LOCAL_CAPACITY: &str = "local.minik8s.io.";
+
 /// The reason, where the answer is no.
 type Answer = Result<(), String>;
 
@@ -265,4 +269,13 @@ fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Answer {
         wanted.verb == "create" || wanted.name == node,
         "can only access CSINode with the same name as the requesting node",
     )
+}
+
+/// Beyond upstream: a node says how much room it has for volumes of the class `local`.
+fn own_capacity(node: &str, wanted: &Attributes<'_>) -> Answer {
+    allow_if(matches!(wanted.verb, "get" | "create" | "patch"), "can only get, create and patch a capacity")?;
+    allow_if(wanted.subresource.is_empty(), "cannot authorize CSIStorageCapacity subresources")?;
+    allow_if(wanted.namespace == "kube-system", "can only access capacities in kube-system")?;
+    let own = wanted.name.strip_prefix(LOCAL_CAPACITY).is_some_and(|rest| rest == node);
+    allow_if(wanted.verb == "create" || own, "can only access its own capacity of the class local")
 }

@@ -179,6 +179,8 @@ fn nodes_reach_what_their_pods_use() {
     check("patch /nodes/status a", true);
     check("update coordination.k8s.io/leases kube-node-lease/a", true);
     check("patch storage.k8s.io/csinodes a", true);
+    check("get storage.k8s.io/csistoragecapacities kube-system/local.minik8s.io.a", true);
+    check("patch storage.k8s.io/csistoragecapacities kube-system/local.minik8s.io.a", true);
 
     check("get /secrets other/env", false);
     check("get /secrets ns/nobody", false);
@@ -202,6 +204,12 @@ fn nodes_reach_what_their_pods_use() {
     check("get coordination.k8s.io/leases kube-node-lease/b", false);
     check("get coordination.k8s.io/leases kube-system/a", false);
     check("list coordination.k8s.io/leases kube-node-lease/", false);
+    for other in ["kube-system/local.minik8s.io.b", "kube-system/csisc-x", "ns/local.minik8s.io.a"] {
+        check(&format!("patch storage.k8s.io/csistoragecapacities {other}"), false);
+    }
+    check("create storage.k8s.io/csistoragecapacities ns/", false);
+    check("delete storage.k8s.io/csistoragecapacities kube-system/local.minik8s.io.a", false);
+    check("list storage.k8s.io/csistoragecapacities kube-system/", false);
     check("list resource.k8s.io/resourceslices", false);
     check("create apps/deployments ns/x", false);
     check("list /secrets/status ns/env", false);
@@ -271,6 +279,7 @@ fn what_every_node_may() {
     check("create authentication.k8s.io/tokenreviews");
     check("list node.k8s.io/runtimeclasses");
     check("list storage.k8s.io/csidrivers");
+    check("create storage.k8s.io/csistoragecapacities kube-system/");
     check("create resource.k8s.io/resourceslices");
 }
 

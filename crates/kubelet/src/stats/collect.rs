@@ -62,6 +62,8 @@ pub struct ClaimSample {
     /// The name of the volume in the pod.
     pub volume: String,
     pub claim: String,
+    /// Where it is mounted.
+    pub path: PathBuf,
     pub disk: Disk,
 }
 
@@ -205,7 +207,7 @@ fn sample_claims(
         let own = [config.volumes_dir(), config.disks_dir()];
         let is_own = own.iter().any(|dir| path.starts_with(dir)) && is_mount_point(&path);
         let disk = if is_own { Some(disk(&path)) } else { of_drivers.get(&path).copied() };
-        Some(ClaimSample { volume: volume.name.clone(), claim, disk: disk? })
+        Some(ClaimSample { volume: volume.name.clone(), claim, disk: disk?, path })
     };
     volumes.iter().filter_map(sample).collect()
 }

@@ -117,6 +117,7 @@ pub(super) mod tests {
             claims: vec![ClaimSample {
                 volume: "data".into(),
                 claim: "data-web".into(),
+                path: "/volumes/v/mount".into(),
                 disk: Disk { capacity: 50, available: 30, inodes: 9, inodes_free: 7 },
             }],
         };

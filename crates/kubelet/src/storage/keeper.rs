@@ -4,6 +4,7 @@
 //! then the node takes its finalizer away, and the volume is gone. Whatever fails is told and tried again.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::fullness::ABNORMAL;
 use super::image::Images;
 use super::{Staged, StorageError, VolumePlugin, users};
 use crate::context::VolumeContext;
@@ -136,15 +138,36 @@ async fn look_after(
         if !images.is_staged(name(volume)) {
             return Ok(Looked::After);
         }
-        if let Staged::Smaller(why) = images.stage(volume).await? {
-            let message =
-                format!("cannot grow while a pod uses it, and grows when the next one starts: {why}");
-            context.recorder.record(subject(&claim), Severity::Warning, "FileSystemResizeFailed", &message);
-            return Ok(Looked::After);
+        let tell = |reason: &str, message: &str| {
+            context.recorder.record(subject(&claim), Severity::Warning, reason, message);
+        };
+        match images.stage(volume).await {
+            Ok(Staged::Whole) => {}
+            Ok(Staged::Smaller(why)) => {
+                let message =
+                    format!("cannot grow while a pod uses it, and grows when the next one starts: {why}");
+                tell("FileSystemResizeFailed", &message);
+                return Ok(Looked::After);
+            }
+            Err(error) => {
+                if let StorageError::Lost { path, .. } = &error {
+                    tell(ABNORMAL, &lost_in_use(path));
+                }
+                return Err(error.into());
+            }
         }
     }
     tell_size(&context.client, volume, &claim).await?;
     Ok(Looked::After)
+}
+
+/// The kernel keeps a file that is removed as long as it is mounted.
+fn lost_in_use(image: &Path) -> String {
+    format!(
+        "the image of the volume was removed from {} while it is used, and its data goes with the last pod that uses it: \
+         copy the data out of the pod before",
+        image.display()
+    )
 }
 
 /// Says in the claim's status how large its volume is now, if that is news.

@@ -2,6 +2,7 @@
 //!
 //! The device of an image is found by asking the kernel, so nobody has to remember it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,11 +25,9 @@ pub fn loop_devices(image: &Path) -> Result<Vec<String>, StorageError> {
 /// What is written goes to the image's disk directly, and not through a second cache, which would take memory twice and
 /// most of the speed of large writes. Where the file system below cannot do that, it stays as it was.
 pub fn write_past_cache(mounted: &Path) {
-    let Ok(block) = mounted.metadata().map(|found| device_dir(found.dev())) else { return };
-    let is_buffered = fs::read_to_string(block.join("loop/dio")).is_ok_and(|dio| dio.trim() == "0");
-    let Some(name) = block.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_owned())) else {
-        return;
-    };
+    let Some(name) = device_name(mounted) else { return };
+    let dio = fs::read_to_string(Path::new("/sys/block").join(&name).join("loop/dio"));
+    let is_buffered = dio.is_ok_and(|dio| dio.trim() == "0");
     if is_buffered && let Err(error) = direct(&Path::new("/dev").join(name)) {
         tracing::debug!(mount = ?mounted, %error, "its image is written through a cache");
     }
@@ -49,7 +48,16 @@ pub fn read_ahead(image: &Path, dir: &Path) {
     let _ = set();
 }
 
-/// Where the kernel tells of a device.
-fn device_dir(device: u64) -> PathBuf {
-    PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
+/// How many errors the kernel has found in a mounted ext4 file system since it was last repaired; 0 for one of another type.
+pub fn file_system_errors(mounted: &Path) -> u64 {
+    let told = device_name(mounted)
+        .and_then(|name| fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("errors_count")).ok());
+    told.and_then(|told| told.trim().parse().ok()).unwrap_or(0)
+}
+
+/// What the kernel calls the device whose file system is mounted.
+fn device_name(mounted: &Path) -> Option<OsString> {
+    let device = mounted.metadata().ok()?.dev();
+    let told = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
+    Some(told.canonicalize().ok()?.file_name()?.to_owned())
 }

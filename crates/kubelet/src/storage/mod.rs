@@ -5,6 +5,7 @@
 //! uses what also to an agent that has just started; what nobody links to is unmounted. All steps can be done again.
 
 mod block;
+mod capacity;
 mod disk;
 mod ext4;
 pub mod fs_group;
@@ -30,6 +31,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::Notify;
 
+pub use capacity::tell_capacity;
 pub use fullness::watch_fullness;
 pub use keeper::{keep_volumes, tell_size};
 pub use snapshot::call as call_local_driver;

@@ -20,7 +20,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice};
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use minik8s_cli::GlobalFlags;
@@ -148,6 +148,10 @@ async fn snapshot(client: &Client) -> anyhow::Result<Snapshot> {
     for class in all::<StorageClass>(client).await? {
         snapshot.volumes.set_class(class);
     }
+    let csi = &mut snapshot.volumes.csi;
+    all::<CSINode>(client).await?.into_iter().for_each(|node| csi.set_node(None, Some(node)));
+    all::<CSIDriver>(client).await?.into_iter().for_each(|driver| csi.set_driver(None, Some(driver)));
+    all::<CSIStorageCapacity>(client).await?.into_iter().for_each(|told| csi.set_capacity(None, Some(told)));
     for pod in all::<Pod>(client).await? {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::local_volume;
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
@@ -48,6 +48,8 @@ pub struct Observed {
     /// do not.
     volumes: Vec<Arc<PersistentVolume>>,
     nodes: Vec<Arc<Node>>,
+    /// What nodes have free for volumes of the class `local`; empty if it is another's.
+    capacities: Vec<Arc<CSIStorageCapacity>>,
     /// Pods that use the claim on some node.
     users: Vec<String>,
     /// The claim whose content this one starts with, if it wants any and that is there.
@@ -85,6 +87,7 @@ impl Controller for Claims {
                 None => Vec::new(),
             }
         });
+        watches.on::<CSIStorageCapacity>(|caches, _| pending(caches, |claim| needs_any_node(caches, claim)));
         watches.on::<StorageClass>(|caches, class| {
             let name = class.metadata.name.as_deref();
             pending(caches, |claim| {
@@ -124,6 +127,12 @@ impl Controller for Claims {
             default_class: newest.and_then(|class| class.metadata.name.clone()),
             volumes: plan::volume_name(&claim)
                 .map_or_else(|| self.candidates(caches, &claim, class.as_deref()), named),
+            capacities: match &class {
+                Some(class) if class.provisioner == local_volume::DRIVER && !plan::is_bound(&claim) => {
+                    caches.of::<CSIStorageCapacity>().in_namespace(local_volume::CAPACITY_NAMESPACE)
+                }
+                _ => Vec::new(),
+            },
             class,
             nodes: caches.of::<Node>().list(),
             users: if claim.metadata.deletion_timestamp.is_some() { users(caches, key) } else { Vec::new() },

@@ -195,7 +195,8 @@ fn provision(seen: &Observed, node: Option<&Node>, plan: &mut Plan) {
     }
     let made = match class.provisioner.as_str() {
         local_volume::DRIVER => {
-            local::volume(claim, class, &local::Places { node, nodes: &seen.nodes, source: source(seen) })
+            let (nodes, capacities) = (&seen.nodes, &seen.capacities);
+            local::volume(claim, class, &local::Places { node, nodes, capacities, source: source(seen) })
         }
         nfs::PROVISIONER => nfs::volume(claim, class),
         NO_PROVISIONER => {
@@ -212,6 +213,10 @@ fn provision(seen: &Observed, node: Option<&Node>, plan: &mut Plan) {
             let message = format!("Successfully provisioned volume {}", key_of(&volume).name);
             plan.event(EventRecord::normal(claim, "ProvisioningSucceeded", message));
             plan.act(Action::create(&volume));
+        }
+        // Since the scheduler looked, others have taken the room.
+        Err(error @ local::Unmade::NoRoom { .. }) if node.is_some() => {
+            choose_again(claim, &format!("class {name:?}: {error}"), plan);
         }
         Err(error) => {
             plan.event(EventRecord::warning(claim, "ProvisioningFailed", format!("class {name:?}: {error}")));

@@ -202,6 +202,45 @@ fn local_claim_without_a_ready_node_is_served_when_one_is_ready() {
     assert_eq!(phase(&simulation, "c").as_deref(), Some("Bound"));
 }
 
+fn capacity(node: &str, size: &str) -> CSIStorageCapacity {
+    let name = local_volume::capacity_name(node);
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "kube-system"},
+        "storageClassName": "local", "capacity": size}))
+    .unwrap()
+}
+
+#[test]
+fn local_claim_larger_than_the_disk_is_not_bound() {
+    let check = |mode: &str, selected: Value, free: [&str; 2], expected: Option<&str>| {
+        let mut world = World::default();
+        world.insert(&class("local", "local.minik8s.io", mode));
+        for (name, free) in ["a", "b"].iter().zip(free) {
+            world.insert(&node(name));
+            world.insert(&capacity(name, free));
+        }
+        let base = json!({"spec": {"storageClassName": "local"}});
+        world.insert(&claim("c", "5Gi", merged(base, selected)));
+        let mut simulation = Simulation::new(world).with(Claims::default()).with(Volumes::default());
+        simulation.settle().unwrap();
+        let made: Option<PersistentVolume> = simulation.world.get(&Key::new("", "pvc-uid-c"));
+        assert_eq!(made.as_ref().and_then(crate::local::node_of), expected, "{mode} {free:?}");
+        simulation
+    };
+    let on_a = || json!({"metadata": {"annotations": {SELECTED_NODE: "a"}}});
+    check("WaitForFirstConsumer", on_a(), ["5Gi", "0"], Some("a"));
+    let simulation = check("WaitForFirstConsumer", on_a(), ["4Gi", "9Gi"], None);
+    let left: PersistentVolumeClaim = simulation.world.get(&Key::new("ns", "c")).unwrap();
+    assert_eq!(annotation(&left.metadata, SELECTED_NODE), None, "the scheduler chooses again");
+    for free in [["1Gi", "6Gi"], ["5Gi", "1Gi"]] {
+        check("Immediate", json!({}), free, Some(if free[0] == "1Gi" { "b" } else { "a" }));
+    }
+    let mut simulation = check("Immediate", json!({}), ["1Gi", "4Gi"], None);
+    let key = Key::new(local_volume::CAPACITY_NAMESPACE, local_volume::capacity_name("b"));
+    simulation.world.change::<CSIStorageCapacity>(&key, |told| told.capacity = capacity("b", "6Gi").capacity);
+    simulation.settle().unwrap();
+    assert_eq!(phase(&simulation, "c").as_deref(), Some("Bound"), "tried again when there is room");
+}
+
 #[test]
 fn clone_of_an_unbound_claim_is_made_when_that_is_bound() {
     let class = class("local", "local.minik8s.io", "WaitForFirstConsumer");

@@ -166,6 +166,26 @@ fn volume_that_is_damaged_is_refused() {
 }
 
 #[test]
+fn volume_with_errors_says_so_until_it_is_repaired() {
+    let node = Node::new();
+    let mount = node.stage(&filesystem("v", "16Mi")).unwrap();
+    assert_eq!(loop_device::file_system_errors(&mount), 0);
+    let device = loop_device::loop_devices(&node.images.dir.join("v/image")).unwrap().remove(0);
+    fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", &device[5..]), "made by a test").unwrap();
+    // The kernel counts it a moment later.
+    let begun = std::time::Instant::now();
+    while loop_device::file_system_errors(&mount) == 0 {
+        assert!(begun.elapsed().as_secs() < 60, "no error is counted");
+        std::thread::yield_now();
+    }
+    assert!(fs::write(mount.join("f"), "x").is_err());
+    node.put_away("v");
+    node.stage(&filesystem("v", "16Mi")).unwrap();
+    assert_eq!(loop_device::file_system_errors(&mount), 0);
+    fs::write(mount.join("f"), "x").unwrap();
+}
+
+#[test]
 fn volume_that_does_not_fit_or_is_not_ours_is_refused() {
     let node = Node::new();
     let error = node.stage(&filesystem("v", "9000Ti")).unwrap_err();

@@ -261,20 +261,28 @@ pub async fn claims_that_cannot_be_served(space: Space) {
     check("many", many, "WaitForFirstConsumer", "first consumer").await;
     space.pod("many", with_claim(once("true"), "many")).await;
     space.event("many", "ProvisioningFailed", "ReadWriteMany is not possible").await;
-    // A volume that does not fit on the node's disk is refused before anything is lost.
+    // A volume that does not fit on the node's disk is not made, and its pod waits for room.
+    let told = format!(
+        "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities/local.minik8s.io.{NODE}"
+    );
+    space.eventually("the node to tell its room", async || space.get(&told).await.is_some()).await;
     check("huge", json!({"resources": {"requests": {"storage": "8000Ti"}}}), "WaitForFirstConsumer", "")
         .await;
     space.pod("huge", with_claim(once("true"), "huge")).await;
-    space.event("huge", "FailedMount", "bytes free").await;
-    let node = space.get(&space.path("pods", "huge")).await.unwrap();
-    assert_eq!(node["spec"]["nodeName"], NODE);
+    space.event("huge", "FailedScheduling", "node(s) did not have enough free storage").await;
+    let (pod, claim) = (space.path("pods", "huge"), space.path("persistentvolumeclaims", "huge"));
+    assert_eq!(space.get(&pod).await.unwrap()["spec"]["nodeName"], Value::Null);
+    assert_eq!(space.get(&claim).await.unwrap()["spec"]["volumeName"], Value::Null);
+    let why = async |object: &str| {
+        let why = space.command(env!("CARGO_BIN_EXE_minik8s")).args(["why", object]).output().await.unwrap();
+        String::from_utf8_lossy(&why.stdout).into_owned()
+    };
+    let said = why("pod/huge").await;
+    assert!(said.contains("did not have enough free storage") && said.contains("ask for less"), "{said}");
     space.end("huge").await;
-    let volume = space.volume_of("huge").await;
     space.delete_claim("huge").await;
-    space.volume_gone(&volume).await;
-    let why =
-        space.command(env!("CARGO_BIN_EXE_minik8s")).args(["why", "pvc/no-class"]).output().await.unwrap();
-    let said = String::from_utf8_lossy(&why.stdout).into_owned();
+    space.claim_until("huge", "gone", Value::is_null).await;
+    let said = why("pvc/no-class").await;
     assert!(said.contains("none") && said.contains("not found"), "{said}");
 }
 
@@ -317,6 +325,10 @@ pub async fn copies_and_metrics(space: Space) {
     let said = String::from_utf8_lossy(&status.stdout).into_owned();
     let own = format!("{}/first ", space.name);
     assert!(said.contains("Volumes\n") && said.contains(&own), "{said}");
+    // And one whose image somebody has removed says what can still be done.
+    let image = space.image_dir(&space.volume_of("first").await).join("image");
+    std::fs::remove_file(image).unwrap();
+    space.event("first", "VolumeConditionAbnormal", "copy the data out of the pod").await;
     for name in ["first", "copy"] {
         space.end(name).await;
         let volume = space.volume_of(name).await;
