@@ -7,6 +7,7 @@
 
 mod calls;
 mod demand;
+mod page;
 mod report;
 mod split;
 #[cfg(test)]
