@@ -32,6 +32,12 @@ pub trait Handler: Send + Sync {
         false
     }
 
+    /// The most bytes that the body of such a request may have, where it may have more than others. What one user may
+    /// have on the way at once bounds it all the same.
+    fn largest_body(&self, _method: &Method, _path: &str) -> Option<usize> {
+        None
+    }
+
     async fn handle(&self, request: HandlerRequest, cluster: &dyn Objects) -> Response<Body>;
 }
 

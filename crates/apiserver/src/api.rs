@@ -27,7 +27,7 @@ use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
 use crate::protocol;
-use crate::registry::Registry;
+use crate::registry::{MAX_BODY, Registry};
 use crate::request::{Query, RequestInfo};
 use crate::{session_limits, span, websocket};
 
@@ -141,10 +141,13 @@ impl Api {
         if let Some(protocol) = self.protocol(&info.path) {
             return Ok(protocol::answer(self, &*protocol, request).await);
         }
-        if is_long_running(request.method(), &info)
-            || self.handler(&info).is_some_and(|h| h.is_long_running())
-            || self.streams(&request, &info)
-        {
+        if self.handler(&info).is_some_and(|h| h.is_long_running()) || self.streams(&request, &info) {
+            let is_exempt = is_exempt(&request, &info);
+            let incoming = self.checked(request, info, query).await?;
+            let (incoming, _arrival) = self.arrived(incoming, is_exempt).await?;
+            return self.dispatch(incoming).await;
+        }
+        if is_long_running(request.method(), &info) {
             let incoming = self.checked(request, info, query).await?;
             return self.dispatch(incoming).await;
         }
@@ -166,29 +169,9 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        // A flood from outside must neither stop the control plane nor make probes restart it.
-        let is_exempt = request.extensions().get::<LocalUser>().is_some() || health::is_probe(&info);
-        let mut incoming = self.checked(request, info, query).await?;
-        let flow = (!is_exempt).then(|| Flow::of(&incoming.user));
-        let mut arrival = self.expect(&incoming, flow.as_ref())?;
-        if may_have_body(&incoming.request) {
-            match body::read(incoming.request.body_mut(), arrival.as_mut()).await {
-                Ok(body) => {
-                    if let Some(trail) = incoming.request.extensions().get::<Trail>() {
-                        trail.note_body(&body);
-                    }
-                    incoming.body = Some(body);
-                }
-                Err(refusal) => {
-                    // It counts as the user's for as long as it comes.
-                    tokio::spawn(async move {
-                        body::drain(incoming.request.into_body()).await;
-                        drop(arrival);
-                    });
-                    return Err(refusal);
-                }
-            }
-        }
+        let is_exempt = is_exempt(&request, &info);
+        let incoming = self.checked(request, info, query).await?;
+        let (incoming, _arrival) = self.arrived(incoming, is_exempt).await?;
         let place = match is_exempt {
             true => None,
             false => Some(self.in_flight.classify(&incoming.user, &attributes(&incoming.info, &[]))?),
@@ -203,6 +186,43 @@ impl Api {
             response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
         }
         Ok(response)
+    }
+
+    /// With all of the body, which counts as the user's for as long as what is given with it is kept.
+    async fn arrived<B>(
+        &self,
+        mut incoming: Incoming<B>,
+        is_exempt: bool,
+    ) -> Result<(Incoming<B>, Option<Arrival>)>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let flow = (!is_exempt).then(|| Flow::of(&incoming.user));
+        let mut arrival = self.expect(&incoming, flow.as_ref())?;
+        if !may_have_body(&incoming.request) {
+            return Ok((incoming, arrival));
+        }
+        let own = self.handler(&incoming.info);
+        let own = own.and_then(|own| own.largest_body(incoming.request.method(), &incoming.info.path));
+        let limit = own.unwrap_or(MAX_BODY);
+        match body::read(incoming.request.body_mut(), limit, arrival.as_mut()).await {
+            Ok(body) => {
+                if let Some(trail) = incoming.request.extensions().get::<Trail>() {
+                    trail.note_body(&body);
+                }
+                incoming.body = Some(body);
+                Ok((incoming, arrival))
+            }
+            Err(refusal) => {
+                // It counts as the user's for as long as it comes.
+                tokio::spawn(async move {
+                    body::drain(incoming.request.into_body()).await;
+                    drop(arrival);
+                });
+                Err(refusal)
+            }
+        }
     }
 
     /// On the heap: whoever awaits it would keep room for all of it on the stack, which deep bodies need.
@@ -281,6 +301,11 @@ pub fn name_host<B>(request: &mut Request<B>) {
     if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
         request.headers_mut().insert(HOST, host);
     }
+}
+
+/// A flood from outside must neither stop the control plane nor make probes restart it.
+fn is_exempt<B>(request: &Request<B>, info: &RequestInfo) -> bool {
+    request.extensions().get::<LocalUser>().is_some() || health::is_probe(info)
 }
 
 /// What a GET says in its body means nothing, and is not read.

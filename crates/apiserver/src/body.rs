@@ -8,27 +8,26 @@ use http_body_util::BodyExt;
 
 use crate::error::{ApiError, Result};
 use crate::flow::Arrival;
-use crate::registry::MAX_BODY;
 
 /// What is read and thrown away of a body that was refused.
 const DRAINED: usize = 256 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The whole body, if it is not too large and there is room for it.
-pub async fn read<B>(body: &mut B, mut arrival: Option<&mut Arrival>) -> Result<Bytes>
+/// The whole body, if it has no more bytes than `limit` and there is room for it.
+pub async fn read<B>(body: &mut B, limit: usize, mut arrival: Option<&mut Arrival>) -> Result<Bytes>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     // What says that it is too large need not be read.
-    if body.size_hint().lower() > MAX_BODY as u64 {
-        return Err(ApiError::too_large(MAX_BODY));
+    if body.size_hint().lower() > limit as u64 {
+        return Err(ApiError::too_large(limit));
     }
     let mut whole = Whole::Empty;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(unreadable)?.into_data() else { continue };
-        if whole.len() + data.len() > MAX_BODY {
-            return Err(ApiError::too_large(MAX_BODY));
+        if whole.len() + data.len() > limit {
+            return Err(ApiError::too_large(limit));
         }
         arrival.as_mut().map_or(Ok(()), |arrival| arrival.grow(data.len()))?;
         whole = whole.and(data);

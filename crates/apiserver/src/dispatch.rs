@@ -19,7 +19,7 @@ use crate::codec;
 use crate::error::{ApiError, Result};
 use crate::form::{Accepted, Encoding, Form};
 use crate::registry::{
-    Call, DeleteOptions, Framing, ListBody, PatchKind, Written, protobuf_list, refused_watch,
+    Call, DeleteOptions, Framing, ListBody, MAX_BODY, PatchKind, Written, protobuf_list, refused_watch,
 };
 use crate::request::{ListOptions, Query, RequestInfo, WriteOptions};
 use crate::{body, computed, discovery, gzip, handler, nonresource, review, subresource};
@@ -59,7 +59,7 @@ where
     pub async fn body(&mut self) -> Result<Bytes> {
         match self.body.take() {
             Some(body) => Ok(body),
-            None => body::read(self.request.body_mut(), None).await,
+            None => body::read(self.request.body_mut(), MAX_BODY, None).await,
         }
     }
 }

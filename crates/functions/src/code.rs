@@ -9,12 +9,18 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use minik8s_api::Requester;
 use minik8s_feature::Parts;
 use minik8s_meta::error_chain;
-use minik8s_meta::function::{CODE_ANNOTATION, CODE_REPOSITORY, FUNCTION_LABEL, Function, FunctionCode};
+use minik8s_meta::function::{
+    CODE_ANNOTATION, CODE_REPOSITORY, FUNCTION_LABEL, Function, FunctionCode, FunctionSpec,
+};
 use minik8s_registry::client::{PushError, Repository};
 use minik8s_runtime::{Backoff, Caches, Key, key_of};
 use serde_json::{Value, json};
@@ -23,7 +29,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{image, revision};
+use crate::validate::LARGEST_ZIP;
+use crate::zip::{self, ZipError};
+use crate::{build, image, revision};
 
 /// At once; the registry has bounds of its own.
 const PUSHES: usize = 4;
@@ -53,20 +61,64 @@ pub async fn of_revision(client: &Client, map: &ConfigMap) -> Result<Option<Func
     Ok(Some(revision::code(&name, content).ok_or(CodeError::Broken)?))
 }
 
-/// The code that an archive is which is too large for a Function: an image of the registry, pushed with the client's rights.
+/// Why an archive that is too large for a Function cannot be its code.
+#[derive(Debug, Error)]
+pub enum PlaceError {
+    #[error(
+        "the archive has {0} bytes, and above {LARGEST_ZIP} its dependencies are not fetched: put them in \
+         (`pip install --target vendor -r requirements.txt`, `npm install`), or give less code"
+    )]
+    NeedsBuild(usize),
+    #[error("the archive cannot be used")]
+    Archive(#[from] ZipError),
+    #[error(
+        "the code of function {function} has more than {LARGEST_ZIP} bytes and cannot be pushed to the registry"
+    )]
+    Push { function: String, source: PushError },
+}
+
+impl PlaceError {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            PlaceError::NeedsBuild(_) | PlaceError::Archive(_) => StatusCode::BAD_REQUEST,
+            PlaceError::Push { source: PushError::Refused { status, .. }, .. } => *status,
+            PlaceError::Push { source: PushError::NoRegistry(_), .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            PlaceError::Push { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// Pushes code that does not fit into a Function to the registry, and names it there instead. That is done with the
+/// rights of the client, or of the requester as whom it acts.
 ///
 /// What no Function names soon after is collected as if it were an old revision's.
-pub async fn push_archive(
+pub async fn place(
     client: &Client,
+    requester: Option<&Requester>,
     namespace: &str,
     function: &str,
-    archive: &[u8],
-) -> Result<FunctionCode, PushError> {
-    let digest = image::digest(archive);
+    spec: &mut FunctionSpec,
+) -> Result<(), PlaceError> {
+    let Some(archive) = too_large(spec)? else { return Ok(()) };
+    let digest = image::digest(&archive);
     // A tag of its own: the same archive has the same one.
-    let tag = digest.trim_start_matches("sha256:");
-    let image = push(client, (namespace, function, tag), (revision::ARCHIVE, archive)).await?;
-    Ok(FunctionCode { image: Some(image), ..FunctionCode::default() })
+    let revision = (namespace, function, digest.trim_start_matches("sha256:"));
+    let pushed = push((client, requester), revision, (revision::ARCHIVE, archive.as_slice())).await;
+    let image = pushed.map_err(|source| PlaceError::Push { function: function.to_owned(), source })?;
+    spec.code = Some(FunctionCode { image: Some(image), ..FunctionCode::default() });
+    Ok(())
+}
+
+/// The archive of a function, if it does not fit into it.
+fn too_large(spec: &FunctionSpec) -> Result<Option<Vec<u8>>, PlaceError> {
+    let zip = spec.code.as_ref().and_then(|code| code.zip.as_ref());
+    let archive = zip.and_then(|text| STANDARD.decode(text).ok()).filter(|bytes| bytes.len() > LARGEST_ZIP);
+    let Some(archive) = archive else { return Ok(None) };
+    zip::check(&archive)?;
+    match build::inputs(spec) {
+        Some(_) => Err(PlaceError::NeedsBuild(archive.len())),
+        None => Ok(Some(archive)),
+    }
 }
 
 /// A layer with one file.
@@ -101,12 +153,12 @@ fn function_of(map: &ConfigMap) -> &str {
 
 /// The image that the code of a revision has become.
 async fn push(
-    client: &Client,
+    (client, requester): (&Client, Option<&Requester>),
     (namespace, function, hash): (&str, &str, &str),
     (name, content): (&str, &[u8]),
 ) -> Result<String, PushError> {
     let repository_name = repository(function);
-    let repository = Repository::new(client, namespace, &repository_name);
+    let repository = Repository::new(client, namespace, &repository_name).acting_as(requester);
     // A tar in memory cannot fail, and an empty one is refused by whoever mounts it.
     let layer = image::push_bytes(&repository, layer(name, content).unwrap_or_default()).await?;
     let digest = image::push(&repository, hash, &layer).await?;
@@ -203,7 +255,7 @@ async fn keep(around: &Surroundings, key: &Key) {
         let pushed = match around.pushes.acquire().await {
             Ok(_permit) => {
                 let revision = (key.namespace.as_str(), function_of(&map), revision::hash_of(&map.metadata));
-                push(&around.client, revision, file).await
+                push((&around.client, None), revision, file).await
             }
             Err(_) => return,
         };
@@ -238,7 +290,7 @@ async fn restore(around: &Surroundings) {
         if !matches!(there, Ok(false)) {
             continue;
         }
-        match push(&around.client, (&namespace, &name, &hash), (file.0, &file.1)).await {
+        match push((&around.client, None), (&namespace, &name, &hash), (file.0, &file.1)).await {
             Ok(_) => tracing::info!(function = %key, "its code is in this server's registry too"),
             Err(error) => {
                 tracing::warn!(%error, function = %key, "its code is not in this server's registry")
@@ -260,5 +312,57 @@ mod tests {
             assert_eq!(unpacked(&packed).unwrap(), (name.to_owned(), content.to_vec()));
         }
         assert_eq!(unpacked(b"rubbish"), None);
+    }
+
+    fn spec(files: &[(&str, &[u8])]) -> FunctionSpec {
+        let files: Vec<_> =
+            files.iter().map(|(name, content)| ((*name).to_owned(), content.to_vec())).collect();
+        let zip = Some(STANDARD.encode(zip::pack(&files).unwrap()));
+        let code = Some(FunctionCode { zip, ..FunctionCode::default() });
+        FunctionSpec { runtime: Some("nodejs".to_owned()), code, ..FunctionSpec::default() }
+    }
+
+    /// What no packer makes smaller.
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 7_u32;
+        let next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        std::iter::repeat_with(next).take(bytes).collect()
+    }
+
+    #[test]
+    fn archive_is_pushed_when_a_function_has_no_room_for_it() {
+        let (index, noise) = (&b"exports.main = p => p"[..], noise(1 << 20));
+        let model = noise.as_slice();
+        assert!(too_large(&spec(&[("index.js", index)])).unwrap().is_none());
+        let source = FunctionCode { source: Some("x".repeat(1 << 20)), ..FunctionCode::default() };
+        assert!(
+            too_large(&FunctionSpec { code: Some(source), ..FunctionSpec::default() }).unwrap().is_none()
+        );
+        let large = spec(&[("index.js", index), ("model", model)]);
+        assert!(too_large(&large).unwrap().is_some_and(|archive| archive.len() > 1 << 20));
+
+        let package = &br#"{"dependencies": {"nano": "11"}}"#[..];
+        let needy = [("index.js", index), ("model", model), ("package.json", package)];
+        let refused = too_large(&spec(&needy)).unwrap_err();
+        assert!(refused.to_string().contains("npm install"), "{refused}");
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+        let with_modules = [&needy[..], &[("node_modules/nano/index.js", index)]].concat();
+        assert!(too_large(&spec(&with_modules)).unwrap().is_some());
+
+        let broken = FunctionCode { zip: Some(STANDARD.encode(model)), ..FunctionCode::default() };
+        let broken = too_large(&FunctionSpec { code: Some(broken), ..FunctionSpec::default() }).unwrap_err();
+        assert!(error_chain(&broken).contains("cut off"), "{broken}");
+    }
+
+    #[test]
+    fn push_that_is_refused_says_so_to_the_client() {
+        let status = |source| PlaceError::Push { function: "f".to_owned(), source }.status();
+        let refused = PushError::Refused { status: StatusCode::FORBIDDEN, message: "no".to_owned() };
+        assert_eq!(status(refused), StatusCode::FORBIDDEN);
+        assert_eq!(status(PushError::NoRegistry(StatusCode::NOT_FOUND)), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(status(PushError::NoLocation), StatusCode::SERVICE_UNAVAILABLE);
     }
 }

@@ -30,14 +30,9 @@ use minik8s_api::Extension;
 use minik8s_feature::{Parts, ServerFeature};
 
 pub use build::FAILED as BUILD_FAILED;
-pub use code::{of_revision as revision_code, push_archive};
+pub use code::{of_revision as revision_code, place as place_code};
 pub use revision::{number as revision_number, spec_of as revision_spec};
-pub use validate::{LARGEST_SOURCE, LARGEST_ZIP};
-
-/// Whether packages have to be fetched before this code runs.
-pub fn needs_build(spec: &minik8s_meta::function::FunctionSpec) -> bool {
-    build::inputs(spec).is_some()
-}
+pub use validate::LARGEST_SOURCE;
 
 /// The feature: its kinds and its controllers.
 #[derive(Default)]

@@ -226,7 +226,7 @@ impl Config {
         self.data_dir.join("pods")
     }
 
-    /// Code of functions, a directory for each namespace.
+    /// Code of functions, a directory for each of them, by its UID.
     pub fn function_code_dir(&self) -> PathBuf {
         self.data_dir.join("function-code")
     }

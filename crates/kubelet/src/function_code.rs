@@ -1,9 +1,11 @@
 //! The code of functions on this node: fetched from the cluster's registry once, by its digest, and then mounted as it is.
 //!
 //! It is what an image volume of containerd would show, but a cold start has no time for containerd: its view of an image
-//! takes several calls, ours a look at a folder. `function-code/NAMESPACE/DIGEST` is made elsewhere and renamed once every
-//! digest is right, so what is there is whole. It is of one namespace, and goes when nothing has mounted it for a while.
-//! What this module cannot fetch is left to containerd, which asks every server.
+//! takes several calls, ours a look at a folder. `function-code/UID/DIGEST` is made elsewhere and renamed once every digest is
+//! right, so what is there is whole. It is of one function, by its UID: whoever has a namespace after others gets none of
+//! their code, since what is there is mounted without asking the registry. It goes when nothing has mounted it for a while.
+//! What this module cannot fetch, and what is mounted by pods that no function owns, is left to containerd, which asks
+//! every server.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -11,8 +13,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use k8s_openapi::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use minik8s_datadir::remove_tree;
-use minik8s_meta::function::CODE_REPOSITORY;
+use minik8s_meta::function::{CODE_REPOSITORY, Function};
 use minik8s_meta::image_repository::REGISTRY_HOST;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -28,16 +32,17 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// Tells attempts of this process apart.
 static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 
-/// What to mount for a volume that is the code of a function of this namespace. `None`: it is something else, or
+/// What to mount for a volume that is the code of the function that owns this pod. `None`: it is something else, or
 /// cannot be fetched here.
 pub async fn mounts(
     config: &Config,
     client: &kube::Client,
-    namespace: &str,
+    pod: &ObjectMeta,
     reference: &str,
 ) -> Option<Vec<ViewMount>> {
+    let namespace = pod.namespace.as_deref()?;
     let (repository, digest) = parse(namespace, reference)?;
-    let parent = config.function_code_dir().join(namespace);
+    let parent = config.function_code_dir().join(owner(pod)?);
     let folder = parent.join(digest);
     if touch(&folder).is_err()
         && let Err(error) = fetch(client, namespace, repository, digest, &parent).await
@@ -58,6 +63,15 @@ fn parse<'a>(namespace: &str, reference: &'a str) -> Option<(&'a str, &'a str)> 
         digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     let is_code = name.starts_with(CODE_REPOSITORY) && !name.contains(['/', ':', '%', '?']);
     (is_hex && is_code).then_some((name, digest))
+}
+
+/// The UID of the function that the pod is an instance of. Whoever makes a pod writes it, so that it is looked at before it
+/// becomes part of a path; nobody knows those of others' functions.
+fn owner(pod: &ObjectMeta) -> Option<&str> {
+    let owner = pod.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let is_function = owner.kind == Function::KIND && owner.api_version == Function::API_VERSION;
+    let is_uid = owner.uid.len() == 36 && owner.uid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    (is_function && is_uid).then_some(owner.uid.as_str())
 }
 
 /// Says that it is used.
@@ -137,10 +151,10 @@ fn unpack(folder: &Path, layer: &[u8]) -> io::Result<()> {
 pub fn collect(config: &Config) {
     let root = config.function_code_dir();
     let mounted = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    for namespace in folders(&root) {
-        let parent = root.join(&namespace);
+    for function in folders(&root) {
+        let parent = root.join(&function);
         for name in folders(&parent).into_iter().filter(|name| is_old(&parent.join(name))) {
-            if is_mounted(&mounted, &namespace, &name) {
+            if is_mounted(&mounted, &function, &name) {
                 continue;
             }
             if let Err(error) = remove_tree(&parent, &name) {
@@ -159,8 +173,8 @@ fn is_old(folder: &Path) -> bool {
 }
 
 /// Whether some mount shows this folder: the fourth word of a line is what of its file system it shows.
-fn is_mounted(mounts: &str, namespace: &str, name: &str) -> bool {
-    let end = format!("/{NAME}/{namespace}/{name}");
+fn is_mounted(mounts: &str, function: &str, name: &str) -> bool {
+    let end = format!("/{NAME}/{function}/{name}");
     mounts.lines().any(|line| line.split(' ').nth(3).is_some_and(|root| root.ends_with(&end)))
 }
 
@@ -175,6 +189,8 @@ fn folders(dir: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
     use super::*;
 
     #[test]
@@ -193,6 +209,35 @@ mod tests {
         check("registry.minik8s.local/shop/function-code.f@sha256:../../x", None);
         check("registry.minik8s.local/shop/function-code./../x@sha256:HEX", None);
         check("docker.io/shop/function-code.f@sha256:HEX", None);
+    }
+
+    /// A namespace that is made again has functions of its own, whatever they are called.
+    #[test]
+    fn code_is_of_the_function_that_owns_the_pod() {
+        const UID: &str = "0b6f3f4e-8f6a-4c3e-9d53-0d3c1f0b7a11";
+        let pod = |kind: &str, controller: bool, uid: &str| ObjectMeta {
+            namespace: Some("shop".to_owned()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "minik8s.io/v1".to_owned(),
+                kind: kind.to_owned(),
+                name: "thumb".to_owned(),
+                uid: uid.to_owned(),
+                controller: Some(controller),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(owner(&pod("Function", true, UID)), Some(UID));
+        let again = UID.replace("0b6f", "1c70");
+        assert_eq!(owner(&pod("Function", true, &again)), Some(again.as_str()), "a folder of its own");
+        assert_eq!(owner(&pod("Function", false, UID)), None);
+        assert_eq!(owner(&pod("ReplicaSet", true, UID)), None);
+        assert_eq!(owner(&ObjectMeta::default()), None);
+        for hostile in
+            ["", "..", "shop", "../../../../../../../../../../tmp/xy", "0b6f3f4e/8f6a/4c3e/9d53/0d3c1f0b7a11"]
+        {
+            assert_eq!(owner(&pod("Function", true, hostile)), None, "{hostile}");
+        }
     }
 
     fn layer(entries: &[(&str, tar::EntryType)]) -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! The other side of the protocol: pushing to and deleting from a repository, as the user of a client of the API.
+//! The other side of the protocol: pushing to and deleting from a repository, as the user of a client of the API or on
+//! behalf of another.
 //!
 //! It is what commands and other features of the server use, over the connection that they have anyway. Nothing here knows
 //! what images are made of.
@@ -8,6 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
+use minik8s_api::Requester;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -35,6 +37,7 @@ pub enum PushError {
 pub struct Repository<'a> {
     client: &'a Client,
     path: String,
+    requester: Option<&'a Requester>,
 }
 
 /// A blob on its way.
@@ -45,7 +48,12 @@ pub struct BlobUpload<'a> {
 
 impl<'a> Repository<'a> {
     pub fn new(client: &'a Client, namespace: &str, name: &str) -> Self {
-        Repository { client, path: format!("/v2/{namespace}/{name}") }
+        Repository { client, path: format!("/v2/{namespace}/{name}"), requester: None }
+    }
+
+    /// With the rights of somebody else, as whom the client may act.
+    pub fn acting_as(self, requester: Option<&'a Requester>) -> Self {
+        Repository { requester, ..self }
     }
 
     /// Sends a blob unless it is there; `read` gives so many bytes from an offset on.
@@ -131,6 +139,12 @@ impl<'a> Repository<'a> {
         let mut request = Request::builder().method(method).uri(path).header(CONTENT_LENGTH, body.len());
         if let Some(content_type) = content_type {
             request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(Requester { name, groups }) = self.requester {
+            request = request.header("impersonate-user", name);
+            for group in groups {
+                request = request.header("impersonate-group", group);
+            }
         }
         Ok(self.client.send(request.body(Body::from(body))?).await?)
     }

@@ -82,7 +82,7 @@ impl Router {
 
     /// Figures in Prometheus' text format.
     pub fn metrics(&self) -> String {
-        self.shared.metrics.page()
+        self.shared.metrics.page() + &self.shared.gates.page()
     }
 
     /// For the next request, and for the names that lead here.

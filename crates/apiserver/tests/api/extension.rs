@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use minik8s_api::{
     Access, AdmissionError, AdmissionRequest, AdmissionRule, Body, Extension, Handler, HandlerRequest,
@@ -45,6 +45,24 @@ impl Handler for Tail {
             true => respond_lines(first.chain(stream::pending())),
             false => respond_lines(first),
         }
+    }
+}
+
+/// Takes more than others, of what is put, and for as long as it likes.
+struct Roomy;
+
+#[async_trait]
+impl Handler for Roomy {
+    fn is_long_running(&self) -> bool {
+        true
+    }
+
+    fn largest_body(&self, method: &Method, path: &str) -> Option<usize> {
+        (method == Method::PUT && path.ends_with("/large")).then_some(4 << 20)
+    }
+
+    async fn handle(&self, request: HandlerRequest, _cluster: &dyn Objects) -> Response<Body> {
+        respond(StatusCode::OK, "application/json", json!({"bytes": request.body.len()}).to_string())
     }
 }
 
@@ -119,6 +137,30 @@ async fn route_is_answered_to_those_who_may() {
     admin.get("/closed/below").await.refused(404, "NotFound");
     let paths = admin.get("/").await.ok();
     assert!(paths["paths"].as_array().unwrap().contains(&json!("/open/")), "{paths}");
+}
+
+#[tokio::test]
+async fn body_beyond_the_bound_of_its_handler_is_refused() {
+    let route = Route { path: "/roomy/", access: Access::Authenticated, handler: Arc::new(Roomy) };
+    let extension = Extension { routes: vec![route], ..Extension::default() };
+    let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
+    let admin = cluster.admin();
+    let send = async |method: Method, path: &str, bytes: usize| {
+        admin.send(method, path, "application/json", vec![b' '; bytes]).await
+    };
+    let (usual, own) = (3 << 20, 4 << 20);
+    assert_eq!(send(Method::PUT, "/roomy/large", own).await.ok()["bytes"], own);
+    assert_eq!(send(Method::POST, "/roomy/large", usual).await.ok()["bytes"], usual);
+    for (method, path, bytes) in [
+        (Method::PUT, "/roomy/large", own + 1),
+        (Method::POST, "/roomy/large", usual + 1),
+        (Method::PUT, "/roomy/small", usual + 1),
+    ] {
+        let refused = send(method, path, bytes).await;
+        let told = refused.refused(413, "RequestEntityTooLarge");
+        let limit = (bytes - 1).to_string();
+        assert!(told["message"].as_str().unwrap().contains(&limit), "{told}");
+    }
 }
 
 #[tokio::test]

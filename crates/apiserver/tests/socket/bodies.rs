@@ -1,9 +1,13 @@
 //! Bodies that are too large, too many, or never end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
+use minik8s_api::{Access, Body, Extension, Handler, HandlerRequest, Objects, Route, respond};
 use minik8s_store::Options;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -155,6 +159,46 @@ async fn http1_body_over_the_limit_answers_413() {
         assert!(answer.contains(TOO_LARGE), "{answer}");
     }
     port.answers().await;
+}
+
+/// Takes anything for as long as it likes.
+struct Swallow;
+
+#[async_trait]
+impl Handler for Swallow {
+    fn is_long_running(&self) -> bool {
+        true
+    }
+
+    fn largest_body(&self, _method: &Method, _path: &str) -> Option<usize> {
+        Some(usize::MAX)
+    }
+
+    async fn handle(&self, request: HandlerRequest, _cluster: &dyn Objects) -> http::Response<Body> {
+        respond(StatusCode::OK, "text/plain", request.body.len().to_string())
+    }
+}
+
+/// A feature may take bodies without a limit of their own: what one user may have in memory limits them.
+#[tokio::test]
+async fn body_beyond_its_users_memory_is_told_to_come_back() {
+    let route = Route { path: "/swallow", access: Access::Authenticated, handler: Arc::new(Swallow) };
+    let port =
+        Port::with(Options::default(), Extension { routes: vec![route], ..Extension::default() }).await;
+    let mut client = Client::connect(&port).await;
+    assert_eq!(client.send("PUT", "/swallow", "{}").await.status(), 200);
+    let (sender, body) = client::channel();
+    let answer = client.begin(request("PUT", "/swallow"), body).await;
+    let piece = bytes::Bytes::from(vec![b' '; 1 << 20]);
+    let sending = async {
+        for _ in 0..33 {
+            sender.send(piece.clone()).await.expect("cut off before the answer");
+        }
+    };
+    tokio::time::timeout(CUT_OFF_WITHIN, sending).await.expect("nobody listens");
+    drop(sender);
+    let answer = tokio::time::timeout(CUT_OFF_WITHIN, answer).await.expect("no answer").unwrap().unwrap();
+    assert_eq!(answer.status(), 429);
 }
 
 /// Uploads that do not end are bounded per connection; the next one is told when to come back, all else goes on.

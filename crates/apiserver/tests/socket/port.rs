@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use minik8s_api::Extension;
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::pki::{Pki, ServingNames};
 use minik8s_store::{Options, RedbStore};
@@ -31,6 +32,10 @@ pub struct Port {
 
 impl Port {
     pub async fn open(store: Options) -> Port {
+        Port::with(store, Extension::default()).await
+    }
+
+    pub async fn with(store: Options, extension: Extension) -> Port {
         let dir = tempfile::tempdir().unwrap();
         let store = RedbStore::open(dir.path().join("store.redb"), store).unwrap();
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -55,7 +60,7 @@ impl Port {
             allow_external_ips: false,
             kinds: minik8s_kinds::all(),
             has_peers: false,
-            extension: Default::default(),
+            extension,
         };
         let server = Server::start(config, store, pki.clone()).await.unwrap();
         Port { server, pki, _dir: dir }

@@ -34,7 +34,7 @@ pub fn function(name: &str, namespace: &str, action: &Value, mut function: Funct
         let code = code.ok_or_else(|| bad("exec.code is missing".to_owned()))?;
         spec.runtime = Some((*runtime).to_owned());
         spec.code = Some(match is_archive(code) {
-            true => FunctionCode { zip: Some(code.to_owned()), ..FunctionCode::default() },
+            true => FunctionCode { zip: Some(code.trim().to_owned()), ..FunctionCode::default() },
             false => FunctionCode { source: Some(code.to_owned()), ..FunctionCode::default() },
         });
         let main = exec["main"].as_str().filter(|main| !main.is_empty() && *main != "main");

@@ -22,11 +22,18 @@ use minik8s_feature::Parts;
 use minik8s_meta::function::Function;
 use minik8s_meta::invocation::{Invocation, InvocationSpec};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
+use crate::validate::LARGEST_ZIP;
 use path::{Path, Wanted};
 use user::AsUser;
 use waiters::{Means, Waiters};
 
+/// Bytes of an action with its archive in base64. Three quarters of what one user may have on the way at once, so that others
+/// of theirs get through meanwhile.
+const LARGEST_ACTION: usize = 24 << 20;
+/// Actions that may be large, which are in memory several times while they are worked on, come one after the other.
+static LARGE: Semaphore = Semaphore::const_new(1);
 /// OpenWhisk's own: after that a client that waits gets the id.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const TRIES: usize = 5;
@@ -56,6 +63,10 @@ impl Handler for OpenWhisk {
     /// A client may wait for the end of its action.
     fn is_long_running(&self) -> bool {
         true
+    }
+
+    fn largest_body(&self, method: &Method, path: &str) -> Option<usize> {
+        (method == Method::PUT && path::is_action(path)).then_some(LARGEST_ACTION)
     }
 
     async fn handle(&self, request: HandlerRequest, _cluster: &dyn Objects) -> Response<Body> {
@@ -163,6 +174,10 @@ impl OpenWhisk {
 
 /// Makes the function that an action is, or changes it.
 async fn put(user: &AsUser<'_>, name: &str, overwrite: bool, body: &[u8]) -> Result<Function> {
+    let _turn = match body.len() > LARGEST_ZIP {
+        true => LARGE.acquire().await.ok(),
+        false => None,
+    };
     let wanted: Value = serde_json::from_slice(body)
         .map_err(|error| Refused(StatusCode::BAD_REQUEST, format!("the action is not JSON: {error}")))?;
     for _ in 0..TRIES {
@@ -171,18 +186,15 @@ async fn put(user: &AsUser<'_>, name: &str, overwrite: bool, body: &[u8]) -> Res
             Err(Refused(StatusCode::NOT_FOUND, _)) => None,
             Err(refused) => return Err(refused),
         };
-        let made = match there {
-            None => {
-                let function = action::function(name, user.namespace, &wanted, Function::default())?;
-                user.create(&function).await
-            }
-            Some(_) if !overwrite => {
-                return Err(Refused(StatusCode::CONFLICT, "resource already exists".to_owned()));
-            }
-            Some(function) => {
-                let function = action::function(name, user.namespace, &wanted, function)?;
-                user.replace(name, &function).await
-            }
+        let is_there = there.is_some();
+        if is_there && !overwrite {
+            return Err(Refused(StatusCode::CONFLICT, "resource already exists".to_owned()));
+        }
+        let mut function = action::function(name, user.namespace, &wanted, there.unwrap_or_default())?;
+        user.place_code(name, &mut function.spec).await?;
+        let made = match is_there {
+            true => user.replace(name, &function).await,
+            false => user.create(&function).await,
         };
         match made {
             // Its status changes at any time.

@@ -81,6 +81,12 @@ impl Path {
     }
 }
 
+/// Whether it is that of an action, which has its code in its body.
+pub fn is_action(path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    matches!(parts.as_slice(), ["openwhisk", "api", "v1", "namespaces", _, "actions", _])
+}
+
 fn wanted(parts: &[&str]) -> Option<Wanted> {
     Some(match parts {
         ["actions"] => Wanted::Actions,

@@ -3,16 +3,16 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use minik8s_api::HandlerRequest;
+use minik8s_api::{Handler, HandlerRequest};
 use minik8s_meta::function::Function;
 use minik8s_meta::invocation::{Invocation, InvocationStatus};
 use serde_json::{Value, json};
 
 use super::path::{Path, Wanted};
-use super::{Refused, action, activation};
+use super::{LARGEST_ACTION, OpenWhisk, Refused, action, activation};
 
 fn request(path: &str, query: &str, key: Option<&str>) -> HandlerRequest {
     let basic = key.map(|key| format!("Basic {}", STANDARD.encode(key)));
@@ -51,6 +51,16 @@ fn paths_name_what_is_wanted() {
     }
     let flags = Path::parse(&request("/_/actions/x", "blocking=true&result=false", Some("a:t"))).unwrap();
     assert!(flags.flag("blocking") && !flags.flag("result") && !flags.flag("overwrite"));
+}
+
+#[test]
+fn body_of_an_action_alone_may_be_large() {
+    let largest = |method: Method, path: &str| OpenWhisk::default().largest_body(&method, path);
+    let action = "/openwhisk/api/v1/namespaces/_/actions/greet";
+    assert_eq!(largest(Method::PUT, action), Some(LARGEST_ACTION));
+    assert_eq!(largest(Method::POST, action), None, "parameters are not code");
+    assert_eq!(largest(Method::PUT, "/openwhisk/api/v1/namespaces/_/actions"), None);
+    assert_eq!(largest(Method::PUT, "/openwhisk/api/v1/namespaces/_/rules/greet"), None);
 }
 
 fn made(action: &Value, before: Function) -> Result<Function, Refused> {

@@ -6,11 +6,14 @@ use http::{Method, Request, StatusCode};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use minik8s_api::Requester;
+use minik8s_meta::error_chain;
+use minik8s_meta::function::FunctionSpec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Refused, Result};
+use crate::code;
 
 pub struct AsUser<'a> {
     /// Of the control plane, which may act as anybody.
@@ -36,6 +39,12 @@ impl AsUser<'_> {
 
     pub async fn replace<K: Served>(&self, name: &str, object: &K) -> Result<K> {
         read(self.send(Method::PUT, &self.path::<K>(name), Some(written(object)?)).await?)
+    }
+
+    /// Code that is too large for a Function goes to the registry.
+    pub async fn place_code(&self, name: &str, spec: &mut FunctionSpec) -> Result<()> {
+        let placed = code::place(self.client, Some(self.requester), self.namespace, name, spec).await;
+        placed.map_err(|error| Refused(error.status(), error_chain(&error)))
     }
 
     pub async fn delete<K: Served>(&self, name: &str) -> Result<()> {

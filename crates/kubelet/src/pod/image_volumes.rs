@@ -19,7 +19,7 @@ impl Operation {
             let code = function_code::mounts(
                 &self.context.node.config,
                 &self.context.client,
-                &self.desired_pod.namespace,
+                &self.desired_pod.pod.metadata,
                 reference,
             )
             .await;

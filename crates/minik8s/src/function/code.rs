@@ -6,9 +6,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kube::Client;
-use minik8s_functions::{LARGEST_SOURCE, LARGEST_ZIP, needs_build, push_archive, zip};
-use minik8s_meta::function::{FunctionCode, FunctionSpec};
+use minik8s_functions::{LARGEST_SOURCE, zip};
+use minik8s_meta::function::FunctionCode;
 
 /// Names that no code needs.
 const LEFT_OUT: &[&str] = &[".git", "__pycache__", ".venv", ".DS_Store"];
@@ -57,29 +56,6 @@ fn archive(content: Vec<u8>, from: &Path) -> anyhow::Result<FunctionCode> {
     }
     zip::check(&content).with_context(|| format!("{} cannot be used", from.display()))?;
     Ok(FunctionCode { zip: Some(STANDARD.encode(content)), ..FunctionCode::default() })
-}
-
-/// Pushes code that does not fit into a Function to the registry, and names it there instead.
-pub async fn place(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    spec: &mut FunctionSpec,
-) -> anyhow::Result<()> {
-    let zip = spec.code.as_ref().and_then(|code| code.zip.as_ref());
-    let archive = zip.and_then(|text| STANDARD.decode(text).ok()).filter(|bytes| bytes.len() > LARGEST_ZIP);
-    let Some(archive) = archive else { return Ok(()) };
-    if needs_build(spec) {
-        bail!(
-            "the archive has {} bytes, and above {LARGEST_ZIP} its dependencies are not fetched: put them in \
-             (`pip install --target vendor -r requirements.txt`, `npm install`), or give less code",
-            archive.len()
-        );
-    }
-    let pushed = push_archive(client, namespace, name, &archive).await;
-    spec.code =
-        Some(pushed.with_context(|| format!("cannot push the code of function {name} to the registry"))?);
-    Ok(())
 }
 
 /// Regular files only, in the order of their names. Links could lead anywhere.

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, EnvVar};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use minik8s_functions::{revision_code, revision_number, revision_spec};
+use minik8s_functions::{place_code, revision_code, revision_number, revision_spec};
 use minik8s_meta::function::{
     FUNCTION_LABEL, Function, FunctionSpec, FunctionTraffic, FunctionVolume, REVISION_READY, runtime_names,
 };
@@ -29,7 +29,7 @@ pub async fn create(client: &Client, namespace: &str, name: &str, changes: &Chan
     let mut function = Function::default();
     function.metadata.name = Some(name.to_owned());
     changes.apply(&mut function.spec)?;
-    code::place(client, namespace, name, &mut function.spec).await?;
+    place_code(client, None, namespace, name, &mut function.spec).await?;
     let created = functions.create(&PostParams::default(), &function).await;
     let created = created.map_err(|error| match &error {
         kube::Error::Api(status) if status.code == 409 => {
@@ -45,7 +45,7 @@ pub async fn update(client: &Client, namespace: &str, name: &str, changes: &Chan
     let functions: Api<Function> = Api::namespaced(client.clone(), namespace);
     let change = async |spec: &mut FunctionSpec| {
         changes.apply(spec)?;
-        code::place(client, namespace, name, spec).await
+        place_code(client, None, namespace, name, spec).await.map_err(anyhow::Error::new)
     };
     let updated = replace(&functions, namespace, name, change).await?;
     output::line(format_args!("function {name} updated"))?;

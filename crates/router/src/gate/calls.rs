@@ -21,24 +21,53 @@ const LONGEST_METHOD: usize = 16;
 
 /// The last calls, newest last.
 #[derive(Debug, Default)]
-pub struct CallRing(Mutex<VecDeque<FunctionCall>>);
+pub struct CallRing(Mutex<Calls>);
+
+#[derive(Debug, Default)]
+struct Calls {
+    last: VecDeque<FunctionCall>,
+    cold_starts: ColdStarts,
+}
+
+/// The calls that got an instance which had to be started, and how long they took.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct ColdStarts {
+    pub count: u64,
+    /// Until the instance listened.
+    pub waited_seconds: f64,
+    /// From then on.
+    pub worked_seconds: f64,
+}
 
 impl CallRing {
     fn push(&self, call: FunctionCall) {
         let mut calls = self.0.lock();
-        if calls.len() >= KEPT_CALLS {
-            calls.pop_front();
+        if call.cold && !call.pod.is_empty() {
+            calls.cold_starts.count += 1;
+            calls.cold_starts.waited_seconds += call.waited_milliseconds / 1000.0;
+            calls.cold_starts.worked_seconds += (call.milliseconds - call.waited_milliseconds) / 1000.0;
         }
-        calls.push_back(call);
+        if calls.last.len() >= KEPT_CALLS {
+            calls.last.pop_front();
+        }
+        calls.last.push_back(call);
     }
 
     /// Newest first.
     pub fn list(&self) -> Vec<FunctionCall> {
-        self.0.lock().iter().rev().cloned().collect()
+        self.0.lock().last.iter().rev().cloned().collect()
+    }
+
+    pub fn has_any(&self) -> bool {
+        !self.0.lock().last.is_empty()
+    }
+
+    pub fn cold_starts(&self) -> ColdStarts {
+        self.0.lock().cold_starts
     }
 
     pub fn clear(&self) {
-        self.0.lock().clear();
+        *self.0.lock() = Calls::default();
     }
 }
 

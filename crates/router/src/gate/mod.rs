@@ -7,6 +7,7 @@
 
 mod calls;
 mod demand;
+mod page;
 mod report;
 mod split;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use minik8s_meta::function::{FunctionEndpoints, FunctionEndpointsSpec, FunctionProblem, PORT};
@@ -37,6 +39,8 @@ pub struct Gates {
     all: Mutex<HashMap<Name, Arc<Gate>>>,
     /// Some gate needs more than it has said.
     needs: Arc<Notify>,
+    /// The control plane did not answer when it was told last.
+    silent: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub struct Gate {
     state: Mutex<State>,
     calls: CallRing,
     needs: Arc<Notify>,
+    silent: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +108,8 @@ pub enum Refused {
     Problem(FunctionProblem),
     /// It has waited too long.
     Late(Duration),
+    /// It has waited too long for an instance that nobody starts: the control plane does not answer.
+    Unheard(Duration),
 }
 
 impl Gates {
@@ -123,8 +130,9 @@ impl Gates {
             let name = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
             let known = gone.remove(&name);
             let gate = known.unwrap_or_else(|| {
-                let (state, calls, needs) = (Mutex::default(), CallRing::default(), self.needs.clone());
-                Arc::new(Gate { name: name.clone(), state, calls, needs })
+                let (state, calls) = (Mutex::default(), CallRing::default());
+                let (needs, silent) = (self.needs.clone(), self.silent.clone());
+                Arc::new(Gate { name: name.clone(), state, calls, needs, silent })
             });
             gate.apply(&endpoints.spec, node);
             all.insert(name, gate);
@@ -195,10 +203,16 @@ impl Gate {
                 let problem = self.state.lock().settings.problem.clone();
                 Err(Refused::Problem(problem.unwrap_or_default()))
             }
-            Err(_) => {
-                let waited = self.state.lock().settings.queue_seconds;
-                Err(Refused::Late(Duration::from_secs(waited.into())))
-            }
+            Err(_) => Err(self.late()),
+        }
+    }
+
+    fn late(&self) -> Refused {
+        let state = self.state.lock();
+        let waited = Duration::from_secs(state.settings.queue_seconds.into());
+        match state.instances.is_empty() && self.silent.load(Ordering::Relaxed) {
+            true => Refused::Unheard(waited),
+            false => Refused::Late(waited),
         }
     }
 

@@ -320,6 +320,13 @@ impl Call<'_> {
                 "NoInstance",
                 format!("no instance of function {name} was free within {} s", waited.as_secs()),
             ),
+            Refused::Unheard(waited) => {
+                let waited = waited.as_secs();
+                let message = format!(
+                    "no instance of function {name} came within {waited} s: the control plane does not answer"
+                );
+                (StatusCode::SERVICE_UNAVAILABLE, "NoControlPlane", message)
+            }
             Refused::Problem(known) => {
                 let message = format!("function {name} cannot be started: {}", known.message);
                 return problem(StatusCode::SERVICE_UNAVAILABLE, &known.reason, &message);

@@ -46,7 +46,8 @@ spec:
             assert_eq!((answer.status, &answer.json), (200, &json!({"at": before, "n": n})), "{answer:?}");
         }
         let refused = site.call("cold", &json!({}));
-        assert_eq!((refused.status, &refused.json["errorType"]), (503, &json!("NoInstance")), "{refused:?}");
+        let told = (refused.status, &refused.json["errorType"]);
+        assert_eq!(told, (503, &json!("NoControlPlane")), "{refused:?}");
         block_on(cluster.restart_server());
         eventually("the other starts again", || site.call("cold", &json!({})).status == 200);
         assert_eq!(site.call("warm", &json!({})).json["at"], before, "the same instance all the time");

@@ -11,19 +11,22 @@ def main(params):
     return {'bytes': os.path.getsize(os.path.join(os.path.dirname(__file__), 'model.bin')), 'revision': REVISION}
 ";
 
-/// A folder whose content no packer makes smaller.
-fn folder(revision: u32, size: usize) -> tempfile::TempDir {
-    let mut state = revision;
-    let model: Vec<u8> = std::iter::repeat_with(|| {
+/// What no packer makes smaller.
+pub fn noise(seed: u32, size: usize) -> Vec<u8> {
+    let mut state = seed;
+    std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 24) as u8
     })
     .take(size)
-    .collect();
+    .collect()
+}
+
+fn folder(revision: u32, size: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let main = MAIN.replace("REVISION", &revision.to_string());
     std::fs::write(folder.path().join("main.py"), main).unwrap();
-    std::fs::write(folder.path().join("model.bin"), model).unwrap();
+    std::fs::write(folder.path().join("model.bin"), noise(revision, size)).unwrap();
     folder
 }
 

@@ -2,8 +2,12 @@
 
 use std::process::Command;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use minik8s_functions::zip;
 use serde_json::{Value, json};
 
+use super::archives::noise;
 use super::site::{Site, eventually};
 use crate::harness::cluster::Cluster;
 
@@ -86,6 +90,7 @@ fn openwhisk_actions_run_with_the_rights_of_their_key() {
             client.send("POST", "_/actions/fact?blocking=true&result=true", &json!({"about": "news"}));
         assert_eq!((code, &result["speech"]), (200, &json!("news of Graz")), "{result}");
         actions_call_each_other(&client);
+        archive_beyond_a_function(&client);
         activations(&client);
         bad_requests(&client);
         rights(&client, &token);
@@ -103,6 +108,40 @@ fn actions_call_each_other(client: &Client<'_>) {
         (200, json!({"speech": "weather of Graz", "action": "/shop/frontend"})),
         "an action called another with its own key"
     );
+}
+
+/// As ServerlessBench packs its actions: 2.5 MB of packages, which is more than a Function and other requests may have.
+fn archive_beyond_a_function(client: &Client<'_>) {
+    const SIZE: usize = 5 << 19;
+    let index = b"const fs = require('fs');\n\
+        exports.main = (p) => ({ bytes: fs.statSync(`${__dirname}/node_modules/a/data`).size, city: p.city });\n";
+    let files = [
+        ("index.js".to_owned(), index.to_vec()),
+        ("package.json".to_owned(), br#"{"main": "index.js", "dependencies": {"a": "1"}}"#.to_vec()),
+        ("node_modules/a/data".to_owned(), noise(1, SIZE)),
+    ];
+    let large = action(&STANDARD.encode(zip::pack(&files).unwrap()));
+    let (code, made) = client.send("PUT", "_/actions/large", &large);
+    assert_eq!((code, &made["exec"]["binary"]), (200, &json!(true)), "{made}");
+    let image = client.site.get("function/large")["spec"]["code"]["image"].clone();
+    assert!(image.to_string().contains("/shop/function-code.large@sha256:"), "{image}");
+    let call = "_/actions/large?blocking=true&result=true";
+    assert_eq!(client.send("POST", call, &json!({})), (200, json!({"bytes": SIZE, "city": "Graz"})));
+
+    // Who may make functions, and may not push to the namespace's repositories, may not do it this way.
+    let kubectl = |arguments: &[&str]| client.site.kubectl(arguments);
+    kubectl(&["create", "serviceaccount", "makes"]);
+    let rights = "--verb=get,create,update";
+    kubectl(&["create", "role", "makes", rights, "--resource=functions.minik8s.io"]);
+    kubectl(&["create", "rolebinding", "makes", "--role=makes", "--serviceaccount=shop:makes"]);
+    let key = format!("shop:{}", kubectl(&["create", "token", "makes"]).trim());
+    let may_look = || client.send_with(&key, "GET", "_/actions/large", &json!({})).0 == 200;
+    eventually("its rights count", may_look);
+    let (code, refused) = client.send_with(&key, "PUT", "_/actions/other", &large);
+    assert!(code == 403 && refused["error"].to_string().contains("imagerepositories"), "{code} {refused}");
+    let (code, made) = client.send_with(&key, "PUT", "_/actions/other", &action("exports.main = (p) => p"));
+    assert_eq!(code, 200, "{made}");
+    assert_eq!(client.send("DELETE", "_/actions/other", &json!({})).0, 200);
 }
 
 fn activations(client: &Client<'_>) {
