@@ -163,6 +163,10 @@ pub struct FunctionSpec {
     /// timeoutSeconds is how long a request may take; 60 by default, 3600 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
+    /// cancel ends the worker of a request 5 seconds after its caller has gone, if the runtime is ours and the call has no
+    /// key by which its answer is asked for again. By default it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<bool>,
     /// scale bounds the number of instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<FunctionScale>,

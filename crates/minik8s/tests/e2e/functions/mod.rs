@@ -12,6 +12,7 @@ mod site;
 mod slots;
 mod streams;
 mod triggers;
+mod workers;
 
 use serde_json::{Value, json};
 use site::{Site, eventually};
