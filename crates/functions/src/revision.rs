@@ -223,6 +223,7 @@ fn container(function: &Function, name: &str, hash: &str, code: &Code) -> Value 
         ("FN_TIMEOUT", spec.timeout_seconds().to_string()),
     ]
     .into_iter()
+    .chain(spec.cancel.unwrap_or_default().then(|| ("FN_CANCEL", "1".to_owned())))
     .map(|(name, value)| json!({"name": name, "value": value}))
     .collect();
     env.extend(spec.env.iter().map(|variable| json!(variable)));

@@ -137,6 +137,20 @@ fn claims_are_volumes_and_aliases_are_runtimes() {
     assert_eq!(endpoints.spec.runtime.as_deref(), Some("python3.11"));
 }
 
+/// It is a setting of the runtime, and only where it is wanted: other revisions stay what they were.
+#[test]
+fn cancel_is_told_to_the_runtime_of_a_new_revision() {
+    let variable = |function: &Function| {
+        let pod = serde_json::to_value(crate::revision::pod(function, "hash", &Code::Map)).unwrap();
+        let env = pod["spec"]["containers"][0]["env"].as_array().unwrap().clone();
+        env.into_iter().find(|one| one["name"] == "FN_CANCEL").map(|one| one["value"].clone())
+    };
+    let (before, mut after) = (function("x"), function("x"));
+    after.spec.cancel = Some(true);
+    assert_eq!((variable(&before), variable(&after)), (None, Some(json!("1"))));
+    assert_ne!(crate::revision::hash(&before), crate::revision::hash(&after));
+}
+
 /// A function whose first revision serves, changed to code that cannot be imported.
 fn broken(requests: u32) -> Simulation {
     let mut simulation = build(0);

@@ -16,32 +16,18 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::body::{BackendBody, RequestBody};
-use crate::exchange::{ConnectError, ExchangeError, dial};
-use crate::forward::{Failure, two_tries};
+use crate::exchange::{ConnectError, ExchangeError, Wire, dial};
+use crate::forward::Failure;
 use crate::{Body, Secured, Timeouts, headers};
 
-/// Hands the handshake to a backend, on a connection of its own. A backend that declines is not an error: its
+/// Hands the handshake to one of two backends, on a connection of its own. A backend that declines is not an error: its
 /// answer goes to the client.
-pub async fn send<H: Send + 'static>(
-    endpoints: &[SocketAddr],
-    start: usize,
+pub(crate) async fn send_to<H: Send + 'static>(
+    [(first, secured), (second, other)]: [(SocketAddr, Secured); 2],
     timeouts: Timeouts,
     request: Request<RequestBody>,
     client: (OnUpgrade, H),
 ) -> Result<Response<Body>, Failure> {
-    let (first, second) = two_tries(endpoints, start);
-    send_to([(first, None), (second, None)], timeouts, request, client).await
-}
-
-/// The same with two backends, and how each is spoken to.
-pub(crate) async fn send_to<H: Send + 'static>(
-    [(first, secured), (second, other)]: [(SocketAddr, Secured); 2],
-    timeouts: Timeouts,
-    mut request: Request<RequestBody>,
-    client: (OnUpgrade, H),
-) -> Result<Response<Body>, Failure> {
-    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    request.headers_mut().insert(UPGRADE, HeaderValue::from_static(headers::WEBSOCKET));
     let (address, wire) = match dial(first, secured, timeouts.connect).await {
         Ok(wire) => (first, wire),
         Err(_) => {
@@ -49,22 +35,53 @@ pub(crate) async fn send_to<H: Send + 'static>(
             (second, wire.map_err(|e| Failure::Connect(second, e))?)
         }
     };
+    let response = ask(address, wire, timeouts, request).await?;
+    Ok(complete(response, timeouts, client))
+}
+
+/// A backend's answer to the handshake, which is not bound to the client's connection yet: another backend may be asked.
+pub async fn offer(
+    address: SocketAddr,
+    timeouts: Timeouts,
+    request: Request<RequestBody>,
+) -> Result<Response<Incoming>, Failure> {
+    let wire = dial(address, None, timeouts.connect).await.map_err(|e| Failure::Connect(address, e))?;
+    ask(address, wire, timeouts, request).await
+}
+
+async fn ask(
+    address: SocketAddr,
+    wire: Wire,
+    timeouts: Timeouts,
+    mut request: Request<RequestBody>,
+) -> Result<Response<Incoming>, Failure> {
+    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    request.headers_mut().insert(UPGRADE, HeaderValue::from_static(headers::WEBSOCKET));
     let broken = |error| Failure::Exchange(address, ExchangeError::Broken(error));
     let (mut sender, connection) =
         handshake(wire).await.map_err(|e| Failure::Connect(address, ConnectError::Handshake(e)))?;
     tokio::spawn(connection.with_upgrades());
     let answer = timeout(timeouts.answer, sender.send_request(request)).await;
-    let mut response =
+    let response =
         answer.map_err(|_| Failure::Exchange(address, ExchangeError::TimedOut))?.map_err(broken)?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(detached(response, timeouts));
-    }
-    if !headers::is_websocket(response.headers()) {
+    let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if switches && !headers::is_websocket(response.headers()) {
         let error = ExchangeError::Unclear("it changes to a protocol that nobody asked for");
         return Err(Failure::Exchange(address, error));
     }
+    Ok(response)
+}
+
+/// Binds both connections to each other if the backend agrees; else its answer goes to the client.
+pub fn complete<H: Send + 'static>(
+    mut response: Response<Incoming>,
+    timeouts: Timeouts,
+    (client, place): (OnUpgrade, H),
+) -> Response<Body> {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return detached(response, timeouts);
+    }
     let backend = hyper::upgrade::on(&mut response);
-    let (client, place) = client;
     tokio::spawn(async move {
         match tokio::try_join!(client, backend) {
             Ok((client, backend)) => {
@@ -73,11 +90,11 @@ pub(crate) async fn send_to<H: Send + 'static>(
                 let _ = copy_bidirectional(&mut client, &mut backend).await;
                 drop(place);
             }
-            Err(error) => debug!(%error, endpoint = %address, "an upgrade did not come about"),
+            Err(error) => debug!(%error, "an upgrade did not come about"),
         }
     });
     let (parts, _) = response.into_parts();
-    Ok(Response::from_parts(parts, Body::Own(None)))
+    Response::from_parts(parts, Body::Own(None))
 }
 
 /// An answer whose connection is driven by its own task, so that the body needs no help.

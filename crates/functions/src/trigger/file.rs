@@ -124,3 +124,7 @@ fn pod(trigger: &Trigger, file: &TriggerFile, generation: &str, router_port: u16
     });
     serde_json::from_value(pod).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,5 +1,5 @@
 # Tells changes of files below a folder as signed CloudEvents. Runs in the pod of a trigger; knows nothing else.
-import ctypes, fnmatch, hashlib, hmac, json, os, socket, stat, struct, sys, time, urllib.error, urllib.request, uuid
+import ctypes, fnmatch, hashlib, hmac, json, os, select, socket, stat, struct, sys, time, urllib.error, urllib.request, uuid
 
 ROOT = os.path.join("/data", os.environ["FILES_PATH"]).rstrip("/")
 WANTED = os.environ["FILES_EVENTS"].split(",")
@@ -8,6 +8,10 @@ SOURCE = os.environ["FILES_SOURCE"]
 URL = os.environ["FILES_URL"]
 KEY = os.environ["FILES_KEY"].encode()
 MOST_FILES = 100_000
+# FUSE (also virtiofs and the class shared), NFS, CIFS, SMB2, Ceph, 9p, AFS, Lustre, GPFS: what others change there, the
+# kernel does not tell.
+NETWORK = {0x65735546, 0x6969, 0xFF534D42, 0xFE534D42, 0x00C36400, 0x01021997, 0x5346414F, 0x0BD00BD0, 0x47504653}
+LOOK_AGAIN_SECONDS = 10
 
 CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
 OVERFLOW, ISDIR, ONLYDIR, DONT_FOLLOW = 0x4000, 0x40000000, 0x1000000, 0x2000000
@@ -82,6 +86,25 @@ def rescan(folder):
         changed(path)
 
 
+def is_of_network(folder):
+    told = ctypes.create_string_buffer(512)
+    return libc.statfs(os.fsencode(folder), told) == 0 and ctypes.c_ulong.from_buffer(told).value & 0xFFFFFFFF in NETWORK
+
+
+def look_again(before):
+    """Tells of changes that are the same as when it last looked: others may still be writing. Those that are not yet."""
+    after = {}
+    for path in sorted(set(walk(ROOT)) | known.keys()):
+        now = look(path)
+        if now == known.get(path):
+            continue
+        if path in before and before[path] == now:
+            changed(path)
+        else:
+            after[path] = now
+    return after
+
+
 def tell(event, path, info):
     name = os.path.relpath(path, "/data")
     if event not in WANTED or not fnmatch.fnmatchcase(os.path.basename(path), PATTERN):
@@ -118,7 +141,18 @@ for path in walk(ROOT):
     learn(path, look(path))
 listener = socket.create_server(("", 8080))  # Whoever asks whether it has begun can connect.
 print(f"looking at {len(known)} files below {ROOT[5:] or '/'}", flush=True)
+looks, unsettled = is_of_network(ROOT), {}
+next_look = time.monotonic() + LOOK_AGAIN_SECONDS
 while True:
+    if looks:
+        told = select.select([queue], [], [], max(0, next_look - time.monotonic()))[0]
+        if time.monotonic() >= next_look:
+            begun = time.monotonic()
+            unsettled = look_again(unsettled)
+            # However many files there are, most of the time it does nothing.
+            next_look = time.monotonic() + max(LOOK_AGAIN_SECONDS, 10 * (time.monotonic() - begun))
+        if not told:
+            continue
     events = os.read(queue, 65536)
     while events:
         watch, mask, _, length = struct.unpack_from("iIII", events)

@@ -139,3 +139,49 @@ pub fn recipe(runtime: &Runtime) -> io::Result<Recipe> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    /// A node keeps the image that it has made under a tag.
+    #[test]
+    fn programs_changed_need_a_new_tag() {
+        let [python, node] = RUNTIMES else { panic!("another runtime: pin it here") };
+        for (image, program, tag, pinned) in [
+            (
+                python.image,
+                PYTHON,
+                "minik8s.io/function-python:3.11-6",
+                "c36250905d354eae66e3ab124921fcd09aaf4c4d7826adc0dc6ac234f760ceb1",
+            ),
+            (
+                python.builder,
+                PYTHON_BUILDER,
+                "minik8s.io/function-python-builder:3.11-2",
+                "0903ae193b9f8f2ac818da0e3356ccd3685036cf7c9f84e864297e9c2f0d7828",
+            ),
+            (
+                node.image,
+                NODE,
+                "minik8s.io/function-nodejs:5",
+                "e9ca3346c27b2f6b5d5c66701c4eb7eef47ff3712fee2d996ceb62c3937d2df7",
+            ),
+            (
+                node.builder,
+                NODE_BUILDER,
+                "minik8s.io/function-nodejs-builder:2",
+                "5c948eeeeac7e2cb5fb8273c5710840f8bb84195dfd4934a659a8a81bda5663d",
+            ),
+        ] {
+            let digest: String = Sha256::digest(program).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(
+                (image, digest.as_str()),
+                (tag, pinned),
+                "raise the tag in meta/src/own/function.rs and wherever it is named, then pin both here"
+            );
+        }
+    }
+}

@@ -63,23 +63,23 @@ pub struct Runtime {
     pub builder: &'static str,
 }
 
-/// Raise the tags whenever the files in `kubelet/src/image/runtimes` change.
+/// Raise the tags whenever the files in `kubelet/src/image/runtimes` change: a test there asks for it.
 pub const RUNTIMES: &[Runtime] = &[
     Runtime {
         name: "python3.11",
         aliases: &["python3", "python"],
-        image: "minik8s.io/function-python:3.11-5",
+        image: "minik8s.io/function-python:3.11-6",
         file: "main.py",
         packages: &["python3.11", "ca-certificates"],
-        builder: "minik8s.io/function-python-builder:3.11-1",
+        builder: "minik8s.io/function-python-builder:3.11-2",
     },
     Runtime {
         name: "nodejs",
         aliases: &["nodejs18", "nodejs20", "node"],
-        image: "minik8s.io/function-nodejs:4",
+        image: "minik8s.io/function-nodejs:5",
         file: "main.js",
         packages: &["nodejs", "ca-certificates"],
-        builder: "minik8s.io/function-nodejs-builder:1",
+        builder: "minik8s.io/function-nodejs-builder:2",
     },
 ];
 
@@ -163,6 +163,10 @@ pub struct FunctionSpec {
     /// timeoutSeconds is how long a request may take; 60 by default, 3600 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
+    /// cancel ends the worker of a request 5 seconds after its caller has gone, if the runtime is ours and the call has no
+    /// key by which its answer is asked for again. By default it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<bool>,
     /// scale bounds the number of instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<FunctionScale>,

@@ -31,6 +31,14 @@ pub(super) fn gate(gates: &Gates, endpoints: &FunctionEndpoints) -> Arc<Gate> {
     gates.get(&("ns".to_owned(), "f".to_owned())).unwrap()
 }
 
+impl Gate {
+    /// Instances of tests listen at ports of their own.
+    pub(crate) fn place(&self, addresses: &[SocketAddr]) {
+        let instance = |at: &SocketAddr| Instance { pod: at.to_string(), ready: true, ..Instance::default() };
+        self.state.lock().instances = addresses.iter().map(|at| (*at, instance(at))).collect();
+    }
+}
+
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }

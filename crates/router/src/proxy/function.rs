@@ -4,7 +4,6 @@
 //! begun is never repeated.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +19,8 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use minik8s_proxy::{
-    ExchangeError, PooledConnection, Refusal, RequestBody, finish, headers, target, upgrade, wants_upgrade,
+    ExchangeError, Failure, PooledConnection, Refusal, RequestBody, finish, headers, target, upgrade,
+    wants_upgrade,
 };
 
 use super::{Body, Client, Timeouts, Worker, instance, kept};
@@ -285,18 +285,59 @@ impl Call<'_> {
         record: &mut CallRecord,
     ) -> Response<Body> {
         let deadline = Instant::now() + self.gate.limits().0;
-        let permit = match self.gate.acquire(deadline).await {
-            Ok(permit) => permit,
-            Err(refused) => return self.refuse(&refused),
-        };
-        if let Err(Miss::Failed(answer)) = self.connect(&permit, deadline).await.map(drop) {
-            return answer;
+        loop {
+            let permit = match self.gate.acquire(deadline).await {
+                Ok(permit) => permit,
+                Err(refused) => return self.refuse(&refused),
+            };
+            match self.try_upgrade(permit, deadline, record).await {
+                Ok((response, permit)) => {
+                    let held = (upgraded, (client.place.clone(), permit));
+                    return upgrade::complete(response, self.worker.shared.timeouts, held);
+                }
+                Err(Miss::Failed(answer)) => return answer,
+                Err(Miss::NotExecuted) => record.turned_away(),
+            }
+            if Instant::now() >= deadline {
+                return self.refuse(&Refused::Late(self.gate.limits().0));
+            }
+            sleep(KNOCK).await;
         }
-        record.connected(permit.address, permit.ready);
-        let endpoints: [SocketAddr; 1] = [permit.address];
-        let held = (upgraded, (client.place.clone(), permit));
-        let sent = upgrade::send(&endpoints, 0, self.worker.shared.timeouts, self.request(), held).await;
-        sent.unwrap_or_else(|_| problem(StatusCode::BAD_GATEWAY, "InstanceLost", "no connection came about"))
+    }
+
+    async fn try_upgrade(
+        &self,
+        permit: Permit,
+        deadline: Instant,
+        record: &mut CallRecord,
+    ) -> Result<(Response<Incoming>, Permit), Miss> {
+        let address = permit.address;
+        self.connect(&permit, deadline).await?;
+        record.connected(address, permit.ready);
+        let answer = self.gate.limits().1 + SLACK;
+        let timeouts = Timeouts { answer, ..self.worker.shared.timeouts };
+        let response = match upgrade::offer(address, timeouts, self.request()).await {
+            Ok(response) => response,
+            Err(Failure::Connect(_, error)) => {
+                debug!(instance = %address, %error, "cannot connect");
+                self.gate.mark_leaving(address);
+                return Err(Miss::NotExecuted);
+            }
+            Err(Failure::Exchange(_, ExchangeError::TimedOut)) => {
+                let message = format!("no answer in {} s", answer.as_secs());
+                return Err(Miss::Failed(problem(StatusCode::GATEWAY_TIMEOUT, "Timeout", &message)));
+            }
+            Err(Failure::Exchange(_, error)) => {
+                let message = format!("the instance at {address} gave no answer to the handshake: {error}");
+                return Err(Miss::Failed(problem(StatusCode::BAD_GATEWAY, "InstanceLost", &message)));
+            }
+        };
+        let Some(why) = response.headers().get(NOT_EXECUTED) else { return Ok((response, permit)) };
+        debug!(instance = %address, ?why, "an instance took no handshake");
+        if why.as_bytes() == b"draining" {
+            self.gate.mark_leaving(address);
+        }
+        Err(Miss::NotExecuted)
     }
 
     fn request(&self) -> Request<RequestBody> {

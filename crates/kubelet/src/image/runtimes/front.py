@@ -21,6 +21,8 @@ class Worker:
         self.key, self.streams = "", False
         # Whether it is not listened to since its caller is slow, and whether it was told that its caller has gone.
         self.paused, self.stopped = False, False
+        # It may not go on for long, since its caller has gone.
+        self.cancelled = False
 
 
 class Client:
@@ -107,7 +109,7 @@ class Front:
 
     def stop(self, worker):
         """Tells a worker that nobody hears the rest of its answer."""
-        if not worker.stopped and worker.streams and not worker.key:
+        if not worker.stopped and not worker.key:
             worker.stopped = True
             self.resume(worker)
             worker.unsent += framed({"stop": True})
@@ -146,7 +148,10 @@ class Front:
                 else:
                     self.hear(target, events)
             for worker in [w for w in self.workers if w.client and time.monotonic() >= w.deadline]:
-                self.fire(worker, 504, "Timeout", f"the handler took longer than {TIMEOUT:g} s")
+                if worker.cancelled:
+                    self.fire(worker, 499, "Cancelled", "the caller has gone")
+                else:
+                    self.fire(worker, 504, "Timeout", f"the handler took longer than {TIMEOUT:g} s")
             self.reap()
 
     def reap(self):
@@ -199,10 +204,15 @@ class Front:
         self.clients.discard(client)
         self.selector.unregister(client.stream)
         client.stream.close()
-        if client.worker:
-            client.worker.client = GONE
-            self.resume(client.worker)
-            self.stop(client.worker)
+        worker = client.worker
+        if worker:
+            worker.client = GONE
+            self.resume(worker)
+            self.stop(worker)
+            # Whoever gave it a key may ask for its answer again.
+            if CANCEL and not worker.key:
+                worker.cancelled = True
+                worker.deadline = min(worker.deadline, time.monotonic() + CANCEL_SECONDS)
 
     def next_request(self, client):
         while client in self.clients and client.worker is None and not client.close:
@@ -253,7 +263,8 @@ class Front:
             return self.refuse(client, 503, "NotExecuted", f"the instance is {why}", [("minik8s-not-executed", why)])
         self.number += 1
         request["id"] = f"{os.environ.get('HOSTNAME', NAME)}-{self.number}"
-        free.client, client.worker, free.key, free.streams, free.stopped = client, free, key, False, False
+        free.client, client.worker, free.key = client, free, key
+        free.streams, free.stopped, free.cancelled = False, False, False
         free.deadline = time.monotonic() + TIMEOUT
         client.begun = False
         free.unsent += framed(request, body)
@@ -336,7 +347,9 @@ class Front:
             worker.key = ""
         else:
             # What goes out piece by piece may take as long as it likes, but not between two pieces.
-            worker.streams, worker.deadline = True, time.monotonic() + TIMEOUT
+            worker.streams = True
+            if not worker.cancelled:
+                worker.deadline = time.monotonic() + TIMEOUT
         if client is GONE or client is None:
             return None if text["last"] else self.stop(worker)
         if text["last"]:

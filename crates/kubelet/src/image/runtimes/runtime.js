@@ -27,6 +27,8 @@ const MOST_UNPACKED = 256 << 20;
 // Of answers that wait for their acknowledgement.
 const [MOST_KEPT, MOST_KEPT_BYTES, LARGEST_KEPT, KEPT_TIME] = [1000, 16 << 20, 1 << 20, 3600 * 1000];
 const TIMEOUT = Number(process.env.FN_TIMEOUT || 60) * 1000;
+// Whether a call ends when its caller has gone, and how long it then may go on.
+const [CANCEL, CANCEL_TIME] = [Boolean(process.env.FN_CANCEL), 5000];
 const WORKERS = Math.max(1, Number(process.env.FN_CONCURRENCY || 1));
 // In the order in which they are looked for: what index.js exports is what its package does.
 const MODULES = ['main', 'index', 'handler', 'app', 'function'];
@@ -475,17 +477,24 @@ function serve(incoming, response) {
     if (!worker) return refuse('busy');
     const [target, query = ''] = incoming.url.split(/\?(.*)/s);
     const id = `${process.env.HOSTNAME || process.env.FN_NAME}-${++number}`;
-    const late = setTimeout(() => {
+    const fire = (status, reason, message) => {
       worker.gone = true;
       worker.done = worker.pass = null;
       worker.terminate();
       hire();
-      console.error(`Timeout: a handler took longer than ${TIMEOUT / 1000} s`);
-      over(failure(504, 'Timeout', `the handler took longer than ${TIMEOUT / 1000} s`));
-    }, TIMEOUT);
+      console.error(`${reason}: ${message}`);
+      over(failure(status, reason, message));
+    };
+    const late = setTimeout(() => fire(504, 'Timeout', `the handler took longer than ${TIMEOUT / 1000} s`), TIMEOUT);
+    let cancelled = null;
     const call = { response, keep: Boolean(key), streams: false };
+    // Whoever gave it a key may ask for its answer again.
+    response.on('close', () => {
+      if (CANCEL && !key && worker.done === over) cancelled = setTimeout(() => fire(499, 'Cancelled', 'the caller has gone'), CANCEL_TIME);
+    });
     const over = (answer) => {
       clearTimeout(late);
+      clearTimeout(cancelled);
       running--;
       if (key) open.delete(key);
       // What has begun cannot be taken back: it is cut off.

@@ -54,6 +54,8 @@ MOST_UNSENT = 1 << 20
 MOST_KEPT, MOST_KEPT_BYTES, LARGEST_KEPT, KEPT_SECONDS = 1000, 16 << 20, 1 << 20, 3600
 NAME = os.environ.get("FN_NAME", "")
 TIMEOUT = float(os.environ.get("FN_TIMEOUT") or 60)
+# Whether a call ends when its caller has gone, and how many seconds it then has.
+CANCEL, CANCEL_SECONDS = bool(os.environ.get("FN_CANCEL")), 5
 WORKERS = max(1, int(os.environ.get("FN_CONCURRENCY") or 1))
 MODULES = ("main", "handler", "index", "app", "function", "lambda_function", "__main__")
 HANDLERS = ("main", "handler", "run", "app", "application", "lambda_handler", "my_function")

@@ -199,26 +199,37 @@ fn in_parallel(work: impl Fn() + Sync) {
 }
 
 #[derive(Debug, Default)]
-struct Answer {
-    status: u16,
+pub struct Answer {
+    pub status: u16,
     kind: String,
-    body: String,
+    pub body: String,
 }
 
-/// `minik8s function dev` of a folder with one file.
-struct Dev {
+/// `minik8s function dev` of a folder.
+pub struct Dev {
     child: Child,
-    port: u16,
+    pub port: u16,
     lines: Receiver<String>,
     dir: tempfile::TempDir,
 }
 
 impl Dev {
     fn start(file: &str, code: &str) -> Dev {
+        Dev::of(&[(file, code)], &[])
+    }
+
+    /// With variables of the form NAME=VALUE.
+    pub fn of(files: &[(&str, &str)], env: &[&str]) -> Dev {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(file), code).unwrap();
+        for (file, code) in files {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, code).unwrap();
+        }
         let port = free_port();
-        let mut child = command(dir.path(), port).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = command(dir.path(), port);
+        command.args(env.iter().flat_map(|variable| ["--env", variable]));
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let said = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || {
@@ -233,7 +244,7 @@ impl Dev {
     }
 
     /// Waits for a line with this text.
-    fn says(&self, expected: &str) {
+    pub fn says(&self, expected: &str) {
         let (begun, mut before) = (Instant::now(), Vec::new());
         while begun.elapsed() < TIMEOUT {
             let Ok(line) = self.lines.recv_timeout(TIMEOUT) else { break };
@@ -246,7 +257,7 @@ impl Dev {
     }
 
     /// Once it listens.
-    fn post(&self, body: &str) -> Answer {
+    pub fn post(&self, body: &str) -> Answer {
         let begun = Instant::now();
         while begun.elapsed() < TIMEOUT {
             match self.try_post(body) {

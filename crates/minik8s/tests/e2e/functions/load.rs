@@ -20,7 +20,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
   - name: c
-    image: minik8s.io/function-python:3.11-5
+    image: minik8s.io/function-python:3.11-6
     command:
     - /usr/bin/python3.11
     - -c

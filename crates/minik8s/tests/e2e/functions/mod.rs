@@ -12,6 +12,7 @@ mod site;
 mod slots;
 mod streams;
 mod triggers;
+mod workers;
 
 use serde_json::{Value, json};
 use site::{Site, eventually};
@@ -244,7 +245,7 @@ fn an_image_of_its_own(cluster: &Cluster, site: &Site) {
         "build",
         &program,
         "--base",
-        "minik8s.io/function-python:3.11-5",
+        "minik8s.io/function-python:3.11-6",
         "--tag",
         "own.example/server:1",
         "--entrypoint",
@@ -265,7 +266,7 @@ fn of_a_dockerfile(site: &Site, dir: &str) {
     let program = site.file("server.py", SERVER);
     let folder = std::path::Path::new(&program).parent().unwrap().to_str().unwrap().to_owned();
     let base =
-        "FROM minik8s.io/function-python:3.11-5\nWORKDIR /srv\nCOPY server.py app/main.py\nENV WHO=docker\n";
+        "FROM minik8s.io/function-python:3.11-6\nWORKDIR /srv\nCOPY server.py app/main.py\nENV WHO=docker\n";
     site.file("Dockerfile", &format!("{base}RUN true\n"));
     let build = ["image", "build", &folder, "--tag", "own.example/file:1", "--data-dir", dir];
     let told = site.kubectl_fails(&build);
