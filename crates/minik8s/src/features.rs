@@ -92,7 +92,7 @@ impl AgentFeatures {
         let mesh = MeshAgent::default();
         AgentFeatures(vec![
             Box::new(RouterAgent { flags: router, led: mesh.led.clone(), ..RouterAgent::default() }),
-            Box::new(NetworkAgent::new(backend, domain)),
+            Box::new(NetworkAgent::new(backend, domain, mesh.routed.subscribe())),
             Box::new(mesh),
         ])
     }

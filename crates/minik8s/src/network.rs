@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
 use minik8s_informer::Kind;
+use minik8s_meta::mesh::MeshRouted;
 use minik8s_meta::{Cidrs, IpFamily};
 use minik8s_network::pod_network::{Backend, Kernel, pod_mtu};
 use minik8s_network::{Config, Dns, Metrics, pod_ports};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::server::lives;
 
@@ -20,11 +21,13 @@ pub struct NetworkAgent {
     /// How pods reach those of other nodes.
     backend: Backend,
     metrics: Arc<Metrics>,
+    /// What the node's proxies lead to.
+    mesh: watch::Receiver<MeshRouted>,
 }
 
 impl NetworkAgent {
-    pub fn new(backend: Backend, domain: &str) -> Self {
-        NetworkAgent { backend, metrics: Arc::new(Metrics::new(domain)) }
+    pub fn new(backend: Backend, domain: &str, mesh: watch::Receiver<MeshRouted>) -> Self {
+        NetworkAgent { backend, metrics: Arc::new(Metrics::new(domain)), mesh }
     }
 
     /// Behind the smallest uplink. Nodes meet in the family of the cluster's first range if they can.
@@ -78,6 +81,7 @@ impl AgentFeature for NetworkAgent {
                 metrics: self.metrics.clone(),
                 bridge: node.bridge.clone(),
                 instance: node.place.instance.clone(),
+                mesh: self.mesh.clone(),
                 stop: parts.stop.clone(),
             };
             let (access, ending) = (parts.access.clone(), Arc::new(Mutex::new(ending)));

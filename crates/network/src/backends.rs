@@ -112,6 +112,15 @@ impl Backends {
         all.filter(|one| is_pod(one, pod_uid)).any(|one| condition(one, |c| c.ready) != Some(false))
     }
 
+    /// Whether a Service of the pod has somebody else to lead connections to.
+    pub fn has_others(&self, pod_uid: &str) -> bool {
+        self.slices_of.keys().any(|service| {
+            let all = || self.slices(service).flat_map(endpoints);
+            let is_ready = |one: &Endpoint| condition(one, |c| c.ready) != Some(false);
+            all().any(|one| is_pod(one, pod_uid)) && all().any(|one| !is_pod(one, pod_uid) && is_ready(one))
+        })
+    }
+
     pub fn addresses(&self, pod_uid: &str) -> BTreeSet<String> {
         let of_pod = self.slices.iter().flat_map(endpoints).filter(|one| is_pod(one, pod_uid));
         of_pod.flat_map(|one| one.addresses.iter().cloned()).collect()
@@ -208,6 +217,25 @@ mod tests {
             take(&mut backends, &mut none, &mut changes);
             assert_eq!(backends.take_triggers().len(), expected, "{at}");
         }
+    }
+
+    #[test]
+    fn others_are_ready_endpoints_of_the_same_service() {
+        let mut backends = Backends::default();
+        let (_, mut none) = follow::<Service>();
+        let (slices, mut changes) = follow::<EndpointSlice>();
+        let endpoint = |uid: &str, ready: bool| json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}, "targetRef": {"kind": "Pod", "uid": uid}});
+        let slice = |name: &str, endpoints: serde_json::Value| {
+            let mut slice = slice(name, name);
+            slice.endpoints = serde_json::from_value(endpoints).unwrap();
+            slice
+        };
+        let one = slice("one", json!([endpoint("a", false), endpoint("b", true)]));
+        let two = slice("two", json!([endpoint("c", false), endpoint("d", false)]));
+        slices.replace(vec![one, two], 1);
+        take(&mut backends, &mut none, &mut changes);
+        let found = ["a", "b", "c", "x"].map(|pod| backends.has_others(pod));
+        assert_eq!(found, [true, false, false, false]);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use minik8s_meta::mesh::MeshRouted;
 use minik8s_meta::{Cidrs, IpFamily};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::Metrics;
@@ -35,6 +36,8 @@ pub struct Config {
     pub bridge: String,
     /// Tells this agent's table from those of other agents on the host.
     pub instance: String,
+    /// What the proxies of the node's pods lead to.
+    pub mesh: watch::Receiver<MeshRouted>,
     /// Ends [`run`](crate::run). The rules stay.
     pub stop: CancellationToken,
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_cri::v1 as cri;
-use minik8s_meta::mesh::{MeshStep, NETNS_FILE, SIDECAR, SOCKET_DIR, is_sidecar_image};
+use minik8s_meta::mesh::{
+    MESH_LABEL, MeshStep, NETNS_FILE, SIDECAR, SIDECAR_UID, SOCKET_DIR, is_sidecar_image,
+};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -33,6 +35,22 @@ fn is_proxy(container: &ContainerSpec) -> bool {
 /// Whether a pod has a proxy. In the host's network nothing can be led to one.
 fn is_meshed(desired_pod: &DesiredPod) -> bool {
     !desired_pod.host_network() && desired_pod.containers.iter().any(is_proxy)
+}
+
+/// Whether a container may run as this user, which its image can name, too: what the proxy's user sends is led past the
+/// proxy, so nobody else may be it. Users that a spec names were looked at when the pod was made.
+pub(super) fn check_user(
+    desired_pod: &DesiredPod,
+    container: &ContainerSpec,
+    user: Option<i64>,
+) -> Result<(), String> {
+    if user != Some(SIDECAR_UID) || is_proxy(container) || !is_meshed(desired_pod) {
+        return Ok(());
+    }
+    Err(format!(
+        "container runs as user {SIDECAR_UID} of its image, whose connections the mesh takes for those of its proxy: set \
+         runAsUser to another, or the label {MESH_LABEL}: disabled"
+    ))
 }
 
 /// Where connections of the agent to the pod's containers begin.
@@ -107,5 +125,34 @@ impl Operation {
             Ok(answer) => answer.unwrap_or_else(|_| Err(ended())),
             Err(_) => Err(format!("the agent of the mesh does not answer within {BOUND:?}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use minik8s_meta::mesh::SIDECAR_IMAGE;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn proxys_user_by_image_is_refused_in_a_meshed_pod() {
+        let pod = |init: serde_json::Value, host_network: bool| {
+            let spec = json!({"hostNetwork": host_network, "initContainers": init, "containers": [{"name": "main"}]});
+            DesiredPod::new(Arc::new(serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap()))
+        };
+        let proxy = || json!([{"name": SIDECAR, "image": SIDECAR_IMAGE, "restartPolicy": "Always"}]);
+        let check = |pod: &DesiredPod, container: &str, user: Option<i64>, expected: bool| {
+            let container = pod.containers.iter().find(|one| one.spec.name == container).unwrap();
+            assert_eq!(check_user(pod, container, user).is_ok(), expected, "{user:?}");
+        };
+        check(&pod(proxy(), false), "main", Some(1337), false);
+        check(&pod(proxy(), false), "main", Some(1000), true);
+        check(&pod(proxy(), false), "main", None, true);
+        check(&pod(proxy(), false), SIDECAR, Some(1337), true);
+        check(&pod(proxy(), true), "main", Some(1337), true);
+        check(&pod(json!([]), false), "main", Some(1337), true);
     }
 }

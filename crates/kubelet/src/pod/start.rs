@@ -8,8 +8,8 @@ use minik8s_informer::Key;
 
 use super::admission::GROUPS_MESSAGE;
 use super::desired_pod::ContainerSpec;
-use super::hook;
 use super::operation::{Done, Operation, Result, Started};
+use super::{hook, mesh};
 use crate::container;
 use crate::cri::{RuntimeError, StrictGroups};
 use crate::events::Severity;
@@ -46,6 +46,8 @@ impl Operation {
         let target = target.map(|container| container.id.as_str());
         let security = container::container_security(&self.desired_pod, spec, &image, target, &profiles)
             .map_err(|e| config_error(e.to_string()))?;
+        let user = security.run_as_user.as_ref().map(|user| user.value);
+        mesh::check_user(&self.desired_pod, spec, user).map_err(config_error)?;
         let (mut mounts, mut devices, message) = self.files(spec, attempt, &env, &placement.pod_ips).await?;
         mounts.extend(given.mounts.iter().cloned());
         devices.extend(given.devices.iter().cloned());

@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
-use crate::sidecar::{Outbound, Table, Way, is_http2, opaque, original_destination};
+use crate::sidecar::{Accepted, Outbound, Table, Way, is_http2, opaque, original_destination, server_first};
 
 /// Connections of one client, and of all; those of the node itself, its router among them, are counted apart.
 const CONNECTIONS: (usize, usize) = (1024, 8192);
@@ -143,8 +143,21 @@ async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>
         return debug!(%peer, %destination, "a connection to nothing that has rules");
     }
     let _ = stream.set_nodelay(true);
+    let mut stream = Accepted::from(stream);
+    // The Service itself would lead here again.
+    let others = |mut targets: Vec<SocketAddr>| {
+        targets.retain(|target| *target != destination);
+        targets
+    };
     let targets = match table.way(destination) {
         Way::Requests | Way::PlainRequests(_) => None,
+        Way::UnsaidRequests(targets) => {
+            let targets = others(targets);
+            let racing = server_first::unless_server_first(stream, &targets, &worker.turns, |_| None);
+            let Some(client) = Box::pin(racing).await else { return };
+            stream = client;
+            None
+        }
         Way::GrpcRequests(targets) => (!is_http2(&stream).await).then_some(targets),
         Way::Opaque(targets) => Some(targets),
     };
@@ -153,10 +166,8 @@ async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker<Outbound>
             let client = Client::new(peer, "http").towards(destination).holding(place);
             worker.serve(stream, client).await;
         }
-        Some(mut targets) => {
-            // The Service itself would lead here again.
-            targets.retain(|target| *target != destination);
-            opaque::pass(stream, &targets, &worker.turns, |_| None).await;
+        Some(targets) => {
+            opaque::pass(stream, &others(targets), &worker.turns, |_| None).await;
             drop(place);
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use minik8s_feature::{AgentFeature, AgentParts, NodePlace};
+use minik8s_meta::mesh::MeshRouted;
 use minik8s_proxy::LedServices;
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -18,6 +19,8 @@ pub struct MeshAgent {
     metrics: Arc<Metrics>,
     /// Where it says which Services its own proxy leads.
     pub led: watch::Sender<Arc<LedServices>>,
+    /// Where it says which pods its proxies lead requests to.
+    pub routed: watch::Sender<MeshRouted>,
 }
 
 impl AgentFeature for MeshAgent {
@@ -40,6 +43,7 @@ impl AgentFeature for MeshAgent {
             instance: parts.node.place.instance.clone(),
             tracer: parts.tracer.clone(),
             led: self.led.clone(),
+            routed: self.routed.clone(),
         };
         parts.task("the mesh's part of the node", move || {
             let (access, node) = (access.clone(), node.clone());

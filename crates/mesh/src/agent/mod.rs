@@ -13,6 +13,7 @@ mod followed;
 mod identities;
 mod metrics;
 mod proxies;
+mod routed;
 mod ruled;
 mod rules;
 mod sources;
@@ -28,7 +29,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Client;
 use minik8s_informer::ApiAccess;
 use minik8s_meta::mesh::{
-    MeshAck, MeshAckSpec, MeshProgress, MeshProgressSpec, MeshRouteSpec, MeshServiceSpec, MeshStep,
+    MeshAck, MeshAckSpec, MeshProgress, MeshProgressSpec, MeshRouteSpec, MeshRouted, MeshServiceSpec,
+    MeshStep,
 };
 use minik8s_proxy::LedServices;
 use minik8s_telemetry::Tracer;
@@ -45,6 +47,7 @@ use self::followed::Name;
 use self::identities::Identities;
 use self::metrics::Metrics;
 use self::proxies::{Encoded, Feeds, Proxy};
+use self::routed::Routing;
 pub use self::sources::workload;
 use self::sources::{Changes, Sources};
 use self::updates::{ProxyState, Updates};
@@ -79,6 +82,8 @@ pub struct Node {
     pub tracer: Option<Tracer>,
     /// Services that the node's own proxy leads, for others of the agent.
     pub led: watch::Sender<Arc<LedServices>>,
+    /// What its proxies lead to, for pods that end.
+    pub routed: watch::Sender<MeshRouted>,
 }
 
 /// The folder below a pod's own that its proxy has mounted.
@@ -105,6 +110,7 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
         wanted: BTreeMap::new(),
         told: BTreeMap::new(),
         updates: Updates::default(),
+        routing: Routing::new(node.routed.clone()),
         progress_told: BTreeMap::new(),
         engine: None,
         unled: BTreeSet::new(),
@@ -157,6 +163,7 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
         if agent.engine_due.is_some_and(|due| due <= Instant::now()) {
             agent.serve_others(&sources).await;
         }
+        agent.routing.applied(agent.proxies.values().filter_map(|one| *one.applied.borrow()).min());
         again = agent.report(&sources).await;
     }
 }
@@ -173,6 +180,7 @@ struct Agent {
     wanted: BTreeMap<Name, Wanted>,
     told: BTreeMap<Name, MeshAckSpec>,
     updates: Updates,
+    routing: Routing,
     /// Of RollingUpdates.
     progress_told: BTreeMap<Name, MeshProgressSpec>,
     /// From the first route on.
@@ -271,6 +279,7 @@ impl Agent {
         self.wanted = wanted;
         self.told.retain(|name, _| routes.contains_key(name));
         let metrics = &self.metrics;
+        self.routing.tell(&sources.services.known, routes, version);
         self.updates.take(&sources.services.known, routes, version, |service| metrics.totals(service));
         let part = SharedPart {
             version,

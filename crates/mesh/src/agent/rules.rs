@@ -9,7 +9,8 @@ use tokio::process::Command;
 
 /// TCP that the pod's processes send elsewhere, and TCP that comes to it. What the proxy itself sends, and what stays in
 /// the pod, is let alone: so are probes, whose connections the node's agent makes inside the pod's network. Nobody else
-/// reaches the proxy's own ports. The table is made anew if it is there already.
+/// reaches the proxy's own ports. The proxy takes IPv4: whoever comes by IPv6 would meet no policy, so connections are refused,
+/// but for those of the pod itself. The table is made anew if it is there already.
 pub fn ruleset() -> String {
     format!(
         "table inet minik8s-mesh {{ }}
@@ -18,6 +19,10 @@ table inet minik8s-mesh {{
   chain guard {{
     type filter hook prerouting priority -150; policy accept;
     iifname != \"lo\" tcp dport {{ {OUTBOUND_PORT}, {INBOUND_PORT} }} drop
+  }}
+  chain unproxied {{
+    type filter hook input priority 0; policy accept;
+    iifname != \"lo\" meta nfproto ipv6 tcp flags & (fin | syn | rst | ack) == syn reject with tcp reset
   }}
   chain inbound {{
     type nat hook prerouting priority -100; policy accept;
@@ -67,13 +72,31 @@ mod tests {
 
     #[test]
     fn rules_spare_the_proxy_and_the_pod_itself() {
-        let rules = ruleset();
-        let at = |text: &str| rules.find(text).unwrap_or_else(|| panic!("{text} in {rules}"));
-        let caught = at("redirect to :15001");
-        for spared in ["meta skuid 1337 return", "oifname \"lo\" return", "ip daddr 127.0.0.0/8 return"] {
-            assert!(at(spared) < caught, "{spared} comes first");
-        }
-        assert!(at("iifname \"lo\" return") < at("redirect to :15006"));
-        assert!(at("tcp dport { 15001, 15006 } drop") < at("redirect to :15006"));
+        let golden = r#"table inet minik8s-mesh { }
+delete table inet minik8s-mesh
+table inet minik8s-mesh {
+  chain guard {
+    type filter hook prerouting priority -150; policy accept;
+    iifname != "lo" tcp dport { 15001, 15006 } drop
+  }
+  chain unproxied {
+    type filter hook input priority 0; policy accept;
+    iifname != "lo" meta nfproto ipv6 tcp flags & (fin | syn | rst | ack) == syn reject with tcp reset
+  }
+  chain inbound {
+    type nat hook prerouting priority -100; policy accept;
+    iifname "lo" return
+    meta nfproto ipv4 meta l4proto tcp redirect to :15006
+  }
+  chain outbound {
+    type nat hook output priority -100; policy accept;
+    meta skuid 1337 return
+    oifname "lo" return
+    ip daddr 127.0.0.0/8 return
+    meta nfproto ipv4 meta l4proto tcp redirect to :15001
+  }
+}
+"#;
+        assert_eq!(ruleset(), golden);
     }
 }

@@ -18,6 +18,7 @@ pub mod opaque;
 mod outlier;
 mod places;
 mod rule;
+pub mod server_first;
 mod successor;
 mod table;
 mod tls;
@@ -232,7 +233,7 @@ pub async fn accept(
     }
 }
 
-async fn serve(stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Outbound>>) {
+async fn serve(mut stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Outbound>>) {
     let destination = match original_destination(&stream) {
         Ok(destination) if !is_own(destination) => destination,
         Ok(destination) => return debug!(%destination, "a connection to the proxy itself"),
@@ -242,6 +243,13 @@ async fn serve(stream: Accepted, peer: SocketAddr, worker: Arc<Worker<Outbound>>
     let table = worker.shared.table.borrow().clone();
     let targets = match table.way(destination) {
         Way::Requests => None,
+        Way::UnsaidRequests(targets) => {
+            let secured = |target| table.secured(target);
+            let racing = server_first::unless_server_first(stream, &targets, &worker.turns, secured);
+            let Some(client) = Box::pin(racing).await else { return };
+            stream = client;
+            None
+        }
         Way::PlainRequests(targets) => is_http2(&stream).await.then_some(targets),
         Way::GrpcRequests(targets) => (!is_http2(&stream).await).then_some(targets),
         Way::Opaque(targets) => Some(targets),

@@ -33,7 +33,7 @@ pub async fn pass(
 }
 
 /// A handshake costs memory while it lasts, so only a few are made at a time.
-async fn connect(target: SocketAddr, turns: &EndpointTurns, secured: Secured) -> Option<Stream> {
+pub(super) async fn connect(target: SocketAddr, turns: &EndpointTurns, secured: Secured) -> Option<Stream> {
     let turn = match &secured {
         Some(_) => Some(turns.of(target).take().await),
         None => None,

@@ -26,6 +26,8 @@ pub struct Rule {
     /// In the order of turns; an endpoint is there as often as its weight says.
     pub turns: Arc<[SocketAddr]>,
     turn: AtomicUsize,
+    /// Of connections that are led as a whole: they take no request's turn.
+    connection: AtomicUsize,
     /// What all rules of a Service have in common.
     pub common: Arc<Common>,
     /// The subsets of endpoints, for people.
@@ -147,6 +149,7 @@ impl Rule {
             headers: Vec::new(),
             turns,
             turn: anywhere(),
+            connection: anywhere(),
             common,
             subsets: [].into(),
             route: None,
@@ -165,6 +168,10 @@ impl Rule {
         Rule { treatment: Some(Arc::new(treatment)), ..self }
     }
 
+    pub fn is_for_all(&self) -> bool {
+        self.url.is_none() && self.headers.is_empty()
+    }
+
     pub fn matches(&self, head: &RequestHead<'_>) -> bool {
         let is_in = |(name, expression): &(String, Regex)| {
             let value = head.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
@@ -179,7 +186,7 @@ impl Rule {
         if self.turns.is_empty() {
             return tries;
         }
-        let start = self.next(self.turns.len());
+        let start = self.connection.fetch_add(1, Ordering::Relaxed) % self.turns.len();
         for number in 0..self.turns.len() {
             let target = self.turns[(start + number) % self.turns.len()];
             if !tries.contains(&target) {

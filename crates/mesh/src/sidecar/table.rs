@@ -66,6 +66,8 @@ pub struct Table {
 pub enum Way {
     /// Its requests are looked at one by one.
     Requests,
+    /// The same, unless the server speaks first.
+    UnsaidRequests(Vec<SocketAddr>),
     /// The same, unless it turns out not to be HTTP/1.
     PlainRequests(Vec<SocketAddr>),
     /// The same, unless it turns out not to be HTTP/2.
@@ -85,8 +87,10 @@ struct Service {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A VirtualService has rules about its requests.
+    /// There are rules about its requests.
     Requests,
+    /// The same, but nobody has said that it is HTTP.
+    UnsaidRequests,
     /// Nobody has said anything, but that it is HTTP.
     PlainRequests,
     /// Over HTTP/2, on both sides.
@@ -116,7 +120,8 @@ impl Table {
             let first = route.addresses.first().and_then(|text| text.parse().ok());
             let known = first.and_then(|address: SocketAddr| before.services.get(&address));
             if route.gateway.is_none() {
-                table.insert(&route.addresses, Service::new(route, known));
+                let says_http = route.addresses.iter().any(|address| table.says_http(address));
+                table.insert(&route.addresses, Service::new(route, known, says_http));
             }
         }
         // Routes of the Gateway API come before VirtualServices.
@@ -143,6 +148,11 @@ impl Table {
         }
     }
 
+    fn says_http(&self, address: &str) -> bool {
+        let known = address.parse().ok().and_then(|address: SocketAddr| self.services.get(&address));
+        known.is_some_and(|service| service.kind == Kind::PlainRequests)
+    }
+
     fn insert(&mut self, addresses: &[String], service: Service) {
         let service = Arc::new(service);
         for address in addresses.iter().filter_map(|text| text.parse::<SocketAddr>().ok()) {
@@ -155,6 +165,7 @@ impl Table {
             None => Way::Opaque(vec![destination]),
             Some(service) => match service.kind {
                 Kind::Requests => Way::Requests,
+                Kind::UnsaidRequests => Way::UnsaidRequests(service.tries(destination)),
                 Kind::PlainRequests => Way::PlainRequests(service.tries(destination)),
                 Kind::GrpcRequests => Way::GrpcRequests(service.tries(destination)),
                 Kind::Opaque => Way::Opaque(service.tries(destination)),
@@ -178,7 +189,7 @@ impl Table {
 }
 
 impl Service {
-    fn new(route: &MeshRouteSpec, before: Option<&Arc<Service>>) -> Self {
+    fn new(route: &MeshRouteSpec, before: Option<&Arc<Service>>, says_http: bool) -> Self {
         let outlier = before.and_then(|before| before.rules.first()?.common.outlier.as_ref());
         let common = Arc::new(Common::new(route, outlier));
         let abort = route.abort.as_ref().and_then(|abort| {
@@ -188,7 +199,8 @@ impl Service {
         let kind = match (route.grpc, route.opaque) {
             (true, _) => Kind::GrpcRequests,
             (false, true) => Kind::Opaque,
-            (false, false) => Kind::Requests,
+            (false, false) if says_http => Kind::Requests,
+            (false, false) => Kind::UnsaidRequests,
         };
         let rules = route.rules.iter().filter_map(|rule| Rule::new(rule, &common));
         Service {
@@ -221,6 +233,7 @@ impl Service {
         let rule = Rule::all([address].into(), Arc::new(Common::plain(&service)));
         let (kind, rule) = match self.kind {
             Kind::GrpcRequests => (Kind::GrpcRequests, rule.over_http2()),
+            Kind::UnsaidRequests => (Kind::UnsaidRequests, rule),
             _ => (Kind::Requests, rule),
         };
         Service { kind, rules: vec![rule], gateway: None, abort: None }
@@ -228,7 +241,8 @@ impl Service {
 
     /// Endpoints in the order of their turns; the Service itself if there are none.
     fn tries(&self, destination: SocketAddr) -> Vec<SocketAddr> {
-        let tries = self.rules.first().map(Rule::tries).unwrap_or_default();
+        let rule = self.rules.iter().find(|rule| rule.is_for_all());
+        let tries = rule.map(Rule::tries).unwrap_or_default();
         if tries.is_empty() { vec![destination] } else { tries }
     }
 }

@@ -9,7 +9,7 @@ use minik8s_informer::ApiAccess;
 use minik8s_network::pod_network::Backend;
 use minik8s_network::{Config, Dns, Metrics, pod_ports};
 use nix::sched::{CloneFlags, unshare};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 /// For a busy machine.
@@ -69,6 +69,7 @@ pub fn network_that_cannot_listen_for_names_ends_to_be_started_again() {
             metrics: Arc::new(Metrics::new("cluster.local")),
             bridge: "mk0".to_owned(),
             instance: "c0ffee".to_owned(),
+            mesh: watch::channel(Default::default()).1,
             stop: stop.clone(),
         };
         let (_pods, mut ending) = mpsc::channel(1);

@@ -87,7 +87,7 @@ fn connections_without_a_route_are_passed_on() {
     let nothing = Table::default();
     assert_eq!(nothing.way(vip), Way::Opaque(vec![vip]));
     let http = table(json!({"rules": [{"endpoints": endpoints(&[(V1, 1)])}]}), &nothing);
-    assert_eq!(http.way(vip), Way::Requests);
+    assert_eq!(http.way(vip), Way::UnsaidRequests(vec![V1.parse().unwrap()]), "nobody says that it is HTTP");
     // The VirtualService is gone; a connection that was open for requests can still make them.
     let freed = Table::new(&[], &[], None, "", &http);
     assert_eq!(ask(&freed, "/", &[]).unwrap(), vip);
@@ -97,6 +97,33 @@ fn connections_without_a_route_are_passed_on() {
     tries.sort();
     assert_eq!(tries, [V1.parse().unwrap(), V2.parse().unwrap()]);
     assert_eq!(Table::new(&[], &[], None, "", &opaque).way(vip), Way::Opaque(vec![vip]));
+}
+
+/// Whoever speaks first decides where nobody has said what is spoken, and takes no turn of a request.
+#[test]
+fn port_that_says_http_waits_for_requests() {
+    let vip: SocketAddr = VIP.parse().unwrap();
+    let rules = json!([{"headers": {"end-user": "^jason$"}, "endpoints": endpoints(&[(V3, 1)])},
+        {"endpoints": endpoints(&[(V1, 1), (V2, 1)])}]);
+    let route =
+        json!({"uid": "u", "revision": "r", "service": "ns/reviews", "addresses": [VIP], "rules": rules});
+    let route: MeshRouteSpec = serde_json::from_value(route).unwrap();
+    let table = |http: bool| {
+        let port = json!({"addresses": [VIP], "http": http, "endpoints": endpoints(&[(V1, 1)])});
+        let service = serde_json::from_value(json!({"service": "ns/reviews", "ports": [port]})).unwrap();
+        Table::new(std::slice::from_ref(&route), &[service], None, "", &Table::default())
+    };
+    assert_eq!(table(true).way(vip), Way::Requests);
+    let unsaid = table(false);
+    let both: HashSet<_> = (0..2)
+        .map(|_| {
+            let Way::UnsaidRequests(tries) = unsaid.way(vip) else { panic!("of requests alone") };
+            assert_eq!(tries.len(), 2, "not those of a rule about headers");
+            assert_eq!(unsaid.way(vip), Way::UnsaidRequests(tries.iter().rev().copied().collect()));
+            ask(&unsaid, "/", &[]).unwrap()
+        })
+        .collect();
+    assert_eq!(both.len(), 2, "requests have turns of their own");
 }
 
 /// Services without a VirtualService: led to a pod by the proxy itself, with TLS where the pod has a proxy.

@@ -4,6 +4,7 @@ mod identity;
 mod internal;
 mod progress;
 mod resilience;
+mod routed;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub use internal::{
 };
 pub use progress::{MeshProgress, MeshProgressSpec, MeshUpdate, RequestTotals};
 pub use resilience::{Abort, Delay, Fault, Mirror, Outlier, Retries};
+pub use routed::MeshRouted;
 pub use traffic::MeshTraffic;
 
 use crate::own::{api_version, kind};

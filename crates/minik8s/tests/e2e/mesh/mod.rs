@@ -29,6 +29,7 @@ fn requests_are_split_and_changes_cost_none() {
         clients_without_a_proxy_are_led_alike(&shop);
         hosts_and_paths_are_led_alike(&shop, &cluster);
         under_load(&shop, &cluster);
+        pods_end_under_load(&shop);
         bad_objects_are_explained(&shop);
         pods_are_rolled(&shop);
         update_with_errors_goes_back(&shop);
@@ -158,6 +159,20 @@ fn under_load(shop: &Shop, cluster: &Cluster) {
     let both = ["reviews-v1", "reviews-v2"].iter().all(|name| counts.keys().any(|pod| pod.starts_with(name)));
     assert!(both && counts.values().sum::<u64>() > 50, "{counts:?}");
     assert_eq!(shop.versions(&shop.ask(20, &[])), "v2=20", "the last change holds");
+}
+
+/// A rollout and a deletion, while somebody sends what is never sent twice.
+fn pods_end_under_load(shop: &Shop) {
+    shop.route(&json!([{"name": "v1", "weight": 1}, {"name": "v2", "weight": 1}]));
+    let load = shop.load(&["method=POST"]);
+    shop.kubectl(&["rollout", "restart", "deployment/reviews-v1"]);
+    shop.kubectl(&["rollout", "status", "deployment/reviews-v1", "--timeout=180s"]);
+    shop.kubectl(&["delete", "pod", &shop.pod_of("reviews-v2")]);
+    shop.kubectl(&["rollout", "status", "deployment/reviews-v2", "--timeout=180s"]);
+    let (counts, said) = load.end();
+    assert_eq!(counts.get("failed"), None, "{counts:?} {said}");
+    let both = ["reviews-v1", "reviews-v2"].iter().all(|name| counts.keys().any(|pod| pod.starts_with(name)));
+    assert!(both, "{counts:?}");
 }
 
 fn bad_objects_are_explained(shop: &Shop) {

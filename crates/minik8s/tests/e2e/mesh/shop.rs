@@ -18,7 +18,7 @@ const PYTHON: &str = "/usr/bin/python3.11";
 const CLIENT: &str = r#"
 import collections, http.client, json, select, sys, time
 seen, words = collections.Counter(), dict(pair.split("=", 1) for pair in sys.argv[2:])
-path, wanted = words.pop("path", "/reviews/1"), int(sys.argv[1])
+path, method, wanted = words.pop("path", "/reviews/1"), words.pop("method", "GET"), int(sys.argv[1])
 connection = http.client.HTTPConnection(words.pop("host", "reviews"), int(words.pop("port", 9080)), timeout=60)
 def more():
     if wanted:
@@ -27,7 +27,7 @@ def more():
     return not select.select([sys.stdin], [], [], 0)[0]
 while more():
     try:
-        connection.request("GET", path, headers=words)
+        connection.request(method, path, headers=words)
         answer = connection.getresponse()
         body = answer.read()
         seen[json.loads(body)["pod"] if answer.status == 200 else "failed"] += 1
@@ -103,7 +103,7 @@ impl Shop {
         }
     }
 
-    /// How often each pod has answered. Words are `header=value`, or `path=/…`, `host=…`, `port=…`.
+    /// How often each pod has answered. Words are `header=value`, or `path=/…`, `method=…`, `host=…`, `port=…`.
     pub fn ask(&self, number: u32, words: &[&str]) -> Counts {
         self.ask_as("client", number, words)
     }
