@@ -365,6 +365,37 @@ fn lists_and_watches_of_servers_and_agents_are_lenient() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// A task that is spawned and forgotten ends with a line in the log. Servers and agents give theirs to the supervisor.
+#[test]
+fn tasks_of_servers_and_agents_are_supervised() {
+    /// It only logs.
+    const FORGOTTEN: [(&str, &str); 1] =
+        [("server.rs", "tokio::spawn(async move {\n        while changes.changed().await.is_ok() {")];
+    const SUPERVISED: [(&str, &str); 4] = [
+        ("agent.rs", "lives(member.keep_fresh())"),
+        ("agent.rs", "lives(server_list::follow("),
+        ("server.rs", "lives(certificate.clone().keep_fresh())"),
+        ("server.rs", "lives(server_list::publish("),
+    ];
+    for name in ["agent.rs", "server.rs", "export.rs"] {
+        let text = std::fs::read_to_string(root().join("crates/minik8s/src").join(name)).unwrap();
+        let mut rest = text.clone();
+        for (_, only_logs) in FORGOTTEN.iter().filter(|(file, _)| *file == name) {
+            assert!(text.contains(only_logs), "{name}: remove it from the list: {only_logs}");
+            rest = rest.replace(only_logs, "");
+        }
+        assert!(!rest.contains("spawn("), "{name}: give the task to parts.require or parts.restart");
+        for (_, task) in SUPERVISED.iter().filter(|(file, _)| *file == name) {
+            let before = text.split(task).next().filter(|before| before.len() < text.len());
+            let before = before.unwrap_or_else(|| panic!("{name}: nothing runs {task}"));
+            let given = before.rfind("parts.restart(").or(before.rfind("parts.require("));
+            let statement = given.map(|at| &before[at..]).unwrap_or_default();
+            let is_open = statement.matches('(').count() > statement.matches(')').count();
+            assert!(is_open, "{name}: {task} must run by parts.restart");
+        }
+    }
+}
+
 /// Each would be linked with the whole program once more.
 #[test]
 fn end_to_end_tests_are_one_binary() {
