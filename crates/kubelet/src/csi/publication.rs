@@ -141,7 +141,8 @@ async fn stage(
     let dir = staging_dir(&context.node.config, &source.driver, &source.volume_handle);
     let staged = Kept { dir, record: published.record.clone() };
     staged.record.write(&staged.dir)?;
-    std::fs::create_dir_all(staged.staging())?;
+    // What is mounted there may be of a server that does not answer.
+    tokio::fs::create_dir_all(staged.staging()).await?;
     let path = staged.staging().to_string_lossy().into_owned();
     let call = node::StageVolume {
         volume_id: source.volume_handle,

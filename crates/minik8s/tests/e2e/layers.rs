@@ -365,6 +365,60 @@ fn lists_and_watches_of_servers_and_agents_are_lenient() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// A thread that waits for a disk, or for the server of a volume, waits for all pods of the node.
+#[test]
+fn pods_and_volumes_block_no_async_thread() {
+    let mut problems = Vec::new();
+    let folders = ["pod", "csi", "storage", "volume", "image_pull"];
+    for file in folders.iter().flat_map(|name| rust_files(&root().join("crates/kubelet/src").join(name))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if !file.ends_with("tests.rs") && blocks(text) {
+            problems.push(format!("{}: use tokio::fs or spawn_blocking", file.display()));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    let asynchronous =
+        |body: &str| blocks(&format!("impl A {{\n    async fn f() {{\n        {body}\n    }}\n}}\n"));
+    assert!(asynchronous("std::fs::copy(a, b)?;") && asynchronous("(a, fs::copy(b(), c)?)"));
+    assert!(!asynchronous("tokio::fs::copy(a, b).await?;") && !asynchronous("a_fs::walk(a);"));
+    assert!(!asynchronous("spawn_blocking(move || (fs::copy(a, b), c())).await?;"));
+    assert!(!blocks("fn f() {\n    fs::copy(a, b);\n}\n"));
+}
+
+/// Whether an `async fn` calls `std::fs` itself, other than in a `spawn_blocking`.
+fn blocks(text: &str) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |line: &str| line.contains("async fn ") && !line.trim_start().starts_with("//");
+    (0..lines.len()).filter(|start| begins(lines[*start])).any(|start| {
+        let body = lines[start..start + function_length(&lines[start..])].join("\n");
+        let mut parts = body.split("spawn_blocking(");
+        let first = parts.next().unwrap_or_default();
+        let own = std::iter::once(first).chain(parts.map(after_arguments));
+        let mut calls = own.flat_map(|own| own.split("fs::").zip(own.split("fs::").skip(1)));
+        calls.any(|(before, after)| {
+            let is_std = before.ends_with("std::") || !before.ends_with([':', '_']);
+            is_std
+                && after
+                    .split('(')
+                    .next()
+                    .is_some_and(|name| name.chars().all(|c| c.is_lowercase() || c == '_'))
+        })
+    })
+}
+
+/// What follows the parenthesis that is open at the beginning.
+fn after_arguments(text: &str) -> &str {
+    let mut open = 1;
+    for (at, letter) in text.char_indices() {
+        open += i32::from(letter == '(') - i32::from(letter == ')');
+        if open == 0 {
+            return &text[at..];
+        }
+    }
+    ""
+}
+
 /// A task that is spawned and forgotten ends with a line in the log. Servers and agents give theirs to the supervisor.
 #[test]
 fn tasks_of_servers_and_agents_are_supervised() {
