@@ -450,6 +450,29 @@ fn tasks_of_servers_and_agents_are_supervised() {
     }
 }
 
+/// What waits in memory must not grow with what others write: a bounded channel, or `minik8s_runtime::Queue`.
+#[test]
+fn channels_are_bounded() {
+    const BOUNDED: [(&str, &str); 3] = [
+        (
+            "informer/src/cache.rs",
+            "what happens while a subscriber works on one change, which ends by itself",
+        ),
+        ("mesh/src/agent/identities.rs", "one of each service account of the node's pods in 16 hours"),
+        ("workflows/src/engine/drive.rs", "the tasks of a run that are under way, which its limits bound"),
+    ];
+    let mut found = Vec::new();
+    for file in crates().iter().flat_map(|path| rust_files(&path.join("src"))) {
+        let name = file.strip_prefix(root().join("crates")).unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        if text.contains("unbounded_channel") && !name.contains("/tests/") {
+            found.push(name);
+        }
+    }
+    found.sort();
+    assert_eq!(found, BOUNDED.map(|(name, _)| name), "bound it, or add what bounds it");
+}
+
 /// Each would be linked with the whole program once more.
 #[test]
 fn end_to_end_tests_are_one_binary() {
