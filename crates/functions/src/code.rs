@@ -22,10 +22,10 @@ use minik8s_meta::function::{
     CODE_ANNOTATION, CODE_REPOSITORY, FUNCTION_LABEL, Function, FunctionCode, FunctionSpec,
 };
 use minik8s_registry::client::{PushError, Repository};
-use minik8s_runtime::{Backoff, Caches, Key, key_of};
+use minik8s_runtime::{Backoff, Caches, Key, Queue, key_of};
 use serde_json::{Value, json};
 use thiserror::Error;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -196,12 +196,12 @@ pub fn start(parts: &mut Parts) {
 /// Until it is told to stop.
 async fn run(around: Surroundings, mut leads: watch::Receiver<bool>, stop: CancellationToken) {
     let maps = around.caches.of::<ConfigMap>();
-    // Keys alone, taken at once: the loop below waits for nothing else, whether this server leads or not.
-    let (wakes, mut woken) = mpsc::unbounded_channel();
+    // Each key once, however often somebody writes: it grows with the objects alone.
+    let woken = Arc::new(Queue::new(Backoff::default()));
+    let wakes = woken.clone();
     maps.listen(Box::new(move |_, new| {
         if let Some(map) = new.filter(|map| revision::waits(map)) {
-            // Nobody listens any more when this server stops.
-            let _ = wakes.send(key_of(&**map));
+            wakes.add(key_of(&**map));
         }
     }));
     let mut running: HashMap<Key, AbortOnDropHandle<()>> = HashMap::new();
@@ -230,10 +230,10 @@ async fn run(around: Surroundings, mut leads: watch::Receiver<bool>, stop: Cance
         (waiting, begins) = tokio::select! {
             () = stop.cancelled() => break,
             () = change(&mut leads) => (Vec::new(), true),
-            key = woken.recv() => match key {
-                Some(key) => (vec![key], false),
-                None => break,
-            },
+            key = woken.next() => {
+                woken.done(&key);
+                (vec![key], false)
+            }
         };
     }
     drop(restoring);

@@ -5,9 +5,12 @@
 //! lost; nothing may depend on them. There is one recorder per process, whoever reports.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Event, EventSource, Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -118,18 +121,11 @@ struct Report {
 impl Recorder {
     /// Starts the task that writes events; it ends when the last handle is dropped.
     pub fn start(client: Client) -> Self {
-        let (sender, mut waiting) = mpsc::channel(WAITING);
-        tokio::spawn(async move {
-            let mut memory = Memory::default();
-            while let Some(next) = waiting.recv().await {
-                match next {
-                    Waiting::Report(report) => write(&client, &mut memory, *report).await,
-                    Waiting::Flush(written) => {
-                        let _ = written.send(());
-                    }
-                }
-            }
-        });
+        let (sender, waiting) = mpsc::channel(WAITING);
+        tokio::spawn(write_all(waiting, move |memory, report| {
+            let client = client.clone();
+            async move { write(&client, memory, report).await }.boxed()
+        }));
         Recorder { sender, host: None }
     }
 
@@ -197,6 +193,28 @@ impl Memory {
         }
         *budget -= 1.0;
         true
+    }
+}
+
+/// An event that makes it panic is lost, and none of those after it.
+async fn write_all<W>(mut waiting: mpsc::Receiver<Waiting>, write: W)
+where
+    W: for<'a> Fn(&'a mut Memory, Report) -> BoxFuture<'a, ()>,
+{
+    let mut memory = Memory::default();
+    while let Some(next) = waiting.recv().await {
+        let report = match next {
+            Waiting::Report(report) => *report,
+            Waiting::Flush(written) => {
+                let _ = written.send(());
+                continue;
+            }
+        };
+        let (reason, about) = (report.reason.clone(), report.regarding.key.clone());
+        if AssertUnwindSafe(write(&mut memory, report)).catch_unwind().await.is_err() {
+            tracing::error!(reason, %about, "writing an event has panicked; the next ones are written");
+            memory = Memory::default();
+        }
     }
 }
 
@@ -284,5 +302,29 @@ mod tests {
         tokio::time::advance(Duration::from_secs(301)).await;
         assert!(memory.may_write(about(), Instant::now()));
         assert!(!memory.may_write(about(), Instant::now()));
+    }
+
+    #[tokio::test]
+    async fn event_that_panics_keeps_no_other_from_being_written() {
+        let (sender, waiting) = mpsc::channel(WAITING);
+        let (tell, mut written) = mpsc::channel(WAITING);
+        let writing = tokio::spawn(write_all(waiting, move |_, report| {
+            let tell = tell.clone();
+            let write = async move {
+                if report.reason == "Odd" {
+                    std::panic::resume_unwind(Box::new("an odd event"));
+                }
+                tell.send(report.reason).await.unwrap();
+            };
+            write.boxed()
+        }));
+        let recorder = Recorder { sender, host: None };
+        for reason in ["First", "Odd", "Last"] {
+            recorder.report("test", Regarding::node("n"), EventType::Normal, reason, "");
+        }
+        recorder.flush().await;
+        assert_eq!([written.try_recv().unwrap(), written.try_recv().unwrap()], ["First", "Last"]);
+        drop(recorder);
+        writing.await.unwrap();
     }
 }

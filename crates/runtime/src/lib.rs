@@ -37,5 +37,5 @@ pub use minik8s_informer::{
 };
 pub use plan::Plan;
 pub use queue::Queue;
-pub use supervisor::{Ended, Supervisor, TaskError};
+pub use supervisor::{Ended, Supervisor, TaskError, panic_message};
 pub use watches::Watches;

@@ -126,12 +126,15 @@ fn how(name: &str, outcome: Result<Result<(), TaskError>, Box<dyn Any + Send>>) 
     match outcome {
         Ok(Ok(())) => Ended::Returned(name.to_owned()),
         Ok(Err(error)) => Ended::Failed(name.to_owned(), error),
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Ended::Panicked(name.to_owned(), text.unwrap_or_else(|| "without a message".to_owned()))
-        }
+        Err(panic) => Ended::Panicked(name.to_owned(), panic_message(&*panic)),
     }
+}
+
+/// What somebody said who panicked.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "without a message".to_owned())
 }
 
 #[cfg(test)]

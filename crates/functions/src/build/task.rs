@@ -19,10 +19,10 @@ use minik8s_meta::function::{
     BUILD_FAILURE_ANNOTATION, BUILD_LABEL, DEPENDENCIES_ANNOTATION, DEPENDENCIES_REPOSITORY, PORT,
 };
 use minik8s_registry::client::{PushError, Repository};
-use minik8s_runtime::{Backoff, Caches, Key, controller_of, key_of as object_key};
+use minik8s_runtime::{Backoff, Caches, Key, Queue, controller_of, key_of as object_key};
 use serde_json::json;
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -77,6 +77,7 @@ impl Surroundings {
 }
 
 /// What wakes the task.
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Wake {
     /// A pod has fetched its packages.
     Ready(Key),
@@ -90,14 +91,13 @@ type Build = (String, String);
 /// Until it is told to stop.
 pub async fn run(mut around: Surroundings) {
     let pods = around.caches.of::<Pod>();
-    // Keys alone, taken at once: the loop below waits for nothing else, whether this server leads or not.
-    let (wakes, mut woken) = mpsc::unbounded_channel();
+    // Each once, however often somebody writes: it grows with the pods alone.
+    let woken = Arc::new(Queue::new(Backoff::default()));
     pods.listen(Box::new({
-        let wakes = wakes.clone();
+        let wakes = woken.clone();
         move |_, new| {
             if let Some(pod) = new.filter(|pod| is_waiting(pod)) {
-                // Nobody listens any more when this server stops.
-                let _ = wakes.send(Wake::Ready(object_key(&**pod)));
+                wakes.add(Wake::Ready(object_key(&**pod)));
             }
         }
     }));
@@ -112,24 +112,26 @@ pub async fn run(mut around: Surroundings) {
             let namespace = pod.metadata.namespace.clone().unwrap_or_default();
             let build = (namespace, key_of(&pod).unwrap_or_default().to_owned());
             running.entry(build.clone()).or_insert_with(|| {
-                let (client, wakes) = (around.client.clone(), wakes.clone());
+                let (client, wakes) = (around.client.clone(), woken.clone());
                 AbortOnDropHandle::new(tokio::spawn(async move {
                     take(&client, &pod).await;
-                    let _ = wakes.send(Wake::Done(build));
+                    wakes.add(Wake::Done(build));
                 }))
             });
         }
         waiting = tokio::select! {
             () = around.stop.cancelled() => return,
             () = change(&mut around.leads) => pods.list(),
-            wake = woken.recv() => match wake {
-                Some(Wake::Ready(key)) => pods.get(&key).into_iter().collect(),
-                Some(Wake::Done(build)) => {
-                    running.remove(&build);
-                    pods.list()
+            wake = woken.next() => {
+                woken.done(&wake);
+                match wake {
+                    Wake::Ready(key) => pods.get(&key).into_iter().collect(),
+                    Wake::Done(build) => {
+                        running.remove(&build);
+                        pods.list()
+                    }
                 }
-                None => return,
-            },
+            }
         };
     }
 }

@@ -61,7 +61,8 @@ pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
     let dir = context.node.config.plugins_registry_dir();
     let (sender, mut changes) = mpsc::channel(1);
     let interesting = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
-    let watched = fs::create_dir_all(&dir).and_then(|()| tell_changes(&dir, interesting, sender));
+    let watched =
+        tokio::fs::create_dir_all(&dir).await.and_then(|()| tell_changes(&dir, interesting, sender));
     if let Err(error) = watched {
         warn!(%error, ?dir, "new CSI drivers are seen late");
     }

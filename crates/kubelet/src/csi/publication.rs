@@ -155,7 +155,7 @@ async fn stage(
     let dir = staging_dir(&context.node.config, &source.driver, &source.volume_handle);
     let staged = Kept { dir, record: published.record.clone() };
     staged.record.write(&staged.dir)?;
-    match std::fs::create_dir_all(staged.staging()) {
+    match tokio::fs::create_dir_all(staged.staging()).await {
         // Also a mount whose process has died, which no look tells from a file: the driver's to mend.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
         _ => {}

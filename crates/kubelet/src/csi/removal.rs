@@ -3,7 +3,7 @@
 //! A record goes last, after the driver has said that the volume is away. Never removed is what is still mounted.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::PathBuf;
 
 use minik8s_csi::node;
 use minik8s_datadir::remove_tree;
@@ -19,7 +19,7 @@ use crate::storage::users;
 pub async fn unpublish_pod(context: &VolumeContext, pod: &str) -> Result<(), CsiError> {
     for (dir, record) in pod_records(&context.node.config, pod)? {
         let Some(record) = record else {
-            remove(&dir)?;
+            remove(dir).await?;
             continue;
         };
         let _lock = context.storage.lock(&record.volume).await;
@@ -29,7 +29,7 @@ pub async fn unpublish_pod(context: &VolumeContext, pod: &str) -> Result<(), Csi
             target_path: kept.target().to_string_lossy().into_owned(),
         };
         registered(context, &kept.record.driver)?.driver.call(&call).await?;
-        remove(&kept.dir)?;
+        remove(kept.dir).await?;
     }
     Ok(())
 }
@@ -80,13 +80,14 @@ async fn unstage(context: &VolumeContext, kept: &Kept) -> Result<(), CsiError> {
         staging_target_path: kept.staging().to_string_lossy().into_owned(),
     };
     registered(context, &kept.record.driver)?.driver.call(&call).await?;
-    remove(&kept.dir)
+    remove(kept.dir.clone()).await
 }
 
 /// A directory whose volume is away. One in which something is mounted stays, and so does its record.
-fn remove(dir: &Path) -> Result<(), CsiError> {
-    match (dir.parent(), dir.file_name()) {
-        (Some(parent), Some(name)) => Ok(remove_tree(parent, name)?),
+async fn remove(dir: PathBuf) -> Result<(), CsiError> {
+    let removed = tokio::task::spawn_blocking(move || match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) => remove_tree(parent, name),
         _ => Ok(()),
-    }
+    });
+    Ok(removed.await??)
 }

@@ -71,6 +71,7 @@ pub enum Started {
 const YOUNG: Duration = Duration::from_secs(10);
 
 /// One pod as an operation sees it: a snapshot.
+#[derive(Clone)]
 pub struct Operation {
     pub context: Arc<PodContext>,
     pub desired_pod: DesiredPod,
@@ -136,7 +137,8 @@ impl Operation {
             return Err(error);
         }
         let config = self.sandbox_config(attempt);
-        std::fs::create_dir_all(&config.log_directory)
+        tokio::fs::create_dir_all(&config.log_directory)
+            .await
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
         let id = match adopted {
             Some(id) => id,

@@ -18,6 +18,9 @@ use crate::services::{service_env, services_synced};
 use crate::volume::{ContainerFiles, PodVolumes};
 use crate::{image_pull, sandbox};
 
+/// Mounts and devices of a container, and the file that becomes its termination message.
+type Files = (Vec<cri::Mount>, Vec<cri::Device>, PathBuf);
+
 impl Operation {
     pub(super) async fn start_container(
         &self,
@@ -67,7 +70,8 @@ impl Operation {
         given.add_annotations(&mut config);
         let leave = self.context.node.starts.acquire().await;
         let log_dir = sandbox::pod_log_dir(&self.context.node.config, &self.desired_pod).join(name);
-        std::fs::create_dir_all(log_dir).map_err(|e| self.failed(name, "CreateContainerError", e))?;
+        let made = tokio::fs::create_dir_all(log_dir).await;
+        made.map_err(|e| self.failed(name, "CreateContainerError", e))?;
         let created = runtime.create_container(sandbox_id, config, self.sandbox_config(0)).await;
         let id = created.map_err(|e| self.failed(name, "CreateContainerError", e))?;
         self.keep_groups_strict(&id).await.map_err(|e| self.failed(name, "CreateContainerError", e))?;
@@ -121,21 +125,32 @@ impl Operation {
         attempt: u32,
         env: &[(String, String)],
         ips: &[String],
-    ) -> Result<(Vec<cri::Mount>, Vec<cri::Device>, PathBuf)> {
-        let name = &spec.spec.name;
+    ) -> Result<Files> {
+        let (own, of, env, ips) = (self.clone(), spec.clone(), env.to_vec(), ips.to_vec());
+        let made = tokio::task::spawn_blocking(move || own.make_files(&of, attempt, &env, &ips)).await;
+        let made = made.unwrap_or_else(|error| Err(error.to_string()));
+        made.map_err(|e| self.failed(&spec.spec.name, "CreateContainerConfigError", e))
+    }
+
+    /// A handful of small files and bind mounts as a rule. But the first proxy has the whole program copied, and the server
+    /// of a volume may not answer.
+    fn make_files(
+        &self,
+        spec: &ContainerSpec,
+        attempt: u32,
+        env: &[(String, String)],
+        ips: &[String],
+    ) -> std::result::Result<Files, String> {
         let config = &self.context.node.config;
         let host = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
         let hosts =
             sandbox::hosts_file(&self.desired_pod, ips, &config.cluster_domain, &config.node_name, &host);
         let volumes = PodVolumes::new(config, &self.desired_pod);
         let files = ContainerFiles { volumes: &volumes, container: spec, attempt, env, hosts };
-        // A handful of small files; a bind mount at most.
-        let failed = |e| self.failed(name, "CreateContainerConfigError", e);
-        let (mut mounts, message) = files.prepare().map_err(failed)?;
-        mounts.extend(self.proxy_mounts(spec, volumes.dir()).map_err(|e| {
-            self.failed(name, "CreateContainerConfigError", format!("cannot mount the proxy: {e}"))
-        })?);
-        Ok((mounts, files.devices().map_err(failed)?, message))
+        let (mut mounts, message) = files.prepare().map_err(|e| e.to_string())?;
+        let of_proxy = self.proxy_mounts(spec, volumes.dir());
+        mounts.extend(of_proxy.map_err(|e| format!("cannot mount the proxy: {e}"))?);
+        Ok((mounts, files.devices().map_err(|e| e.to_string())?, message))
     }
 
     /// A container whose hook fails is ended. One whose pod must end is ended like any other, without waiting for its hook.

@@ -1,17 +1,23 @@
 //! The worker of one pod: an actor that owns everything the agent knows of it.
 //!
 //! It plans, starts operations for the plan's actions, tells the API server the status, and sleeps until
-//! something changes. Operations run beside it, so a long pull or a slow end never makes it deaf.
+//! something changes. Operations run beside it, so a long pull or a slow end never makes it deaf. One that panics begins
+//! anew, as after a restart of the agent: it never leaves its pod to nobody.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
+use minik8s_informer::Backoff;
+use minik8s_runtime::panic_message;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use super::admission::refusal;
 use super::desired_pod::DesiredPod;
@@ -33,6 +39,10 @@ use crate::quantity;
 /// The runtime may be away; ask again soon.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 const MAILBOX: usize = 64;
+/// Before a worker that has panicked begins anew.
+const PANICKED: Backoff = Backoff::millis(500, 60_000);
+/// Kubernetes' reason for an agent that cannot do its work.
+const FAILED_SYNC: &str = "FailedSync";
 
 #[derive(Debug)]
 pub enum Message {
@@ -50,6 +60,8 @@ pub enum Message {
     Exited(String),
     /// The kernel killed a process of a container for want of memory. CRI may learn of its end first.
     OutOfMemory(String),
+    #[cfg(test)]
+    Fault,
 }
 
 /// Where a pod comes from.
@@ -73,6 +85,7 @@ pub struct Birth {
 pub struct Mailbox(mpsc::Sender<Message>);
 
 impl Mailbox {
+    /// A worker that is not there any more has ended with all that was the pod's: then there is nobody to tell.
     pub async fn send(&self, message: Message) {
         let _ = self.0.send(message).await;
     }
@@ -118,6 +131,15 @@ impl Worker {
         birth: Birth,
         done: impl Future<Output = ()> + Send + 'static,
     ) -> Mailbox {
+        let (worker, mailbox) = Worker::new(context, pod, origin, birth);
+        tokio::spawn(async move {
+            worker.live().await;
+            done.await;
+        });
+        mailbox
+    }
+
+    fn new(context: Arc<PodContext>, pod: Arc<core::Pod>, origin: Origin, birth: Birth) -> (Self, Mailbox) {
         let (sender, messages) = mpsc::channel(MAILBOX);
         let desired_pod = DesiredPod::new(pod);
         let counted = context.metrics.probes.pod(&desired_pod.namespace, &desired_pod.name, &desired_pod.uid);
@@ -143,14 +165,73 @@ impl Worker {
             gone: false,
             removed: false,
         };
-        tokio::spawn(async move {
-            worker.run().await;
-            done.await;
-        });
-        Mailbox(sender)
+        (worker, Mailbox(sender))
     }
 
-    async fn run(mut self) {
+    /// Until nothing of the pod is left, or the agent ends.
+    async fn live(mut self) {
+        let mut retries = PANICKED.retries();
+        let mut pause = Duration::ZERO;
+        loop {
+            let begun = Instant::now();
+            let ended = AssertUnwindSafe(self.run(pause)).catch_unwind().await;
+            let Err(panic) = ended else { return };
+            if begun.elapsed() > pause + PANICKED.most {
+                // One that has lived for long has recovered from its last failure.
+                retries.succeeded();
+            }
+            pause = retries.failed();
+            let message = panic_message(&*panic);
+            error!(pod = %self.desired_pod.full_name(), panic = message, "its worker begins anew in {pause:?}");
+            let message = format!("the pod's worker has panicked and begins anew in {pause:?}: {message}");
+            let pod = subject(&self.desired_pod, None);
+            self.context.recorder.record(pod, Severity::Warning, FAILED_SYNC, &message);
+        }
+    }
+
+    /// Takes what it is told, so that nobody waits for it, until the pause is over and nothing is under way any more.
+    /// False if the agent ends.
+    async fn rest(&mut self, pause: Duration) -> bool {
+        self.stop.cancel();
+        let until = tokio::time::Instant::now() + pause;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(until), if self.operations.is_empty() => return true,
+                Some(_) = self.operations.join_next() => {}
+                message = self.messages.recv() => match message {
+                    Some(message) => {
+                        self.learn(message);
+                    }
+                    None => return false,
+                },
+            }
+        }
+    }
+
+    /// Keeps what somebody told it, and forgets what it has found out.
+    fn begin_anew(&mut self) {
+        self.record = PodRecord { uid: self.desired_pod.uid.clone(), ..PodRecord::default() };
+        self.local_state = LocalState {
+            accepted: self.local_state.accepted,
+            end: self.local_state.end.take(),
+            ..LocalState::default()
+        };
+        self.stop = CancellationToken::new();
+        self.reporter = Reporter::new(self.context.client.clone());
+        self.exits = ExpectedExits::default();
+        self.objects = Subscription::default();
+        self.probes = ProbeBoard::new(self.probes.counted());
+        (self.is_new, self.removed) = (false, false);
+    }
+
+    /// After a pause only if it has panicked before.
+    async fn run(&mut self, pause: Duration) {
+        if !pause.is_zero() {
+            if !self.rest(pause).await {
+                return;
+            }
+            self.begin_anew();
+        }
         let mut known = self.is_new || self.refresh().await;
         loop {
             let wake = if known { self.step() } else { None };
@@ -179,6 +260,13 @@ impl Worker {
     }
 
     async fn receive(&mut self, message: Message, known: &mut bool) {
+        if self.learn(message) {
+            *known = self.refresh().await;
+        }
+    }
+
+    /// True if the runtime must be looked at.
+    fn learn(&mut self, message: Message) -> bool {
         match message {
             Message::Pod(pod) => {
                 let restarts = self.desired_pod.terminal;
@@ -202,16 +290,19 @@ impl Worker {
             Message::ForcedTermination(end) => {
                 self.local_state.end = self.local_state.end.take().or(Some(end))
             }
-            Message::RuntimeChanged => *known = self.refresh().await,
+            Message::RuntimeChanged => return true,
             Message::Exited(id) => {
                 self.exits.expect(id);
-                *known = self.refresh().await;
+                return true;
             }
             Message::OutOfMemory(id) => {
                 self.exits.expect_out_of_memory(id);
-                *known = self.refresh().await;
+                return true;
             }
+            #[cfg(test)]
+            Message::Fault => std::panic::resume_unwind(Box::new("a fault in the worker")),
         }
+        false
     }
 
     /// What the mirror says of the past is all that is known of it; what it says of the pod does not count.
@@ -345,7 +436,7 @@ impl Worker {
         let sources = self.local_state.volumes.state();
         self.operations.spawn(async move {
             let begun = Instant::now();
-            let result = operation.carry_out(action.clone()).await;
+            let result = caught(operation.carry_out(action.clone())).await;
             context.metrics.operations.note(action.name(), begun.elapsed(), result.is_err());
             Finished { action, sources, result }
         });
@@ -507,6 +598,16 @@ impl Worker {
     }
 }
 
+/// An operation that panics has failed like any other: its target must not be taken for busy for ever.
+async fn caught(
+    operation: impl Future<Output = Result<Done, OperationError>>,
+) -> Result<Done, OperationError> {
+    let panicked = |panic: Box<dyn Any + Send>| {
+        OperationError::new(FAILED_SYNC, format!("the agent has panicked: {}", panic_message(&*panic)))
+    };
+    AssertUnwindSafe(operation).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(panic)))
+}
+
 /// Pulls wait ever longer; what depends on other objects is tried again soon.
 fn retry_delay(reason: &str, count: u32) -> SignedDuration {
     let (first, longest) = match reason {
@@ -533,3 +634,7 @@ async fn sleep_until(at: Option<Timestamp>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use kube::Client;
 use minik8s_api::Records;
-use minik8s_runtime::{Cache, Caches, Key, key_of};
-use tokio::sync::{Notify, mpsc, watch};
+use minik8s_runtime::{Backoff, Cache, Caches, Key, Queue, key_of};
+use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -44,25 +44,25 @@ impl Engine {
     /// Runs workflows until `stop`, while this server leads.
     pub async fn run(self) {
         let cache = self.caches.of::<WorkflowRun>();
-        // Keys alone, taken at once but for the time of the first list.
-        let (sender, mut keys) = mpsc::unbounded_channel::<Key>();
+        // Each key once, however often somebody writes.
+        let keys = Arc::new(Queue::<Key>::new(Backoff::default()));
+        let changed = keys.clone();
         cache.listen(Box::new(move |old, new| {
             if let Some(run) = new.or(old) {
-                let _ = sender.send(key_of(&**run));
+                changed.add(key_of(&**run));
             }
         }));
         let mut leads = self.leads.clone();
         loop {
-            // Taken and dropped while others lead, or a server that never does would keep them all: every run is looked
-            // at below.
+            // Taken and dropped while others lead, or a server that never does would keep those of all runs that ever were:
+            // every run is looked at below.
             loop {
                 tokio::select! {
                     () = until(&mut leads, true) => break,
-                    Some(_) = keys.recv() => {}
+                    key = keys.next() => keys.done(&key),
                     () = self.stop.cancelled() => return,
                 }
             }
-            while keys.try_recv().is_ok() {}
             tokio::select! {
                 () = cache.wait_synced() => {}
                 () = self.stop.cancelled() => return,
@@ -73,7 +73,10 @@ impl Engine {
             }
             loop {
                 tokio::select! {
-                    Some(key) = keys.recv() => term.look(&key),
+                    key = keys.next() => {
+                        keys.done(&key);
+                        term.look(&key);
+                    }
                     Some(ended) = term.tasks.join_next() => term.ended(ended),
                     () = until(&mut leads, false) => break,
                     () = self.stop.cancelled() => return,
