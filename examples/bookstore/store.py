@@ -26,7 +26,7 @@ def web(path, user):
 
 
 def details(path, user):
-    return {"title": "The Comedy of Errors", "pages": 200}
+    return {"title": "The Comedy of Errors", "pages": 200, "version": VERSION}
 
 
 def reviews(path, user):

@@ -76,8 +76,12 @@ impl Drains {
         self.waiting.push(pod);
     }
 
-    /// The node's proxies route by something newer.
-    pub fn proxies_applied(&mut self) {
+    /// Returns when the node's proxies route by something newer, and others are told. Nothing is lost if it is not waited
+    /// for to the end.
+    pub async fn proxies_applied(&mut self) {
+        if self.mesh.changed().await.is_err() {
+            return std::future::pending().await;
+        }
         let told = self.applied.borrow().mesh;
         let news = to_tell(told, &self.mesh.borrow());
         if news.is_some() {

@@ -62,7 +62,6 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
     let is_checkpointed = services.is_checkpointed() && !services.is_empty();
     let (mut service_changes, mut slice_changes) = (services.subscribe(), slices.subscribe());
     let mut drains = Drains::new(client, caches.clone(), &config.node_name, config.mesh.clone());
-    let mut mesh = config.mesh.clone();
     let (pod_network_config, pod_network_reports) = (config.clone(), reports.clone());
     let nodes = caches.informer(ListOptions::default());
     let mut pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
@@ -100,7 +99,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
                 }
             }
             Some(pod) = ending.recv() => drains.add(pod),
-            Ok(()) = mesh.changed() => drains.proxies_applied(),
+            () = drains.proxies_applied() => {}
             () = until(due), if due.is_some() => {
                 due = None;
                 let changed = backends.take_changed();

@@ -15,6 +15,9 @@ mod shared;
 mod tests;
 mod validate;
 mod validate_filters;
+mod validate_gateway;
+mod validate_references;
+mod validate_tls_policy;
 
 use jiff::Timestamp;
 use minik8s_api::{Cell, Column, FieldErrors, Plain, Resource, Strategy};
@@ -111,7 +114,7 @@ pub fn all() -> Vec<Resource> {
     let tls = GatewayKind { validate: validate::tls_route, ..ROUTE };
     let l4 = GatewayKind { columns: &["Name", "Age"], row: columns::plain, ..ROUTE };
     let grant = GatewayKind { default: |_| (), validate: validate::reference_grant, ..l4 };
-    let policy = GatewayKind { default: |_| (), validate: validate::backend_tls_policy, ..l4 };
+    let policy = GatewayKind { default: |_| (), validate: validate_tls_policy::backend_tls_policy, ..l4 };
     let class = Resource::of::<GatewayClass>(class).short(&["gc"]).status().counted();
     let gateway = Resource::of::<Gateway>(gateway).short(&["gtw"]).status().counted();
     let http = Resource::of::<HttpRoute>(http).status().counted();

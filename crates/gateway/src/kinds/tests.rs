@@ -160,3 +160,123 @@ fn bad_listeners_are_refused_with_the_words_of_the_project() {
     check(with("HTTP", "hostname", json!("10.0.0.1")), "must be a host name");
     check(with("HTTP", "hostname", json!("A.b")), "must be a host name");
 }
+
+#[test]
+fn other_objects_are_refused_with_the_words_of_the_project() {
+    let check = |name: &str, spec: Value, expected: &str| {
+        let found = problems(name, spec);
+        assert!(found.contains(expected), "{expected}: {found}");
+    };
+    let http = |rule: Value, expected: &str| check("HTTPRoute", json!({"rules": [rule]}), expected);
+    for (field, what) in
+        [("allowOrigins", "AllowOrigins"), ("allowMethods", "AllowMethods"), ("allowHeaders", "AllowHeaders")]
+    {
+        let cors = json!({"filters": [{"type": "CORS", "cors": {field: ["*", "a"]}}]});
+        http(cors, &format!("{what} cannot contain '*' alongside other"));
+    }
+    let prefix = json!({"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}});
+    for (kind, field, when) in
+        [("RequestRedirect", "requestRedirect", "when"), ("URLRewrite", "urlRewrite", "When")]
+    {
+        let backend = json!({"name": "s", "port": 80, "filters": [{"type": kind, field: prefix}]});
+        let expected = format!(
+            "Within backendRefs, {when} using {kind} filter with path.replacePrefixMatch, exactly one PathPrefix match must be \
+             specified"
+        );
+        http(json!({"matches": [{}, {}], "backendRefs": [backend]}), &expected);
+    }
+    let grpc = |method: Value, expected: &str| {
+        check("GRPCRoute", json!({"rules": [{"matches": [{"method": method}]}]}), expected);
+    };
+    grpc(json!({"service": "a..b"}), "service must only contain valid characters (matching ^(?i)\\.?[a-z_]");
+    grpc(json!({"method": "a-b"}), "method must only contain valid characters (matching ^[A-Za-z_]");
+    let gateway = |field: &str, value: Value, expected: &str| {
+        let listener = json!({"name": "a", "port": 80, "protocol": "HTTP"});
+        let spec = json!({"gatewayClassName": "c", "listeners": [listener], field: value});
+        check("Gateway", spec, expected);
+    };
+    let ip = json!({"value": "10.0.0.1"});
+    gateway("addresses", json!([ip, ip]), "IPAddress values must be unique");
+    let name = |value: &str| json!({"type": "Hostname", "value": value});
+    gateway("addresses", json!([name("a.b"), name("a.b")]), "Hostname values must be unique");
+    gateway(
+        "addresses",
+        json!([name("A.b")]),
+        "Hostname value must be empty or contain only valid characters",
+    );
+    let long = format!("{}/a", "a".repeat(253));
+    for (field, what) in [("labels", "Label"), ("annotations", "Annotation")] {
+        let keys = |key: &str| json!({field: {key: "x"}});
+        let form = format!("{what} keys must be in the form of an optional DNS subdomain prefix");
+        ["", "a b", "A/b", "a/b/c", "-a"].iter().for_each(|key| gateway("infrastructure", keys(key), &form));
+        let expected = format!("If specified, the {} key's prefix must be", what.to_lowercase());
+        gateway("infrastructure", keys(&long), &expected);
+    }
+    let port = json!({"port": 443, "tls": {}});
+    gateway(
+        "tls",
+        json!({"frontend": {"default": {}, "perPort": [port, port]}}),
+        "Port for TLS configuration must be unique within the Gateway",
+    );
+    let tls = |hostname: &str, expected: &str| {
+        let rule = json!({"backendRefs": [{"name": "s", "port": 80}]});
+        check("TLSRoute", json!({"hostnames": [hostname], "rules": [rule]}), expected);
+    };
+    tls("10.0.0.1", "Hostnames cannot contain an IP");
+    tls("A.b", "Hostnames must be valid based on RFC-1123");
+    tls("a.*", "Wildcards on hostnames must be the first label");
+}
+
+#[test]
+fn references_to_the_same_object_name_different_parts() {
+    let check = |name: &str, list: &str, references: Value, expected: &str| {
+        let found = match name {
+            "HTTPRoute" => problems(name, json!({list: references})),
+            _ => {
+                let validation = json!({"hostname": "a.b", "wellKnownCACertificates": "System"});
+                problems(name, json!({list: references, "validation": validation}))
+            }
+        };
+        match expected {
+            "" => assert_eq!(found, ""),
+            _ => assert!(found.contains(expected), "{expected}: {found}"),
+        }
+    };
+    let part = |section: &str| json!({"group": "", "kind": "Service", "name": "s", "sectionName": section});
+    let (whole, port) = (
+        json!({"group": "", "kind": "Service", "name": "s"}),
+        json!({"group": "", "kind": "Service", "name": "s", "port": 1}),
+    );
+    for (name, list, one) in
+        [("HTTPRoute", "parentRefs", "parent"), ("BackendTLSPolicy", "targetRefs", "target")]
+    {
+        let text = |problem: &str| {
+            format!(
+                "sectionName must be {problem} when {list} includes 2 or more references to the same {one}"
+            )
+        };
+        check(name, list, json!([part("a"), part("a")]), &text("unique"));
+        check(name, list, json!([part("a"), whole]), &text("specified"));
+        check(name, list, json!([part("a"), part("b")]), "");
+    }
+    check("HTTPRoute", "parentRefs", json!([port, port]), "sectionName or port must be unique");
+    check("HTTPRoute", "parentRefs", json!([port, whole]), "sectionName or port must be specified");
+}
+
+#[test]
+fn names_in_a_certificate_fit_their_type() {
+    let check = |name: Value, expected: &str| {
+        let validation =
+            json!({"hostname": "a.b", "wellKnownCACertificates": "System", "subjectAltNames": [name]});
+        let target = json!({"group": "", "kind": "Service", "name": "s"});
+        let found = problems("BackendTLSPolicy", json!({"targetRefs": [target], "validation": validation}));
+        assert!(found.contains(&format!("SubjectAltName element {expected}")), "{expected}: {found}");
+    };
+    check(json!({"type": "Hostname"}), "must contain Hostname, if Type is set to Hostname");
+    check(
+        json!({"type": "URI", "hostname": "a"}),
+        "must not contain Hostname, if Type is not set to Hostname",
+    );
+    check(json!({"type": "URI"}), "must contain URI, if Type is set to URI");
+    check(json!({"type": "Hostname", "uri": "a"}), "must not contain URI, if Type is not set to URI");
+}

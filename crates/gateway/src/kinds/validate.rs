@@ -6,6 +6,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::validate_filters::filters;
+use super::validate_gateway::{addresses, frontend_ports, infrastructure, tls_hostnames};
+use super::validate_references::parents;
 use crate::duration;
 
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
@@ -36,17 +38,9 @@ pub fn gateway(object: &Value, errors: &mut FieldErrors) {
         all.required(errors, "should have at least 1 items");
     }
     listeners(&all, errors);
-    most(&spec.field("addresses"), 16, errors);
-    for address in spec.field("addresses").items() {
-        let (kind, value) = (address.field("type").text(), address.field("value"));
-        let is_address = value.text().parse::<std::net::IpAddr>().is_ok();
-        if matches!(kind, "" | "IPAddress") && !value.text().is_empty() && !is_address {
-            value.invalid(
-                errors,
-                "Hostname value must only contain valid characters; an IPAddress must be one",
-            );
-        }
-    }
+    addresses(&spec.field("addresses"), errors);
+    infrastructure(&spec.field("infrastructure"), errors);
+    frontend_ports(&spec.field("tls").field("frontend").field("perPort"), errors);
 }
 
 pub fn listener_set(object: &Value, errors: &mut FieldErrors) {
@@ -137,13 +131,24 @@ fn http_rule(rule: &At<'_>, errors: &mut FieldErrors) {
     let matches: Vec<At<'_>> = rule.field("matches").items().collect();
     let one_prefix = matches.len() == 1 && matches[0].field("path").field("type").text() == "PathPrefix";
     for (name, field) in [("RequestRedirect", "requestRedirect"), ("URLRewrite", "urlRewrite")] {
-        let replaces = rule
-            .field("filters")
-            .items()
-            .any(|filter| filter.field(field).field("path").field("replacePrefixMatch").exists());
+        let replaces = rule.field("filters").items().any(|filter| replaces_prefix(&filter, field));
         if replaces && !one_prefix {
             let text = format!(
                 "When using {name} filter with path.replacePrefixMatch, exactly one PathPrefix match must be specified"
+            );
+            rule.invalid(errors, text);
+        }
+    }
+    let of_backends =
+        || rule.field("backendRefs").items().flat_map(|backend| backend.field("filters").items());
+    for (name, field, when) in
+        [("RequestRedirect", "requestRedirect", "when"), ("URLRewrite", "urlRewrite", "When")]
+    {
+        let replaces = of_backends().any(|filter| replaces_prefix(&filter, field));
+        if replaces && !one_prefix {
+            let text = format!(
+                "Within backendRefs, {when} using {name} filter with path.replacePrefixMatch, exactly one PathPrefix match \
+                 must be specified"
             );
             rule.invalid(errors, text);
         }
@@ -171,6 +176,10 @@ fn http_rule(rule: &At<'_>, errors: &mut FieldErrors) {
     if backoff.is_set() && duration::parse(backoff.text()).is_none() {
         backoff.invalid(errors, "must be a duration as 100ms");
     }
+}
+
+fn replaces_prefix(filter: &At<'_>, field: &str) -> bool {
+    filter.field(field).field("path").field("replacePrefixMatch").exists()
 }
 
 fn http_match(wanted: &At<'_>, errors: &mut FieldErrors) {
@@ -247,6 +256,8 @@ pub fn grpc_route(object: &Value, errors: &mut FieldErrors) {
             if method.field("type").text() == "RegularExpression" {
                 pattern(&method.field("service"), errors);
                 pattern(&method.field("method"), errors);
+            } else {
+                grpc_method(&method, errors);
             }
             values(&wanted.field("headers"), errors);
         }
@@ -255,11 +266,32 @@ pub fn grpc_route(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
+fn grpc_method(exact: &At<'_>, errors: &mut FieldErrors) {
+    let (service, method) = (exact.field("service"), exact.field("method"));
+    let parts = service.text().strip_prefix('.').unwrap_or(service.text());
+    if service.exists() && !parts.split('.').all(is_identifier) {
+        let text = "service must only contain valid characters (matching \
+                    ^(?i)\\.?[a-z_][a-z_0-9]*(\\.[a-z_][a-z_0-9]*)*$)";
+        exact.invalid(errors, text);
+    }
+    if method.exists() && !is_identifier(method.text()) {
+        exact
+            .invalid(errors, "method must only contain valid characters (matching ^[A-Za-z_][A-Za-z_0-9]*$)");
+    }
+}
+
+fn is_identifier(text: &str) -> bool {
+    let is_first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    let begins = text.bytes().next().is_some_and(is_first);
+    begins && text.bytes().all(|byte| is_first(byte) || byte.is_ascii_digit())
+}
+
 pub fn tls_route(object: &Value, errors: &mut FieldErrors) {
     let hostnames = At::root(object).field("spec").field("hostnames");
     if hostnames.is_empty() {
         hostnames.required(errors, "should have at least 1 items");
     }
+    tls_hostnames(&hostnames, errors);
     l4_route(object, errors);
 }
 
@@ -279,23 +311,15 @@ pub fn l4_route(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn route(spec: &At<'_>, errors: &mut FieldErrors) {
-    let parents = spec.field("parentRefs");
-    most(&parents, 32, errors);
-    let mut seen = Vec::new();
-    for parent in parents.items() {
+    let all = spec.field("parentRefs");
+    most(&all, 32, errors);
+    for parent in all.items() {
         parent.field("name").need(errors);
         if parent.field("port").exists() {
             within(&parent.field("port"), 1, 65535, errors);
         }
-        let place =
-            ["group", "kind", "namespace", "name", "sectionName"].map(|name| parent.field(name).text());
-        let place = (place, parent.field("port").int());
-        if seen.contains(&place) {
-            let text = "sectionName or port must be unique when parentRefs includes 2 or more references to the same parent";
-            parents.invalid(errors, text);
-        }
-        seen.push(place);
     }
+    parents(&all, errors);
     let hostnames = spec.field("hostnames");
     most(&hostnames, 16, errors);
     hostnames.items().for_each(|hostname| host(&hostname, errors));
@@ -339,29 +363,6 @@ pub fn reference_grant(object: &Value, errors: &mut FieldErrors) {
             }
         }
     }
-}
-
-pub fn backend_tls_policy(object: &Value, errors: &mut FieldErrors) {
-    let spec = At::root(object).field("spec");
-    let targets = spec.field("targetRefs");
-    if targets.is_empty() {
-        targets.required(errors, "should have at least 1 items");
-    }
-    most(&targets, 16, errors);
-    let validation = spec.field("validation");
-    validation.field("hostname").need_form(errors, format::subdomain);
-    let given = validation.field("caCertificateRefs").is_set();
-    let known = validation.field("wellKnownCACertificates").is_set();
-    match (given, known) {
-        (true, true) => {
-            validation.invalid(errors, "must not contain both CACertificateRefs and WellKnownCACertificates");
-        }
-        (false, false) => {
-            validation.invalid(errors, "must specify either CACertificateRefs or WellKnownCACertificates");
-        }
-        _ => {}
-    }
-    validation.field("wellKnownCACertificates").one_of(errors, &["System"]);
 }
 
 /// A name, or `*.` and a name.

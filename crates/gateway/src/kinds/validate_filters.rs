@@ -90,8 +90,23 @@ fn one_filter(filter: &At<'_>, errors: &mut FieldErrors) {
         code.invalid(errors, "must be 301, 302, 303, 307 or 308");
     }
     path_modifier(&redirect.field("path"), errors);
+    cors(&filter.field("cors"), errors);
     filter.field("urlRewrite").field("hostname").has_form(errors, format::subdomain);
     path_modifier(&filter.field("urlRewrite").field("path"), errors);
+}
+
+/// `*` is for all, so nothing is beside it.
+fn cors(cors: &At<'_>, errors: &mut FieldErrors) {
+    for (field, name, what) in [
+        ("allowOrigins", "AllowOrigins", "origins"),
+        ("allowMethods", "AllowMethods", "methods"),
+        ("allowHeaders", "AllowHeaders", "methods"),
+    ] {
+        let all = cors.field(field);
+        if all.len() > 1 && all.items().any(|one| one.text() == "*") {
+            all.invalid(errors, format!("{name} cannot contain '*' alongside other {what}"));
+        }
+    }
 }
 
 fn path_modifier(path: &At<'_>, errors: &mut FieldErrors) {
