@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use minik8s_csi::registration::{CSI_PLUGIN, InfoRequest, RegistrationStatus};
@@ -17,6 +16,7 @@ use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+use super::socket::{SocketId, sockets};
 use super::{csi_node, removal};
 use crate::context::VolumeContext;
 use crate::devices::dra::api::DRA_PLUGIN;
@@ -34,16 +34,16 @@ pub struct Registered {
     pub driver: Driver,
     pub info: node::Info,
     pub can: node::Capabilities,
-    /// Of the socket by which it registered: another one is another registration.
-    inode: u64,
+    /// The socket by which it registered: another one is another registration.
+    socket: SocketId,
 }
 
 #[derive(Default)]
 pub struct Drivers {
     /// By name.
     known: RwLock<BTreeMap<String, Registered>>,
-    /// Inodes of sockets of which it was said that they do not answer.
-    mute: RwLock<BTreeSet<u64>>,
+    /// Sockets of which it was said that they do not answer.
+    mute: RwLock<BTreeSet<SocketId>>,
 }
 
 impl Drivers {
@@ -88,28 +88,28 @@ async fn scan(drivers: &Drivers, plugins: &Plugins, dir: &Path) -> bool {
     let sockets = sockets(dir);
     let gone: Vec<String> = {
         let mut known = drivers.known.write();
-        let is_there = |one: &Registered| sockets.iter().any(|(_, inode)| *inode == one.inode);
+        let is_there = |one: &Registered| sockets.contains(&one.socket);
         let gone = known.iter().filter(|(_, one)| !is_there(one)).map(|(name, _)| name.clone()).collect();
         known.retain(|_, one| is_there(one));
         gone
     };
     gone.iter().for_each(|driver| info!(driver, "a CSI driver is gone"));
-    plugins.retain_sockets(|inode| sockets.iter().any(|(_, known)| *known == inode));
+    plugins.retain_sockets(|socket| sockets.contains(socket));
     let mut is_complete = true;
-    for (socket, inode) in sockets {
-        if drivers.known.read().values().any(|one| one.inode == inode) || plugins.has_socket(inode) {
+    for socket in sockets {
+        if drivers.known.read().values().any(|one| one.socket == socket) || plugins.has_socket(&socket) {
             continue;
         }
-        match register(drivers, plugins, &socket, inode).await {
+        match register(drivers, plugins, &socket).await {
             Ok(Some(name)) => {
-                drivers.mute.write().remove(&inode);
+                drivers.mute.write().remove(&socket);
                 info!(driver = name, "a driver is registered");
             }
             Ok(None) => {}
             Err(error) => {
                 is_complete = false;
-                if drivers.mute.write().insert(inode) {
-                    warn!(?socket, error, "a plugin cannot be registered; it is asked again");
+                if drivers.mute.write().insert(socket.clone()) {
+                    warn!(socket = ?socket.path, error, "a plugin cannot be registered; it is asked again");
                 }
             }
         }
@@ -118,16 +118,11 @@ async fn scan(drivers: &Drivers, plugins: &Plugins, dir: &Path) -> bool {
 }
 
 /// Asks a plugin who it is. None if it is no driver of volumes or devices, or is refused, which it is told.
-async fn register(
-    drivers: &Drivers,
-    plugins: &Plugins,
-    socket: &Path,
-    inode: u64,
-) -> Result<Option<String>, String> {
-    let plugin = Driver::new(socket);
+async fn register(drivers: &Drivers, plugins: &Plugins, socket: &SocketId) -> Result<Option<String>, String> {
+    let plugin = Driver::new(&socket.path);
     let found = plugin.call(&InfoRequest {}).await.map_err(|error| error.to_string())?;
     if found.kind == DRA_PLUGIN {
-        let refused = plugins.register(&found, socket, inode).err();
+        let refused = plugins.register(&found, socket).err();
         return Ok(answer(&plugin, found.name, refused).await);
     }
     if found.kind != CSI_PLUGIN {
@@ -145,7 +140,7 @@ async fn register(
         };
         let info = driver.call(&node::GetInfo {}).await.map_err(|error| error.to_string())?;
         let can = driver.call(&node::GetCapabilities {}).await.map_err(|error| error.to_string())?;
-        let registered = Registered { driver, info, can, inode };
+        let registered = Registered { driver, info, can, socket: socket.clone() };
         drivers.known.write().insert(found.name.clone(), registered);
     }
     Ok(answer(&plugin, found.name, refused).await)
@@ -161,16 +156,6 @@ async fn answer(plugin: &Driver, name: String, refused: Option<String>) -> Optio
     // Whether the plugin hears it or not, it is as it is.
     let _ = plugin.call(&status).await;
     plugin_registered.then_some(name)
-}
-
-/// With their inodes.
-fn sockets(dir: &Path) -> Vec<(PathBuf, u64)> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let sockets = entries.filter_map(|entry| {
-        let metadata = fs::symlink_metadata(entry.path()).ok()?;
-        metadata.file_type().is_socket().then(|| (entry.path(), metadata.ino()))
-    });
-    sockets.collect()
 }
 
 #[cfg(test)]
@@ -216,13 +201,13 @@ mod tests {
             let server = tokio::spawn(async move { serve(&at, answers).await });
             let found = loop {
                 match sockets(dir.path()).pop() {
-                    Some((socket, inode)) => break (socket, inode),
+                    Some(socket) => break socket,
                     None => tokio::task::yield_now().await,
                 }
             };
             let drivers = Drivers::default();
             let registered = loop {
-                match register(&drivers, &Plugins::default(), &found.0, found.1).await {
+                match register(&drivers, &Plugins::default(), &found).await {
                     Ok(registered) => break registered,
                     Err(error) => assert!(error.contains("refused"), "{error}"),
                 }
@@ -240,5 +225,24 @@ mod tests {
         check("a.example", "v1.0.0", Some("a.example")).await;
         check("a.example", "0.3.0", None).await;
         check("../../etc", "1.0.0", None).await;
+    }
+
+    #[tokio::test]
+    async fn driver_that_comes_when_another_goes_is_registered() {
+        let dir = tempfile::tempdir().unwrap();
+        let (drivers, plugins) = (Drivers::default(), Plugins::default());
+        for name in ["a.example", "b.example", "c.example"] {
+            let socket = dir.path().join(format!("{name}-reg.sock"));
+            let (at, answers) = (socket.clone(), Arc::new(Fake(name, "1.0.0")));
+            let server = tokio::spawn(async move { serve(&at, answers).await });
+            // Until somebody listens.
+            while !socket.exists() || !scan(&drivers, &plugins, dir.path()).await {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(drivers.all().into_keys().collect::<Vec<_>>(), [name]);
+            server.abort();
+            assert!(server.await.is_err());
+            fs::remove_file(socket).unwrap();
+        }
     }
 }

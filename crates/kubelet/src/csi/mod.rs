@@ -15,6 +15,7 @@ mod record;
 mod relay;
 mod removal;
 mod requests;
+mod socket;
 mod stats;
 
 use std::io;
@@ -30,6 +31,7 @@ pub use publication::{Publication, look_again, publish};
 pub use record::PUBLISHED;
 pub use relay::{MOST_BYTES, RelayError, relay};
 pub use removal::{release_unused, unpublish_leftovers, unpublish_pod};
+pub use socket::SocketId;
 pub use stats::volume_stats;
 
 #[derive(Default)]

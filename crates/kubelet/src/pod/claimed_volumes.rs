@@ -33,6 +33,7 @@ impl Operation {
                 volume: &volume.name,
                 group: group.filter(|_| is_start && !is_read_only),
                 only_root_mismatch,
+                is_start,
             };
             let staged = match is_of_driver(&found.volume) {
                 true => {
@@ -49,7 +50,8 @@ impl Operation {
                     published.map(|place| (place, Staged::Whole)).map_err(|error| error.to_string())
                 }
                 false => {
-                    let staged = self.context.volumes.storage.stage(&found.volume, &user).await;
+                    let has_ended = |pod: &str| self.context.node.pods.has_ended(pod);
+                    let staged = self.context.volumes.storage.stage(&found.volume, &user, &has_ended).await;
                     staged.map_err(|error| error.to_string())
                 }
             };

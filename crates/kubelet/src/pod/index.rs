@@ -34,6 +34,14 @@ impl PodIndex {
         self.pods.read().values().cloned().collect()
     }
 
+    /// Whether a pod is over, or not here at all.
+    pub fn has_ended(&self, uid: &str) -> bool {
+        let pods = self.pods.read();
+        let status = pods.get(uid).map(|pod| pod.status.as_ref());
+        let phase = status.map(|status| status.and_then(|status| status.phase.as_deref()));
+        phase.is_none_or(|phase| matches!(phase, Some("Succeeded" | "Failed")))
+    }
+
     /// From now on a pod that is not here does not run on this node.
     pub fn complete(&self) {
         self.complete.send_replace(true);
@@ -101,5 +109,19 @@ mod tests {
         // A server that is away keeps nobody for ever.
         assert!(PodIndex::default().awaited("ns", "q").await.is_none());
         assert_eq!(begun.elapsed(), START);
+    }
+
+    #[test]
+    fn pod_has_ended_when_its_phase_says_so_or_it_is_not_here() {
+        let index = PodIndex::default();
+        assert!(index.has_ended("u"));
+        for (phase, expected) in
+            [("Pending", false), ("Running", false), ("Succeeded", true), ("Failed", true)]
+        {
+            let pod =
+                json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "status": {"phase": phase}});
+            index.insert(Arc::new(serde_json::from_value(pod).unwrap()));
+            assert_eq!(index.has_ended("u"), expected, "{phase}");
+        }
     }
 }

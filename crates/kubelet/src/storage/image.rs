@@ -161,7 +161,7 @@ impl Images {
         ext4::mount(&image, &mount, &wanted.options)?;
         // Whoever uses it goes on with what it has.
         let grown = if is_in_use { ext4::grow_in_use(&image) } else { Ok(()) };
-        Ok(grown.map_or_else(|error| Staged::Smaller(error.to_string()), |()| staged))
+        Ok(grown.map_or_else(|error| Staged::InUse(error.to_string()), |()| staged))
     }
 
     fn make(&self, wanted: &Wanted, dir: &Path, image: &Path) -> Result<(), StorageError> {

@@ -143,7 +143,7 @@ async fn look_after(
         };
         match images.stage(volume).await {
             Ok(Staged::Whole) => {}
-            Ok(Staged::Smaller(why)) => {
+            Ok(Staged::Smaller(why) | Staged::InUse(why)) => {
                 let message =
                     format!("cannot grow while a pod uses it, and grows when the next one starts: {why}");
                 tell("FileSystemResizeFailed", &message);

@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as core;
@@ -30,6 +31,7 @@ use minik8s_datadir::{RemovalError, UnmountError};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 pub use capacity::tell_capacity;
 pub use fullness::watch_fullness;
@@ -37,6 +39,13 @@ pub use keeper::{keep_volumes, tell_size};
 pub use snapshot::call as call_local_driver;
 
 use crate::Config;
+
+/// How long a pod that is over may take to let a volume go that is to grow for the next one.
+const RELEASE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether a pod, by its UID, is over.
+pub type HasEnded<'a> = &'a (dyn Fn(&str) -> bool + Sync);
 
 /// One way to have a volume on a node.
 #[async_trait]
@@ -68,6 +77,8 @@ pub enum Staged {
     Whole,
     /// It can be used, but could not be made as large as it shall be, and why.
     Smaller(String),
+    /// The same, because it is in use: it grows when it is brought anew.
+    InUse(String),
 }
 
 /// Where a volume is on the node.
@@ -155,24 +166,59 @@ impl Storage {
         &self,
         volume: &core::PersistentVolume,
         user: &User<'_>,
+        has_ended: HasEnded<'_>,
     ) -> Result<(Place, Staged), StorageError> {
         let name = volume.metadata.name.clone().unwrap_or_default();
         let plugin = self.plugins.iter().find(|plugin| plugin.serves(volume));
         let plugin = plugin.ok_or_else(|| StorageError::Unsupported(name.clone()))?;
         let place = plugin.place(volume)?;
-        let _lock = self.lock(&name).await;
-        let modes = volume.spec.iter().flat_map(|spec| spec.access_modes.iter().flatten());
-        let is_exclusive = modes.into_iter().any(|mode| mode == "ReadWriteOncePod");
-        if is_exclusive && users::is_used_by_other(&self.pods, &place.path, user.pod)? {
-            return Err(StorageError::Exclusive);
+        let mut staged = {
+            let _lock = self.lock(&name).await;
+            let modes = volume.spec.iter().flat_map(|spec| spec.access_modes.iter().flatten());
+            let is_exclusive = modes.into_iter().any(|mode| mode == "ReadWriteOncePod");
+            if is_exclusive && users::is_used_by_other(&self.pods, &place.path, user.pod)? {
+                return Err(StorageError::Exclusive);
+            }
+            users::note(&self.pods, user, &place.path)?;
+            plugin.stage(volume).await?
+        };
+        if user.is_start && matches!(staged, Staged::InUse(_)) {
+            staged = self.stage_anew(plugin.as_ref(), volume, user, has_ended).await?;
         }
-        users::note(&self.pods, user, &place.path)?;
-        let staged = plugin.stage(volume).await?;
         if let Some(group) = user.group.filter(|_| place.takes_group && place.kind == "Directory") {
+            let _lock = self.lock(&name).await;
             let (path, only_mismatch) = (place.path.clone(), user.only_root_mismatch);
             tokio::task::spawn_blocking(move || fs_group::apply(&path, group, only_mismatch)).await??;
         }
         Ok((place, staged))
+    }
+
+    /// What is in use only because a pod that is over has not let it go yet, or the kernel, is waited for: else the pod would
+    /// have the old size for all its life.
+    async fn stage_anew(
+        &self,
+        plugin: &dyn VolumePlugin,
+        volume: &core::PersistentVolume,
+        user: &User<'_>,
+        has_ended: HasEnded<'_>,
+    ) -> Result<Staged, StorageError> {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        let begun = Instant::now();
+        loop {
+            {
+                let _lock = self.lock(name).await;
+                let others = users::others(&self.pods, name, user.pod)?;
+                if others.is_empty() {
+                    plugin.unstage(name).await?;
+                }
+                let staged = plugin.stage(volume).await?;
+                let is_to_wait = begun.elapsed() < RELEASE && others.iter().all(|pod| has_ended(pod));
+                if !is_to_wait || !matches!(staged, Staged::InUse(_)) {
+                    return Ok(staged);
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Takes away what no pod uses any more. What cannot be taken away now is tried again later.
@@ -227,6 +273,8 @@ pub struct User<'a> {
     pub group: Option<u32>,
     /// Only if the volume's root does not belong to it.
     pub only_root_mismatch: bool,
+    /// Nothing of the pod runs yet.
+    pub is_start: bool,
 }
 
 /// A name that is one part of a path, and leads nowhere else.

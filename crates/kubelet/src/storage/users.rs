@@ -34,9 +34,15 @@ pub fn is_used_by_other(pods: &Path, path: &Path, pod: &str) -> io::Result<bool>
     Ok(links(pods)?.iter().any(|(user, link)| link == path && user != pod))
 }
 
-/// Whether another pod than this one links to something in the directory of a volume.
+/// The other pods than this one that link to something in the directory of a volume.
+pub fn others(pods: &Path, volume: &str, pod: &str) -> io::Result<Vec<String>> {
+    let links = links(pods)?.into_iter();
+    Ok(links.filter(|(user, link)| is_inside(link, volume) && user != pod).map(|(user, _)| user).collect())
+}
+
+/// Whether there are any.
 pub fn is_used_by_others(pods: &Path, volume: &str, pod: &str) -> io::Result<bool> {
-    Ok(links(pods)?.iter().any(|(user, link)| is_inside(link, volume) && user != pod))
+    others(pods, volume, pod).map(|others| !others.is_empty())
 }
 
 fn is_inside(link: &Path, volume: &str) -> bool {
@@ -76,7 +82,7 @@ mod tests {
         let pods = dir.path().join("pods");
         let place = dir.path().join("volumes/pvc-1/mount");
         assert!(!any(&pods, "pvc-1").unwrap());
-        let user = User { pod: "a", volume: "data", group: None, only_root_mismatch: false };
+        let user = User { pod: "a", volume: "data", group: None, only_root_mismatch: false, is_start: true };
         note(&pods, &user, Path::new("/elsewhere")).unwrap();
         note(&pods, &user, &place).unwrap();
         note(&pods, &user, &place).unwrap();
@@ -84,6 +90,7 @@ mod tests {
         assert!(!is_used_by_other(&pods, &place, "a").unwrap());
         assert!(is_used_by_other(&pods, &place, "b").unwrap());
         assert!(is_used_by_others(&pods, "pvc-1", "b").unwrap());
+        assert_eq!(others(&pods, "pvc-1", "b").unwrap(), ["a"]);
         assert!(!is_used_by_others(&pods, "pvc-1", "a").unwrap());
         minik8s_datadir::remove_tree(&pods, "a").unwrap();
         assert!(!any(&pods, "pvc-1").unwrap());

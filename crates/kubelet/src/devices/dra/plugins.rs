@@ -1,7 +1,6 @@
 //! The DRA drivers of this node: registered by their sockets, like drivers of volumes, and what is left of those that go.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
@@ -14,6 +13,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::api::VERSION;
+use crate::csi::SocketId;
 
 /// A driver that is started anew comes back sooner; what one that is gone has offered must not be scheduled.
 const WIPE_AFTER: Duration = Duration::from_secs(30);
@@ -25,8 +25,8 @@ pub struct Plugins {
 
 #[derive(Default)]
 struct State {
-    /// By name, with the inode of the socket by which it registered.
-    known: BTreeMap<String, (Driver, u64)>,
+    /// By name, with the socket by which it registered.
+    known: BTreeMap<String, (Driver, SocketId)>,
     /// Gone, since when.
     lost: BTreeMap<String, Instant>,
     /// Those of an earlier life of this agent have been looked for.
@@ -38,17 +38,17 @@ impl Plugins {
         self.state.lock().known.get(name).map(|(driver, _)| driver.clone())
     }
 
-    pub fn has_socket(&self, inode: u64) -> bool {
-        self.state.lock().known.values().any(|(_, known)| *known == inode)
+    pub fn has_socket(&self, socket: &SocketId) -> bool {
+        self.state.lock().known.values().any(|(_, known)| known == socket)
     }
 
     /// Forgets those whose sockets are gone.
-    pub fn retain_sockets(&self, is_there: impl Fn(u64) -> bool) {
+    pub fn retain_sockets(&self, is_there: impl Fn(&SocketId) -> bool) {
         let mut state = self.state.lock();
         let gone: Vec<String> = state
             .known
             .iter()
-            .filter(|(_, (_, inode))| !is_there(*inode))
+            .filter(|(_, (_, socket))| !is_there(socket))
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
@@ -59,7 +59,7 @@ impl Plugins {
     }
 
     /// Else why not, which the driver is told.
-    pub fn register(&self, found: &PluginInfo, socket: &Path, inode: u64) -> Result<(), String> {
+    pub fn register(&self, found: &PluginInfo, socket: &SocketId) -> Result<(), String> {
         if let Some(fault) = minik8s_csi::driver_name_fault(&found.name) {
             return Err(fault.to_owned());
         }
@@ -67,12 +67,12 @@ impl Plugins {
             return Err(format!("supports {:?}, this node {VERSION}", found.supported_versions));
         }
         let driver = match found.endpoint.as_str() {
-            "" => Driver::new(socket),
+            "" => Driver::new(&socket.path),
             endpoint => Driver::new(endpoint.trim_start_matches("unix://")),
         };
         let mut state = self.state.lock();
         state.lost.remove(&found.name);
-        state.known.insert(found.name.clone(), (driver, inode));
+        state.known.insert(found.name.clone(), (driver, socket.clone()));
         Ok(())
     }
 
@@ -115,6 +115,8 @@ impl Plugins {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -126,19 +128,19 @@ mod tests {
             endpoint: "/run/dra.sock".to_owned(),
             supported_versions: vec![version.to_owned()],
         };
-        let socket = Path::new("/run/reg.sock");
-        assert!(plugins.register(&found("../gpu", VERSION), socket, 1).is_err());
-        let old = plugins.register(&found("gpu.example", "v1beta1.DRAPlugin"), socket, 1).unwrap_err();
+        let socket = |inode: u64| SocketId { path: "/run/reg.sock".into(), inode, created: None };
+        assert!(plugins.register(&found("../gpu", VERSION), &socket(1)).is_err());
+        let old = plugins.register(&found("gpu.example", "v1beta1.DRAPlugin"), &socket(1)).unwrap_err();
         assert!(old.contains("v1beta1") && old.contains(VERSION), "{old}");
-        plugins.register(&found("gpu.example", VERSION), socket, 7).unwrap();
+        plugins.register(&found("gpu.example", VERSION), &socket(7)).unwrap();
         assert_eq!(plugins.get("gpu.example").unwrap().socket(), Path::new("/run/dra.sock"));
-        assert!(plugins.has_socket(7));
-        plugins.retain_sockets(|inode| inode != 7);
+        assert!(plugins.has_socket(&socket(7)));
+        plugins.retain_sockets(|known| *known != socket(7));
         assert!(plugins.get("gpu.example").is_none());
         let now = Instant::now();
         assert!(plugins.lost_for_good(now).is_empty());
         assert_eq!(plugins.lost_for_good(now + WIPE_AFTER * 2), ["gpu.example"]);
-        plugins.register(&found("gpu.example", VERSION), socket, 8).unwrap();
+        plugins.register(&found("gpu.example", VERSION), &socket(8)).unwrap();
         assert!(plugins.lost_for_good(now + WIPE_AFTER * 2).is_empty(), "it came back");
     }
 }

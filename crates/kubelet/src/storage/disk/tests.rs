@@ -33,9 +33,9 @@ impl Disk {
 
     /// As for a pod, by the way that all volumes go.
     async fn stage(&self, spec: Value, group: Option<u32>) -> Result<PathBuf, StorageError> {
-        let user = User { pod: "p", volume: "data", group, only_root_mismatch: false };
+        let user = User { pod: "p", volume: "data", group, only_root_mismatch: false, is_start: true };
         let storage = Storage::new(&self.config);
-        storage.stage(&self.volume(spec), &user).await.map(|(place, _)| place.path)
+        storage.stage(&self.volume(spec), &user, &|_| false).await.map(|(place, _)| place.path)
     }
 
     /// The pod has gone.

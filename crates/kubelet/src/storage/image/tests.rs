@@ -3,11 +3,13 @@ use std::io::Write;
 use serde_json::json;
 
 use super::*;
+use crate::storage::{Storage, User};
 
 /// Volumes in a directory of their own. What a test leaves mounted is unmounted with it.
 struct Node {
     _dir: tempfile::TempDir,
     images: Images,
+    storage: Storage,
 }
 
 impl Node {
@@ -15,7 +17,7 @@ impl Node {
         assert!(nix::unistd::Uid::effective().is_root(), "these tests mount, and need root");
         let dir = tempfile::tempdir().unwrap();
         let config = Config::new("n", &fs::canonicalize(dir.path()).unwrap(), "127.0.0.1".parse().unwrap());
-        Node { images: Images::new(&config), _dir: dir }
+        Node { images: Images::new(&config), storage: Storage::new(&config), _dir: dir }
     }
 
     fn stage(&self, volume: &core::PersistentVolume) -> Result<PathBuf, StorageError> {
@@ -87,7 +89,7 @@ fn volume_has_its_size_and_keeps_its_data() {
     let blocks = || statvfs(&mount).map(|s| s.blocks() * s.fragment_size()).unwrap();
     let before = blocks();
     let larger = node.images.wanted(&filesystem("v", "64Mi")).unwrap();
-    if let Staged::Smaller(why) = node.images.bring(&larger).unwrap() {
+    if let Staged::InUse(why) = node.images.bring(&larger).unwrap() {
         assert!(!may_grow_online(), "{why}");
         node.put_away("v");
         assert_eq!(node.images.bring(&larger).unwrap(), Staged::Whole);
@@ -105,6 +107,31 @@ fn may_grow_online() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
     u64::from_str_radix(effective, 16).unwrap() & SYS_RESOURCE != 0
+}
+
+/// The size of a volume's file system, for a pod that starts.
+async fn size_for(node: &Node, pod: &str, size: &str, has_ended: bool) -> u64 {
+    let user = User { pod, volume: "data", group: None, only_root_mismatch: false, is_start: true };
+    let (place, _) = node.storage.stage(&filesystem("v", size), &user, &|_| has_ended).await.unwrap();
+    statvfs(&place.path).map(|s| s.blocks() * s.fragment_size()).unwrap()
+}
+
+#[tokio::test]
+async fn volume_grows_for_a_pod_that_starts_when_all_others_are_over() {
+    let node = Node::new();
+    let small = size_for(&node, "first", "16Mi", false).await;
+    // Beside one that runs, it grows where the kernel allows that.
+    let beside = size_for(&node, "second", "64Mi", false).await;
+    assert_eq!(beside > small + (24 << 20), may_grow_online());
+    // Those that are over let it go a moment later.
+    let release = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        for pod in ["first", "second"] {
+            remove_tree(&node.storage.pods, pod).unwrap();
+        }
+    };
+    let (grown, ()) = tokio::join!(size_for(&node, "third", "64Mi", true), release);
+    assert!(grown > small + (24 << 20), "{small} {grown}");
 }
 
 #[test]
