@@ -261,3 +261,96 @@ fn waits_for(pod: &Pod) -> Option<FunctionProblem> {
         Some(FunctionProblem { reason, message: waiting.message.clone().unwrap_or_default() })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(status: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "f-0a-x"}, "status": status})).unwrap()
+    }
+
+    fn container(state: Value) -> Value {
+        json!({"containerStatuses": [{"name": CONTAINER, "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": state}]})
+    }
+
+    #[test]
+    fn pod_that_may_wait_for_ever_says_for_what() {
+        let check = |status: Value, expected: Option<(&str, &str)>| {
+            let found = waits_for(&pod(status.clone()));
+            let found = found.as_ref().map(|one| (one.reason.as_str(), one.message.as_str()));
+            assert_eq!(found, expected, "{status}");
+        };
+        let placed = |status: &str| {
+            json!({"conditions": [{"type": "PodScheduled", "status": status, "reason": "Unschedulable",
+                "message": "0/2 nodes are available: 2 Insufficient memory."}]})
+        };
+        let told = "0/2 nodes are available: 2 Insufficient memory.";
+        check(placed("False"), Some(("Unschedulable", told)));
+        check(placed("True"), None);
+        let waiting =
+            |reason: &str| container(json!({"waiting": {"reason": reason, "message": "no such tag"}}));
+        check(waiting("ImagePullBackOff"), Some(("ImagePullBackOff", "no such tag")));
+        check(waiting("ErrImagePull"), Some(("ErrImagePull", "no such tag")));
+        check(waiting("ContainerCreating"), None);
+        check(waiting("PodInitializing"), None);
+        check(container(json!({"running": {}})), None);
+        check(json!({}), None);
+    }
+
+    #[test]
+    fn ended_pod_says_its_last_lines() {
+        let traceback =
+            "Traceback (most recent call last):\n  main.py:1\nModuleNotFoundError: no module named 'x'\n";
+        let end = |message: Value| {
+            termination(&pod(container(
+                json!({"terminated": {"exitCode": 1, "reason": "Error", "message": message}}),
+            )))
+        };
+        assert_eq!(end(json!(traceback)), ("Error".to_owned(), traceback.trim_end().to_owned()));
+        let (_, long) = end(json!(format!("{}ends with é", "é".repeat(3 * LONGEST_MESSAGE))));
+        assert!(long.chars().count() <= LONGEST_MESSAGE + 1 && long.ends_with("ends with é"));
+        assert!(end(json!(" ")).1.contains("exit code 1 and said nothing"));
+    }
+
+    /// What callers hear, by how often it failed and whether some revision has served.
+    #[test]
+    fn problem_is_the_failure_of_the_revision_that_is_asked() {
+        let failure = |revision: &str, count: i32| FunctionFailure {
+            revision: revision.to_owned(),
+            count,
+            at: Time(Timestamp::UNIX_EPOCH),
+            reason: "Error".to_owned(),
+            message: "ImportError: x".to_owned(),
+        };
+        let outcome = |serving: Option<&str>, failure: Option<FunctionFailure>| Outcome {
+            serving: serving.map(str::to_owned),
+            verdict: Verdict { newest: "new".to_owned(), failure, waiting: None },
+            ..Outcome::default()
+        };
+        let message = |outcome: &Outcome| outcome.problem().map(|problem| problem.message);
+        let import = Some("ImportError: x".to_owned());
+        assert_eq!(message(&outcome(None, Some(failure("new", 1)))), import, "its first revision");
+        assert_eq!(
+            message(&outcome(Some("old"), Some(failure("new", 9)))),
+            None,
+            "the one before it answers"
+        );
+        assert_eq!(message(&outcome(Some("new"), Some(failure("new", 1)))), None, "the next may start");
+        assert_eq!(message(&outcome(Some("new"), Some(failure("new", 2)))), import);
+
+        let named =
+            |reason: &str| Some(FunctionProblem { reason: reason.to_owned(), message: reason.to_owned() });
+        let mut waits = outcome(Some("new"), None);
+        assert_eq!(message(&waits), None);
+        waits.refused = named("exceeded quota");
+        assert_eq!(waits.problem(), named("exceeded quota"));
+        waits.verdict.waiting = named("Unschedulable");
+        assert_eq!(waits.problem(), named("Unschedulable"), "a pod is there");
+        waits.instances = vec![FunctionInstance { ready: true, ..FunctionInstance::default() }];
+        assert_eq!(waits.problem(), None, "some instance answers");
+    }
+}

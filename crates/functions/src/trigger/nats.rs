@@ -124,6 +124,11 @@ fn pod(trigger: &Trigger, nats: &TriggerNats, generation: &str, router_port: u16
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -174,5 +179,63 @@ mod tests {
         assert!(!variables(&nats).contains(&"NATS_TOKEN".to_owned()));
         nats.secret_ref = Some(minik8s_meta::trigger::TriggerNatsSecret { name: "s".into() });
         assert!(variables(&nats).contains(&"NATS_TOKEN".to_owned()));
+    }
+
+    /// The program of the pod, ended with the test.
+    struct Program(Child);
+
+    impl Drop for Program {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// What it says to a server that asks it for nothing: its three first lines.
+    fn said(variables: &[(&str, &str)]) -> [String; 3] {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let mut program = Command::new("/usr/bin/python3.11");
+        program.args(["-c", PROGRAM]).env_clear().envs(variables.iter().copied());
+        program
+            .env("NATS_HOST", "127.0.0.1")
+            .env("NATS_PORT", server.local_addr().unwrap().port().to_string());
+        program.env("NATS_SUBJECT", "orders.*").env("NATS_NAME", "shop/orders");
+        program.env("NATS_POST", "http://127.0.0.1:9/").env("NATS_KEY", "k");
+        let _program = Program(program.spawn().unwrap());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut stream = loop {
+            match server.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) => assert!(Instant::now() < deadline, "it does not connect: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(b"INFO {}\r\n").unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        [(); 3].map(|()| lines.next().unwrap().unwrap())
+    }
+
+    #[test]
+    fn subscription_has_the_group_and_shows_the_credentials() {
+        let [connect, subscribe, ping] = said(&[("NATS_GROUP", "workers"), ("NATS_TOKEN", "s3cret")]);
+        let options: Value = serde_json::from_str(connect.strip_prefix("CONNECT ").unwrap()).unwrap();
+        assert_eq!((&options["auth_token"], &options["name"]), (&json!("s3cret"), &json!("shop/orders")));
+        assert_eq!((&options["user"], &options["verbose"]), (&Value::Null, &json!(false)));
+        assert_eq!((subscribe.as_str(), ping.as_str()), ("SUB orders.* workers 1", "PING"));
+
+        let of_user =
+            [("NATS_GROUP", ""), ("NATS_USER", "shop"), ("NATS_PASSWORD", "s3cret"), ("NATS_TOKEN", "")];
+        let [connect, subscribe, _] = said(&of_user);
+        let options: Value = serde_json::from_str(connect.strip_prefix("CONNECT ").unwrap()).unwrap();
+        assert_eq!((&options["user"], &options["pass"]), (&json!("shop"), &json!("s3cret")));
+        assert_eq!(options["auth_token"], Value::Null);
+        assert_eq!(
+            subscribe.split_whitespace().collect::<Vec<_>>(),
+            ["SUB", "orders.*", "1"],
+            "everybody hears"
+        );
     }
 }

@@ -72,6 +72,30 @@ fn schedule_fires_once_for_every_moment() {
     );
 }
 
+/// 29 March 2026 has no 02:30 in Berlin, and 25 October two of them.
+#[test]
+fn schedule_fires_by_the_clock_of_its_time_zone() {
+    let check = |zone: &str, created: &str, expected: &[&str]| {
+        let source = json!({"schedule": {"cron": "30 2 * * *", "timeZone": zone}});
+        let spec = json!({"source": source, "target": {"function": "f"}, "input": "{\"a\": 1}"});
+        let mut now: Timestamp = created.parse().unwrap();
+        let mut trigger = trigger(created, spec);
+        for (number, moment) in expected.iter().enumerate() {
+            let (names, after) = fired(&trigger, now);
+            assert_eq!(names.len(), usize::from(number > 0), "{zone} at {now}");
+            let next = after.status.as_ref().unwrap().next_fire.as_ref().unwrap().0;
+            assert_eq!(next.to_string(), *moment, "{zone} after {now}");
+            (trigger, now) = (after, next);
+        }
+    };
+    check("", "2026-03-28T12:00:00Z", &["2026-03-29T02:30:00Z", "2026-03-30T02:30:00Z"]);
+    check("Asia/Shanghai", "2026-03-28T12:00:00Z", &["2026-03-28T18:30:00Z", "2026-03-29T18:30:00Z"]);
+    let spring = ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z", "2026-03-31T00:30:00Z"];
+    check("Europe/Berlin", "2026-03-27T12:00:00Z", &spring);
+    let autumn = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"];
+    check("Europe/Berlin", "2026-10-24T12:00:00Z", &autumn);
+}
+
 #[test]
 fn schedule_of_a_workflow_posts_its_event() {
     let one = scheduled("2026-11-17T10:00:30Z", &json!({"workflow": "w"}));

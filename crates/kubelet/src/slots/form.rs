@@ -220,8 +220,12 @@ mod tests {
     use super::*;
 
     fn form() -> Form {
+        form_of("sha256:1")
+    }
+
+    fn form_of(id: &str) -> Form {
         let config = Config::new("n", Path::new("/d"), "127.0.0.1".parse().unwrap());
-        let image = ImageRecord { id: "sha256:1".into(), uid: Some(USER), ..ImageRecord::default() };
+        let image = ImageRecord { id: id.into(), uid: Some(USER), ..ImageRecord::default() };
         Form::new("python", &image, &config, &ResolvConf::default(), 1 << 30).unwrap()
     }
 
@@ -237,6 +241,17 @@ mod tests {
         assert_eq!(container.envs.len(), 1);
         let security = container.linux.unwrap().security_context.unwrap();
         assert!(!security.privileged && security.no_new_privs);
+    }
+
+    /// Slots have the digest of their form, and go where it is another than that of today.
+    #[test]
+    fn runtime_with_another_image_has_another_form() {
+        let (before, after) = (form_of("sha256:1"), form_of("sha256:2"));
+        assert_eq!(before.digest(), form_of("sha256:1").digest());
+        assert_eq!(before.image, after.image, "its name stays");
+        assert_ne!(before.digest(), after.digest());
+        let made = before.container_config("slot-1", Path::new("/d"));
+        assert_eq!(after.refuses(&made), Some("its image is another"));
     }
 
     #[test]

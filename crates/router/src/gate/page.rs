@@ -25,7 +25,7 @@ struct Known {
 impl Known {
     fn labels(&self) -> [(&'static str, &str); 2] {
         let (namespace, function) = &self.gate.name;
-        [("namespace", namespace), ("function", function)]
+        [("namespace", namespace.as_str()), ("function", function.as_str())]
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests to functions: each waits for a place in an instance, and is sent again where nothing was executed.
 //!
 //! Bodies are kept until the answer has begun, so that a request can go elsewhere; they are bounded. What a handler has
-//! begun is never repeated.
+//! begun is never repeated, but for a GET or HEAD without a body whose instance is lost, once.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use minik8s_proxy::{
 };
 
 use super::{Body, Client, Timeouts, Worker, instance, kept};
-use crate::gate::{CallRecord, Gate, Permit, Refused};
+use crate::gate::{CallRecord, Gate, Name, Permit, Refused};
 use crate::invocation::{Delivery, EVENTS};
 use crate::table::Route;
 
@@ -45,6 +45,8 @@ pub(super) const CONNECT: Duration = Duration::from_secs(3);
 enum Miss {
     /// No handler has seen it: another instance may.
     NotExecuted,
+    /// The instance ended while a handler may have worked on it.
+    Lost(Response<Body>),
     Failed(Response<Body>),
 }
 
@@ -191,6 +193,7 @@ impl Call<'_> {
     /// An instance's answer with the place that it holds, or the router's own.
     async fn send(&self, record: &mut CallRecord) -> Result<(Response<Body>, Permit), Box<Response<Body>>> {
         let deadline = Instant::now() + self.gate.limits().0;
+        let mut may_repeat = self.is_safe();
         loop {
             let permit = match self.gate.acquire(deadline).await {
                 Ok(permit) => permit,
@@ -198,8 +201,12 @@ impl Call<'_> {
             };
             match self.try_at(permit, deadline, record).await {
                 Ok(answered) => return Ok(answered),
-                Err(Miss::Failed(answer)) => return Err(Box::new(answer)),
                 Err(Miss::NotExecuted) => record.turned_away(),
+                Err(Miss::Lost(_)) if may_repeat && Instant::now() < deadline => {
+                    may_repeat = false;
+                    record.turned_away();
+                }
+                Err(Miss::Failed(answer) | Miss::Lost(answer)) => return Err(Box::new(answer)),
             }
             if Instant::now() >= deadline {
                 return Err(Box::new(self.refuse(&Refused::Late(self.gate.limits().0))));
@@ -228,7 +235,11 @@ impl Call<'_> {
             Err(error) => {
                 let message =
                     format!("the instance at {address} ended while it worked on the request: {error}");
-                return Err(Miss::Failed(problem(StatusCode::BAD_GATEWAY, "InstanceLost", &message)));
+                let answer = problem(StatusCode::BAD_GATEWAY, "InstanceLost", &message);
+                return Err(match error {
+                    ExchangeError::Unclear(_) => Miss::Failed(answer),
+                    _ => Miss::Lost(answer),
+                });
             }
         };
         let refusal = response.headers().get(NOT_EXECUTED).cloned();
@@ -349,32 +360,42 @@ impl Call<'_> {
     }
 
     fn refuse(&self, refused: &Refused) -> Response<Body> {
-        let name = format!("{}/{}", self.gate.name.0, self.gate.name.1);
-        let (status, reason, message) = match refused {
-            Refused::Full(waiting) => (
-                StatusCode::TOO_MANY_REQUESTS,
-                "QueueFull",
-                format!("{waiting} requests wait for function {name} already"),
-            ),
-            Refused::Late(waited) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "NoInstance",
-                format!("no instance of function {name} was free within {} s", waited.as_secs()),
-            ),
-            Refused::Unheard(waited) => {
-                let waited = waited.as_secs();
-                let message = format!(
-                    "no instance of function {name} came within {waited} s: the control plane does not answer"
-                );
-                (StatusCode::SERVICE_UNAVAILABLE, "NoControlPlane", message)
-            }
-            Refused::Problem(known) => {
-                let message = format!("function {name} cannot be started: {}", known.message);
-                return problem(StatusCode::SERVICE_UNAVAILABLE, &known.reason, &message);
-            }
-        };
-        problem(status, reason, &message)
+        refusal(&self.gate.name, refused)
     }
+
+    /// It may run twice, as RFC 9110 has it. A body says that something is to happen all the same.
+    fn is_safe(&self) -> bool {
+        self.body.is_empty() && matches!(self.parts.method, Method::GET | Method::HEAD)
+    }
+}
+
+/// The answer to a request that gets no place in an instance.
+pub(super) fn refusal(function: &Name, refused: &Refused) -> Response<Body> {
+    let name = format!("{}/{}", function.0, function.1);
+    let (status, reason, message) = match refused {
+        Refused::Full(waiting) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "QueueFull",
+            format!("{waiting} requests wait for function {name} already"),
+        ),
+        Refused::Late(waited) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "NoInstance",
+            format!("no instance of function {name} was free within {} s", waited.as_secs()),
+        ),
+        Refused::Unheard(waited) => {
+            let waited = waited.as_secs();
+            let message = format!(
+                "no instance of function {name} came within {waited} s: the control plane does not answer"
+            );
+            (StatusCode::SERVICE_UNAVAILABLE, "NoControlPlane", message)
+        }
+        Refused::Problem(known) => {
+            let message = format!("function {name} cannot be started: {}", known.message);
+            return problem(StatusCode::SERVICE_UNAVAILABLE, &known.reason, &message);
+        }
+    };
+    problem(status, reason, &message)
 }
 
 /// The whole body, or the answer to a client that sends too much or too slowly.

@@ -1,98 +1,128 @@
-//! Requests to functions whose instances turn them away, over real sockets.
+//! Functions whose instances end while they work, and what callers hear who get no place in one.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{SinkExt, StreamExt};
-use http::StatusCode;
-use minik8s_meta::function::{FunctionEndpoints, FunctionEndpointsSpec};
+use http::header::RETRY_AFTER;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use minik8s_meta::function::{
+    FunctionEndpoints, FunctionEndpointsSpec, FunctionInstance, FunctionProblem, PORT,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::net::TcpListener;
 
-use super::Lab;
+use super::{Lab, request, send};
+use crate::gate::Refused;
+use crate::proxy::function::{problem, refusal};
 use crate::table::{Objects, build};
 
-const SOON: Duration = Duration::from_secs(60);
+/// Takes one request, and ends.
+async fn dying(ip: &str) {
+    let listener = TcpListener::bind((ip, PORT)).await.unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        let _ = stream.read(&mut [0; 4096]).await;
+    });
+}
 
-/// The gate of the function ns/f is the lab's, with instances at these addresses.
-fn with_instances(lab: &Lab, addresses: &[SocketAddr]) -> Arc<crate::gate::Gate> {
+async fn living(ip: &str) {
+    let listener = TcpListener::bind((ip, PORT)).await.unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let body = if head.starts_with(b"HEAD") { "" } else { "b" };
+            let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 1\r\n\r\n{body}");
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+}
+
+/// A function with these instances, of which the first gets the first request.
+fn function(lab: &Lab, ips: [&str; 2]) {
+    let instance = |ip: &str| FunctionInstance {
+        pod: ip.to_owned(),
+        ip: ip.to_owned(),
+        ready: true,
+        ..FunctionInstance::default()
+    };
     let mut endpoints = FunctionEndpoints::default();
     (endpoints.metadata.namespace, endpoints.metadata.name) = (Some("ns".to_owned()), Some("f".to_owned()));
     endpoints.spec = FunctionEndpointsSpec {
         concurrency: 1,
-        timeout_seconds: 60,
         queue_max: 10,
-        queue_seconds: 60,
+        queue_seconds: 30,
+        timeout_seconds: 30,
+        instances: ips.map(instance).into(),
         ..FunctionEndpointsSpec::default()
     };
     lab.shared.gates.apply([&endpoints].into_iter(), "n");
     let objects = Objects { functions: vec![Arc::new(endpoints)], ..Objects::default() };
     lab.shared.table.send_replace(Arc::new(build(&objects, "cluster.local")));
-    let gate = lab.shared.gates.get(&("ns".to_owned(), "f".to_owned())).unwrap();
-    gate.place(addresses);
-    gate
-}
-
-/// Says to each request why it takes none, the last reason for ever; tells of each.
-fn turn_away(
-    listener: TcpListener,
-    reasons: &'static [&'static str],
-) -> mpsc::UnboundedReceiver<&'static str> {
-    let (tell, told) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        let mut number = 0;
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            // Whether it listens is tried by a connection without a request.
-            if stream.read(&mut [0; 4096]).await.unwrap_or_default() == 0 {
-                continue;
-            }
-            let reason = reasons[number.min(reasons.len() - 1)];
-            number += 1;
-            let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close";
-            let answer = format!("{head}\r\nminik8s-not-executed: {reason}\r\n\r\n");
-            let _ = stream.write_all(answer.as_bytes()).await;
-            let _ = tell.send(reason);
-        }
-    });
-    told
 }
 
 #[tokio::test]
-async fn web_socket_goes_to_an_instance_that_takes_it_past_one_that_is_dead_busy_or_draining() {
-    let mut listeners = Vec::new();
-    for _ in 0..3 {
-        listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
-    }
-    // In this order they are chosen.
-    listeners.sort_by_key(|listener| listener.local_addr().unwrap());
-    let addresses: Vec<SocketAddr> = listeners.iter().map(|one| one.local_addr().unwrap()).collect();
-    let [dead, refusing, taking] = <[TcpListener; 3]>::try_from(listeners).unwrap();
-    drop(dead);
-    let mut refused = turn_away(refusing, &["busy", "draining"]);
-    tokio::spawn(async move {
-        loop {
-            let (stream, _) = taking.accept().await.unwrap();
-            let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { continue };
-            while let Some(Ok(message)) = socket.next().await {
-                if socket.send(message).await.is_err() {
-                    break;
-                }
-            }
+async fn lost_instance_is_replaced_for_what_is_safe_and_told_for_the_rest() {
+    // Addresses of this test alone: the port is that of all instances.
+    for (number, method, body, expected) in [
+        (1, Method::GET, "", StatusCode::OK),
+        (2, Method::HEAD, "", StatusCode::OK),
+        (3, Method::GET, "x", StatusCode::BAD_GATEWAY),
+        (4, Method::POST, "", StatusCode::BAD_GATEWAY),
+    ] {
+        let ips = [format!("127.66.{number}.1"), format!("127.66.{number}.2")];
+        dying(&ips[0]).await;
+        living(&ips[1]).await;
+        let lab = Lab::start().await;
+        function(&lab, [&ips[0], &ips[1]]);
+        let (status, text) =
+            send(&mut lab.connect().await, request(method.clone(), "h", "/fn/ns/f", body)).await;
+        assert_eq!(status, expected, "{method} {body:?}: {text}");
+        if status == StatusCode::BAD_GATEWAY {
+            assert!(text.contains("InstanceLost"), "{text}");
         }
-    });
+    }
+}
+
+#[tokio::test]
+async fn safe_request_is_repeated_once() {
+    let ips = ["127.66.5.1", "127.66.5.2"];
+    dying(ips[0]).await;
+    dying(ips[1]).await;
     let lab = Lab::start().await;
-    let gate = with_instances(&lab, &addresses);
-    let stream = TcpStream::connect(lab.address).await.unwrap();
-    let opening = tokio_tungstenite::client_async("ws://h/fn/ns/f/chat", stream);
-    let (mut socket, response) = timeout(SOON, opening).await.unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
-    assert_eq!((refused.recv().await, refused.recv().await), (Some("busy"), Some("draining")));
-    socket.send("hello".into()).await.unwrap();
-    assert_eq!(socket.next().await.unwrap().unwrap().into_text().unwrap(), "hello");
-    assert_eq!(gate.counts(), (1, 0), "it holds the place of one instance");
-    assert_eq!(gate.calls()[0].status, 101);
+    function(&lab, ips);
+    let (status, text) = lab.get("h", "/fn/ns/f").await;
+    assert!(status == StatusCode::BAD_GATEWAY && text.contains("InstanceLost"), "{status} {text}");
+}
+
+#[tokio::test]
+async fn refusal_names_its_reason_and_when_to_come_back() {
+    let waited = Duration::from_secs(30);
+    let started = |reason: &str, message: &str| {
+        Refused::Problem(FunctionProblem { reason: reason.to_owned(), message: message.to_owned() })
+    };
+    for (refused, status, reason, told) in [
+        (Refused::Full(9), 429, "QueueFull", "9 requests wait for function ns/f"),
+        (Refused::Late(waited), 503, "NoInstance", "within 30 s"),
+        (Refused::Unheard(waited), 503, "NoControlPlane", "the control plane does not answer"),
+        (started("ErrImagePull", "no such image"), 503, "ErrImagePull", "cannot be started: no such image"),
+        (started("Unschedulable", "0/3 nodes"), 503, "Unschedulable", "0/3 nodes"),
+    ] {
+        let answer = refusal(&("ns".to_owned(), "f".to_owned()), &refused);
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()[RETRY_AFTER]),
+            (status, &"1".parse().unwrap())
+        );
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&body["reason"], &body["errorType"]), (&reason.into(), &reason.into()));
+        assert!(body["message"].as_str().unwrap().contains(told), "{body}");
+    }
+    // To come back soon helps nobody here.
+    for status in [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE] {
+        assert!(!problem(status, "x", "x").headers().contains_key(RETRY_AFTER), "{status}");
+    }
 }

@@ -1,5 +1,6 @@
 //! How requests go through, over real sockets: a client, a router of one worker, backends.
 
+mod function_upgrades;
 mod functions;
 mod gateway;
 mod guards;
