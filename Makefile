@@ -7,6 +7,7 @@
 #   make fuzz [INPUTS=n] [SEED=n]   break the inputs of every reader of foreign bytes, a million times each
 #   make bench   measure, against real peers where there are any
 #   make chaos [SEED=n] [MINUTES=n]   break a cluster of three nodes at random for minutes, then check every promise
+#   make chaos SERVERS=3   the same with three servers on one etcd, which die, stop and are cut off from it
 #   make lab NODES=3   a cluster of several nodes on this machine; `make lab-down` removes every trace
 #   make install [PREFIX=/usr/local]   program and systemd units; `minik8s uninstall` takes them back
 #   make deb     a Debian package of the same, in target/
@@ -61,7 +62,8 @@ images: setup
 tidy: setup
 	cargo fmt --all --check
 	scripts/check-dependencies
-	@! command -v cargo-deny >/dev/null || cargo deny --locked check
+	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
+	  else echo "cargo-deny is not installed: advisories about dependencies are NOT checked here"; fi
 
 lint: tidy
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -77,8 +79,10 @@ test-fast:
 
 # The same test that `make test` runs for half a minute. A seed that is not given is new, and printed.
 chaos: setup
-	CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(or $(MINUTES),10) \
-	  cargo test --locked -p minik8s --test e2e -- --nocapture --exact chaos::chaos
+	$(if $(filter-out 3,$(SERVERS)),$(error SERVERS is 3 or not given))
+	CHAOS_SEED=$(SEED) STORM_SEED=$(SEED) $(if $(SERVERS),STORM,CHAOS)_MINUTES=$(or $(MINUTES),10) \
+	  cargo test --locked -p minik8s --test e2e -- --nocapture --exact \
+	  $(if $(SERVERS),ha::storm::histories_are_linearizable_while_servers_die,chaos::chaos)
 
 # The same tests that `make test` runs with a few thousand inputs; with the program, whose dependencies they then share.
 fuzz: setup

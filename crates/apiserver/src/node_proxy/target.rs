@@ -194,14 +194,18 @@ pub async fn service_endpoint(
 ) -> Result<SocketAddr> {
     let services = registry.built_in("", "v1", "services")?;
     let service = registry.get(&services, namespace, name).await?;
+    let slices = registry.built_in("discovery.k8s.io", "v1", "endpointslices")?;
+    let slices = registry.all(&slices, namespace).await?;
+    endpoint_of(&service, &slices, name, port)
+}
+
+fn endpoint_of(service: &Value, slices: &[Value], name: &str, port: &str) -> Result<SocketAddr> {
     let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
     let found = ports.iter().find(|one| {
         port.is_empty() || one["name"] == port || one["port"].as_u64().is_some_and(|p| p.to_string() == port)
     });
     let missing = || ApiError::unavailable(format!("service {name} has no port {port:?}"));
     let port_name = found.ok_or_else(missing)?["name"].as_str().unwrap_or_default();
-    let slices = registry.built_in("discovery.k8s.io", "v1", "endpointslices")?;
-    let slices = registry.all(&slices, namespace).await?;
     let own = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == name;
     let own: Vec<&Value> = slices.iter().filter(own).collect();
     let mut candidates = candidates(&own, &service["spec"]["ipFamilies"][0], port_name);
@@ -294,6 +298,25 @@ mod tests {
             ("10.0.0.1", "p:none", 400),
         ] {
             assert_eq!(find(ip, name).unwrap_err().code, code, "{ip} {name}");
+        }
+    }
+
+    #[test]
+    fn endpoint_of_a_service_that_is_the_server_itself_is_never_dialed() {
+        let service = json!({"spec": {"ports": [{"port": 80}], "ipFamilies": ["IPv4"]}});
+        let find = |address: &str| {
+            let slice = json!({
+                "metadata": {"labels": {"kubernetes.io/service-name": "s"}}, "addressType": "IPv4",
+                "ports": [{"port": 8080}], "endpoints": [{"addresses": [address]}],
+            });
+            endpoint_of(&service, &[slice], "s", "80")
+        };
+        assert_eq!(find("10.244.0.7").unwrap().to_string(), "10.244.0.7:8080");
+        for address in
+            ["127.0.0.1", "::ffff:127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "evil.example.com"]
+        {
+            let refused = find(address).unwrap_err();
+            assert_eq!((refused.code, refused.message.as_str()), (400, "address not allowed"), "{address}");
         }
     }
 

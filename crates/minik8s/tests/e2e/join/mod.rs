@@ -75,6 +75,14 @@ async fn a_node_touches_only_what_is_its_own() {
     let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
     pods.patch_status("of-one", &PatchParams::default(), &status).await.unwrap();
     forbidden(pods.patch_status("of-two", &PatchParams::default(), &status).await);
+    // What its own pods are is not its to say: labels lead traffic to them, claims give them devices.
+    for taken in [
+        json!({"metadata": {"labels": {"app": "payments"}}}),
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"status": {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "of-two"}]}}),
+    ] {
+        forbidden(pods.patch_status("of-one", &PatchParams::default(), &Patch::Merge(taken)).await);
+    }
     forbidden(pods.delete("of-two", &DeleteParams::default()).await);
     let trick = json!({"metadata": {"name": "trick"}, "spec": {"nodeName": "one", "containers": [{"name": "c", "image": "x"}]}});
     forbidden(pods.create(&PostParams::default(), &object(trick)).await);

@@ -25,6 +25,8 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const PROMPT: Duration = Duration::from_secs(1);
+/// Of one that other tests on the machine hold up.
+const LONGEST: Duration = Duration::from_secs(5);
 
 type Body = BoxBody<Bytes, Infallible>;
 
@@ -59,8 +61,8 @@ pub async fn unfinished_bodies(cluster: Arc<Cluster>) {
     }
     took.sort_unstable();
     println!("kubectl beside {} unfinished bodies: {took:?}", held.len());
-    // The machine runs other tests, too, which may hold up one of them.
-    assert!(took[2] < PROMPT, "kubectl is held up: {took:?}");
+    // The machine runs other tests, too, which may hold up two of them.
+    assert!(took[2] < PROMPT && took[4] < LONGEST, "kubectl is held up: {took:?}");
     space.eventually("the node renews its lease", async || renew_time(&space).await != renewed).await;
     let node = space.get(&format!("/api/v1/nodes/{NODE}")).await.unwrap();
     assert!(is_ready(&node), "{node:#}");

@@ -18,6 +18,8 @@ pub struct Witness {
     last: u64,
     /// The version of its first list: what was written before is in the list, not among the events.
     began: u64,
+    /// The version of its last event, for others to see.
+    progress: watch::Sender<u64>,
 }
 
 impl Witness {
@@ -70,6 +72,7 @@ impl Witness {
             (object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), version(object));
         assert!(version > self.last, "{version} after {}: told twice or out of order", self.last);
         self.last = version;
+        self.progress.send_replace(version);
         self.seen.insert(version);
         let known = self.objects.contains_key(&name);
         match event["type"].as_str() {
@@ -93,6 +96,11 @@ impl Witness {
         let differ = names.into_iter().filter(|name| found.get(*name) != self.objects.get(*name));
         faults.extend(differ.map(|name| format!("{name} is not what its events say")));
         faults
+    }
+
+    /// Whoever has written something can wait until it was seen.
+    pub fn progress(&self) -> watch::Receiver<u64> {
+        self.progress.subscribe()
     }
 
     pub fn last_version(&self) -> u64 {
