@@ -1,6 +1,8 @@
 //! Functions where parts of the cluster are away or far: no server, another node's router, another tenant.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
@@ -51,7 +53,84 @@ spec:
         block_on(cluster.restart_server());
         eventually("the other starts again", || site.call("cold", &json!({})).status == 200);
         assert_eq!(site.call("warm", &json!({})).json["at"], before, "the same instance all the time");
+        server_killed_while_calls_wait(&cluster, &site);
     });
+}
+
+/// Counts its calls: were one executed twice, another would get a number that there should not be.
+const COUNTED: &str = "
+apiVersion: minik8s.io/v1
+kind: Function
+metadata: {name: counted}
+spec:
+  runtime: python3
+  code:
+    source: |
+      count = 0
+      def main(params):
+          global count
+          count += 1
+          return count
+  scale: {idleSeconds: 1, max: 1}
+  queue: {seconds: 170}
+---
+apiVersion: minik8s.io/v1
+kind: Function
+metadata: {name: kept}
+spec:
+  runtime: python3
+  code:
+    source: |
+      import time
+      def main(params):
+          time.sleep(3)
+          return params
+  scale: {idleSeconds: 1, max: 1}
+";
+
+/// The server alone is killed while calls run, wait for a first instance, and are kept for later: none is lost, and none
+/// that somebody waits for is executed twice.
+fn server_killed_while_calls_wait(cluster: &Cluster, site: &Site) {
+    site.apply(COUNTED);
+    for function in ["function/counted", "function/kept"] {
+        site.kubectl(&["wait", function, "--for=condition=RevisionReady", "--timeout=180s"]);
+    }
+    eventually("both are at zero", || site.pods("counted").is_empty() && site.pods("kept").is_empty());
+    let over = AtomicBool::new(false);
+    let (statuses, counts, later) = std::thread::scope(|scope| {
+        let _over = SetAtEnd(&over);
+        let load = || {
+            let mut statuses = BTreeSet::new();
+            while !over.load(Ordering::Relaxed) {
+                statuses.insert(site.try_call("warm", &json!({})).map_or(0, |answer| answer.status));
+            }
+            statuses
+        };
+        let running = [scope.spawn(load), scope.spawn(load)];
+        let cold = || scope.spawn(move || site.call("counted", &json!({})));
+        let later = site.run(&["invoke", "kept", "--async", "-d", r#"{"said": "before"}"#]);
+        let mut waiting = vec![cold(), cold(), cold(), cold()];
+        cluster.crash_server();
+        waiting.extend([cold(), cold(), cold(), cold()]);
+        block_on(cluster.restart_server());
+        let counts: Vec<_> = waiting.into_iter().map(|call| call.join().unwrap()).collect();
+        over.store(true, Ordering::Relaxed);
+        (running.map(|load| load.join().unwrap()), counts, later)
+    });
+    assert_eq!(statuses, [BTreeSet::from([200]), BTreeSet::from([200])], "warm calls");
+    let counted: BTreeSet<_> = counts.iter().filter_map(|answer| answer.json.as_u64()).collect();
+    assert_eq!(counted, (1..=8).collect::<BTreeSet<u64>>(), "{counts:?}");
+    let result = site.run(&["result", later.trim(), "--wait"]);
+    assert!(result.contains("\"said\": \"before\""), "{result}");
+}
+
+/// Threads of a scope that has failed would be waited for for ever.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a tenant's function prints is that tenant's to read, while it runs and when it is gone; and following sees

@@ -47,7 +47,7 @@ const WORK: &str = "
 import os, time, urllib.request
 def main(params):
     urllib.request.urlopen('http://%s:9000/%s' % (os.environ['LEDGER'], params['n']), timeout=30).read()
-    time.sleep(0.02)
+    time.sleep(params.get('sleep', 0.02))
     return {'n': params['n'], 'v': os.environ['VERSION']}
 ";
 
@@ -221,6 +221,8 @@ fn first_process(site: &Site) -> Option<(String, nix::unistd::Pid)> {
 fn agent_killed(load: &Load<'_>, cluster: &Cluster) {
     let before = load.next.load(Ordering::Relaxed);
     load.during(8, || {
+        // Kept, and begun at most, when its router ends with the control plane.
+        let later = load.site.run(&["invoke", "work", "--async", "-d", r#"{"n": "later", "sleep": 5}"#]);
         cluster.crash_server();
         block_on(cluster.restart_server());
         let after = load.next.load(Ordering::Relaxed);
@@ -228,6 +230,8 @@ fn agent_killed(load: &Load<'_>, cluster: &Cluster) {
             let answers = load.answers.lock().unwrap();
             answers.get(&200).is_some_and(|numbers| numbers.iter().any(|number| *number > after))
         });
+        let result = load.site.run(&["result", later.trim(), "--wait"]);
+        assert!(result.contains("later"), "{result}");
     });
     assert!(load.next.load(Ordering::Relaxed) > before);
 }

@@ -5,12 +5,14 @@ mod archives;
 mod dependencies;
 mod forms;
 mod load;
+mod local_registry;
 mod nats;
 mod openwhisk;
 mod registry;
 mod site;
 mod slots;
 mod streams;
+mod tenants;
 mod triggers;
 mod workers;
 
@@ -205,6 +207,7 @@ fn functions_are_bounded_and_apart() {
         assert_eq!((&told["items"][0]["method"], &told["items"][0]["status"]), (&json!("POST"), &json!(200)));
         let refused = one.kubectl_fails(&["get", "--raw", &calls("two"), "--as", editor]);
         assert!(refused.contains("functions/calls") && refused.contains("\"two\""), "{refused}");
+        tenants::read_nothing_of_each_other(&cluster, &one, &two);
         let slow = one.file("slow.yaml", SLOW);
         one.kubectl(&["apply", "-f", &slow]);
         one.kubectl(&["wait", "function/slow", "--for=condition=RevisionReady", "--timeout=90s"]);

@@ -6,12 +6,13 @@ use std::process::{Command, Output};
 
 use minik8s_kubelet::image::busybox;
 
+use super::local_registry::LocalRegistry;
 use super::site::{Site, eventually};
 use crate::harness::cluster::{Cluster, load_image};
 
 const HOST: &str = "registry.minik8s.local";
 
-struct Skopeo {
+pub struct Skopeo {
     server: String,
     /// A folder with the cluster's authority: TLS is checked.
     certificates: PathBuf,
@@ -19,7 +20,7 @@ struct Skopeo {
 }
 
 impl Skopeo {
-    fn new(cluster: &Cluster, site: &Site) -> Skopeo {
+    pub fn new(cluster: &Cluster, site: &Site) -> Skopeo {
         let dir = tempfile::tempdir().unwrap();
         let certificates = dir.path().join("certificates");
         std::fs::create_dir(&certificates).unwrap();
@@ -45,15 +46,17 @@ impl Skopeo {
     }
 
     /// `inspect` or `delete`.
-    fn ask(&self, verb: &str, image: &str, token: &str) -> Output {
+    pub fn ask(&self, verb: &str, image: &str, token: &str) -> Output {
         let mut command = Command::new("skopeo");
         command.args([verb, "--cert-dir"]).arg(&self.certificates);
+        // Code of functions is no image that could run.
+        command.args((verb == "inspect").then_some("--raw"));
         command.args(["--creds", &format!("any:{token}"), &format!("docker://{}/{image}", self.server)]);
         command.output().unwrap()
     }
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).to_lowercase()
 }
 
@@ -107,6 +110,7 @@ fn registry_serves_whom_rbac_allows_and_no_foreign_namespace() {
 
         nodes_pull(&site, &other);
         by_the_program(&cluster, &site);
+        of_others(&cluster, &site, &archive);
         let admin = token(&site, "admin");
         site.kubectl(&["create", "rolebinding", "a", "--clusterrole=admin", "--serviceaccount=shop:admin"]);
         assert!(skopeo.ask("delete", "shop/app:1", &admin).status.success());
@@ -152,4 +156,20 @@ fn by_the_program(cluster: &Cluster, site: &Site) {
     assert!(shown["bytes"].as_i64().unwrap() > 500_000, "{shown}");
     run(site, "box", "shop/box:2", "");
     waits_for(site, "box", "Running");
+}
+
+/// `minik8s image pull`, from a registry that is not the cluster's: a pod that may pull nothing then has the image.
+fn of_others(cluster: &Cluster, site: &Site, archive: &Path) {
+    let registry = LocalRegistry::start(archive);
+    let image = format!("127.0.0.1:{}/tools/box:1", registry.port);
+    let dir = cluster.node_dir().to_str().unwrap();
+    let pulled = site.kubectl(&["image", "pull", &image, "--data-dir", dir]);
+    assert!(pulled.contains(&format!("pulled {image} ")), "{pulled}");
+    let listed = site.kubectl(&["image", "list", "--data-dir", dir]);
+    assert!(listed.contains(&image), "{listed}");
+    site.apply(&format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: pulled}}\nspec:\n  terminationGracePeriodSeconds: 0\n  containers:\n  \
+         - {{name: main, image: '{image}', imagePullPolicy: Never, command: [sleep, '1000']}}\n"
+    ));
+    waits_for(site, "pulled", "Running");
 }
