@@ -41,7 +41,7 @@ impl Reached {
 
 /// Who routes on this node.
 #[derive(Debug, Default)]
-pub struct Routing {
+pub struct Applied {
     /// By their pods: namespace and name.
     pub proxies: BTreeMap<String, Reached>,
     /// What the kernel does not lead to the node's own proxy as it should.
@@ -57,7 +57,7 @@ pub struct Due {
 
 pub fn due(
     routes: &BTreeMap<Name, Wanted>,
-    node: &Routing,
+    node: &Applied,
     told: &BTreeMap<Name, MeshAckSpec>,
     now: Instant,
 ) -> Due {
@@ -102,9 +102,9 @@ mod tests {
         BTreeMap::from([(name(), wanted)])
     }
 
-    fn routing(proxies: &[Reached]) -> Routing {
+    fn routing(proxies: &[Reached]) -> Applied {
         let proxies = proxies.iter().enumerate().map(|(number, one)| (format!("ns/{number}"), *one));
-        Routing { proxies: proxies.collect(), ..Routing::default() }
+        Applied { proxies: proxies.collect(), ..Applied::default() }
     }
 
     #[test]
@@ -152,15 +152,15 @@ mod tests {
     #[test]
     fn proxy_of_the_node_is_named_while_the_kernel_does_not_lead_to_it() {
         let begun = Instant::now();
-        let waiting = |routing: &Routing, told: &BTreeMap<Name, MeshAckSpec>| {
+        let waiting = |routing: &Applied, told: &BTreeMap<Name, MeshAckSpec>| {
             let mut due = due(&routes(begun), routing, told, begun);
             due.tell.pop().map(|(_, ack)| ack.waiting)
         };
-        let unled = Routing { unled: BTreeSet::from([name()]), ..Routing::default() };
+        let unled = Applied { unled: BTreeSet::from([name()]), ..Applied::default() };
         let named = waiting(&unled, &BTreeMap::new()).unwrap();
         assert_eq!(named, [NODE_PROXY]);
         let told = BTreeMap::from([(name(), MeshAckSpec { revision: "r".to_owned(), waiting: named })]);
-        assert_eq!(waiting(&Routing::default(), &told), Some(Vec::new()), "and taken back");
-        assert_eq!(waiting(&Routing::default(), &BTreeMap::new()), None);
+        assert_eq!(waiting(&Applied::default(), &told), Some(Vec::new()), "and taken back");
+        assert_eq!(waiting(&Applied::default(), &BTreeMap::new()), None);
     }
 }

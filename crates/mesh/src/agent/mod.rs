@@ -39,7 +39,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use self::acks::{Reached, Routing, Wanted, due};
+use self::acks::{Applied, Reached, Wanted, due};
 use self::engine::Engine;
 pub use self::engine::tear_down;
 pub use self::feature::MeshAgent;
@@ -384,7 +384,7 @@ impl Agent {
     }
 
     async fn acknowledge(&mut self, proxies: BTreeMap<String, Reached>) -> Option<Duration> {
-        let routing = Routing { proxies, unled: self.unled.clone() };
+        let routing = Applied { proxies, unled: self.unled.clone() };
         let due = due(&self.wanted, &routing, &self.told, Instant::now());
         let mut again = due.again;
         for (name, ack) in due.tell {
