@@ -43,7 +43,8 @@ impl Operator {
             }),
             false => json!({"capacity": {"storage": size.to_string()}, "conditions": null}),
         };
-        self.patch_status(claim, status).await?;
+        // The node may be done already, when this is done again because the first time was not seen yet.
+        self.patch_status_unchanged(claim, status).await?;
         let (reason, message) = match needs_node {
             true => ("FileSystemResizeRequired", "Require file system resize of volume on node"),
             false => ("VolumeResizeSuccessful", "Resize volume succeeded"),

@@ -13,7 +13,7 @@ use minik8s_csi::controller::{Capabilities, GetCapabilities};
 use minik8s_meta::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use minik8s_runtime::{Action, Backoff, Caches, Executor, Key, Object, Plan, Retries, Target};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -62,9 +62,9 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
     let mut busy: HashSet<Name> = HashSet::new();
     let mut failed: HashMap<Name, (Instant, Retries)> = HashMap::new();
     loop {
+        let now = Instant::now();
         if *leads.borrow_and_update() {
             changes.borrow_and_update();
-            let now = Instant::now();
             let works = due(&operator.caches);
             failed.retain(|name, _| works.iter().any(|work| work.key() == *name));
             for work in works {
@@ -77,8 +77,9 @@ async fn run(client: Client, caches: Arc<Caches>, mut leads: watch::Receiver<boo
                 running.spawn(async move { (name, operator.carry_out(work).await) });
             }
         }
-        let next = failed.values().map(|(until, _)| *until).filter(|until| *until > Instant::now()).min();
-        let next = next.unwrap_or_else(|| Instant::now() + AGAIN);
+        // Of the same moment as above: what falls due meanwhile is not passed over.
+        let next = failed.values().map(|(until, _)| *until).filter(|until| *until > now).min();
+        let next = next.unwrap_or(now + AGAIN);
         tokio::select! {
             Some(done) = running.join_next() => {
                 let Ok((name, is_done)) = done else { continue };
@@ -198,6 +199,16 @@ impl Operator {
 
     pub async fn patch_status<K: Object>(&self, object: &K, status: Value) -> Result<(), RemoteError> {
         self.write(Action::patch_status(object, status)).await
+    }
+
+    /// Fails if anybody has changed the object meanwhile.
+    pub async fn patch_status_unchanged<K: Object>(
+        &self,
+        object: &K,
+        status: Value,
+    ) -> Result<(), RemoteError> {
+        let (target, patch) = (Target::unchanged(object), json!({"status": status}));
+        self.write(Action::Patch { target, subresource: Some("status"), patch }).await
     }
 
     async fn write(&self, action: Action) -> Result<(), RemoteError> {

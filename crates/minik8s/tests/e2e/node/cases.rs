@@ -40,7 +40,8 @@ cases! { crate::harness::cluster::on_the_shared_cluster =>
     pod_certificates: certificates_of_pods, mutual_tls_of_pods;
     storage: local_volumes, static_volumes, volumes_of_other_forms, volumes_of_a_stateful_set,
         claims_that_cannot_be_served, copies_and_metrics;
-    csi: volumes_of_a_driver, other_volumes_of_a_driver, snapshots_of_a_driver, attributes_of_volumes;
+    csi: volumes_of_a_driver, other_volumes_of_a_driver, snapshots_of_a_driver, attributes_of_volumes,
+        volumes_of_a_running_pod;
     volume_snapshots: snapshots, snapshots_that_cannot_be_made;
     counted_devices: counted_devices;
     dra: claimed_devices;

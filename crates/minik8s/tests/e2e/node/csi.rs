@@ -173,7 +173,9 @@ pub async fn volumes_of_a_driver(space: Space) {
     assert_eq!(space.output("third", mounting(once("cat /data/f"), "data")).await, "kept\n");
     space
         .eventually("larger", async || {
-            space.get(&path).await.unwrap()["status"]["capacity"]["storage"] == "32Mi"
+            let claim = space.get(&path).await.unwrap();
+            let status = &claim["status"];
+            status["capacity"]["storage"] == "32Mi" && status["conditions"].is_null()
         })
         .await;
     let calls = driver.calls();
@@ -187,6 +189,58 @@ pub async fn volumes_of_a_driver(space: Space) {
     }
     space.finish("third").await;
     space.drop_claim("data", &name).await;
+    space.undeploy(deployed).await;
+}
+
+/// The secrets and tokens that a driver is told; once a minute, it is told again, and makes larger what has grown.
+pub async fn volumes_of_a_running_pod(space: Space) {
+    let deployed = space.deploy().await;
+    let driver = &deployed.driver;
+    let wishes = json!({"spec": {"requiresRepublish": true, "serviceAccountTokenInSecrets": true}});
+    space.send(Method::PATCH, &format!("{DRIVERS}/{}", driver.name), wishes).await.unwrap();
+    let mut parameters = json!({});
+    for purpose in ["node-stage", "node-publish", "node-expand"] {
+        space.secret(purpose, json!({"word": purpose})).await;
+        let key = |part: &str| format!("csi.storage.k8s.io/{purpose}-secret-{part}");
+        parameters[key("name")] = purpose.into();
+        parameters[key("namespace")] = space.name.clone().into();
+    }
+    let class = format!("{}-secret", driver.name);
+    let object = json!({"metadata": {"name": class}, "provisioner": driver.name, "allowVolumeExpansion": true,
+        "volumeBindingMode": "WaitForFirstConsumer", "parameters": parameters});
+    space.send(Method::POST, CLASSES, object).await.unwrap();
+    let mut wish = space.wish("data", "16Mi", "Filesystem");
+    wish["spec"]["storageClassName"] = class.clone().into();
+    space.create("persistentvolumeclaims", wish).await;
+    space.pod("user", mounting(idle(), "data")).await;
+    let started = space.ready("user").await;
+    let volume = space.csi_volume("data").await["metadata"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(driver.secrets("NodeStageVolume", &volume), json!({"word": "node-stage"}));
+    let told = driver.secrets("NodePublishVolume", &volume);
+    assert_eq!(told["word"], "node-publish");
+    let tokens = told["csi.storage.k8s.io/serviceAccount.tokens"].as_str().unwrap();
+    let tokens: Value = serde_json::from_str(tokens).unwrap();
+    assert_eq!(tokens["vault"]["token"].as_str().unwrap().split('.').count(), 3);
+
+    let published = driver.count("NodePublishVolume");
+    let path = space.path("persistentvolumeclaims", "data");
+    let size = json!({"spec": {"resources": {"requests": {"storage": "32Mi"}}}});
+    space.send(Method::PATCH, &path, size).await.unwrap();
+    space
+        .eventually("larger while it is used", async || {
+            let claim = space.get(&path).await.unwrap();
+            let status = &claim["status"];
+            status["capacity"]["storage"] == "32Mi" && status["conditions"].is_null()
+        })
+        .await;
+    assert_eq!(driver.secrets("NodeExpandVolume", &volume), json!({"word": "node-expand"}));
+    space.eventually("published again", async || driver.count("NodePublishVolume") > published).await;
+    let pod = space.get(&space.path("pods", "user")).await.unwrap();
+    let containers = |pod: &Value| pod["status"]["containerStatuses"][0]["containerID"].clone();
+    assert_eq!(containers(&pod), containers(&started), "it has run all the time");
+    space.finish("user").await;
+    space.drop_claim("data", &volume).await;
+    space.send(Method::DELETE, &format!("{CLASSES}/{class}"), json!({})).await.unwrap();
     space.undeploy(deployed).await;
 }
 

@@ -15,7 +15,7 @@ use minik8s_csi::server::{Answers, serve};
 use minik8s_csi::{AccessType, Code, Pairs, Topology, VolumeCapability, controller, node};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use prost::Message;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const STATE: &str = "TEST_CSI_STATE";
 const DATA_DIR: &str = "TEST_CSI_DATA_DIR";
@@ -53,6 +53,17 @@ impl Driver {
         names
     }
 
+    /// What a method was told last in secret about a volume.
+    pub fn secrets(&self, method: &str, handle: &str) -> Value {
+        let text = fs::read_to_string(self.state.join("secrets").join(format!("{method}-{handle}")));
+        text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// How often it has done a call.
+    pub fn count(&self, method: &str) -> usize {
+        self.calls().lines().filter(|line| *line == format!("{method} ok")).count()
+    }
+
     pub fn calls(&self) -> String {
         fs::read_to_string(self.state.join("calls")).unwrap_or_default()
     }
@@ -84,7 +95,7 @@ fn is_a_process_of_its_own() {
     let socket = data.join("plugins").join(&name).join("csi.sock");
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
     fs::create_dir_all(data.join("plugins_registry")).unwrap();
-    for part in ["volumes", "attached", "inline", "sizes", "speeds", "snapshots"] {
+    for part in ["volumes", "attached", "inline", "secrets", "sizes", "speeds", "snapshots"] {
         fs::create_dir_all(state.join(part)).unwrap();
     }
     let registration = data.join("plugins_registry").join(format!("{name}-reg.sock"));
@@ -183,11 +194,19 @@ impl Service {
                     .map_err(failed)?;
                 Ok(Vec::new())
             }
-            "NodeStageVolume" => self.stage(&read(message)?),
+            "NodeStageVolume" => {
+                let call: node::StageVolume = read(message)?;
+                self.keep_secrets(method, &call.volume_id, &call.secrets)?;
+                self.stage(&call)
+            }
             "NodeUnstageVolume" => {
                 take_away(&read::<node::UnstageVolume>(message)?.staging_target_path, false)
             }
-            "NodePublishVolume" => self.publish(read(message)?),
+            "NodePublishVolume" => {
+                let call: node::PublishVolume = read(message)?;
+                self.keep_secrets(method, &call.volume_id, &call.secrets)?;
+                self.publish(call)
+            }
             "NodeUnpublishVolume" => {
                 let call: node::UnpublishVolume = read(message)?;
                 take_away(&call.target_path, true)?;
@@ -196,6 +215,7 @@ impl Service {
             }
             "NodeExpandVolume" => {
                 let call: node::ExpandVolume = read(message)?;
+                self.keep_secrets(method, &call.volume_id, &call.secrets)?;
                 let wanted = call.capacity_range.unwrap_or_default().required_bytes;
                 unless(self.size(&call.volume_id) >= wanted, Code::FAILED_PRECONDITION, "not grown yet")?;
                 Ok(node::ExpandedVolume { capacity_bytes: wanted }.encode_to_vec())
@@ -207,6 +227,13 @@ impl Service {
             }
             other => Err((Code::UNIMPLEMENTED, other.to_owned())),
         }
+    }
+
+    /// What a method was told last in secret about a volume.
+    fn keep_secrets(&self, method: &str, handle: &str, secrets: &Pairs) -> Answer {
+        let file = self.state.join("secrets").join(format!("{method}-{handle}"));
+        fs::write(file, json!(secrets).to_string()).map_err(failed)?;
+        Ok(Vec::new())
     }
 
     fn topology(&self) -> Topology {
