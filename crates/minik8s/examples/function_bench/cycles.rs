@@ -1,10 +1,8 @@
 //! Functions called at random, with pauses that let them go to zero: no call is lost, none is executed twice.
 //!
-//! A ledger in this process counts what was executed, by the call's own number; answers say which instance it was.
+//! A ledger counts what was executed, by the call's own number; answers say which instance it was.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,19 +11,12 @@ use serde_json::{Value, json};
 
 use crate::Bench;
 use crate::http::Connection;
+use crate::ledger::{HANDLER, Ledger};
 
 const FUNCTIONS: usize = 12;
 /// Functions end a second after their last call: some pauses are shorter, most are longer.
 const LONGEST_PAUSE: u64 = 5000;
-const CODE: &str = "
-import os, socket, urllib.request
-def main(params):
-    urllib.request.urlopen('%s/%d' % (os.environ['LEDGER'], params['n']), timeout=30).read()
-    return {'instance': socket.gethostname()}
-";
 const TIMEOUT: Duration = Duration::from_secs(3000);
-
-type Ledger = Arc<Mutex<BTreeMap<usize, usize>>>;
 
 #[derive(Default)]
 struct Seen {
@@ -36,10 +27,10 @@ struct Seen {
 
 impl Bench<'_> {
     pub async fn cycles(&self, instances: usize) -> Result<String> {
-        let (ledger, url) = listen()?;
+        let ledger = Ledger::listen()?;
         let names: Vec<String> = (0..FUNCTIONS).map(|n| format!("cycle-{n}")).collect();
         for name in &names {
-            self.post_code(name, CODE, &[json!({"name": "LEDGER", "value": url})]).await?;
+            self.post_code(name, HANDLER, &[ledger.variable()]).await?;
             self.until_served(name).await?;
         }
         let (seen, begun, port) =
@@ -60,15 +51,13 @@ impl Bench<'_> {
             .collect();
         tokio::task::spawn_blocking(move || clients.into_iter().for_each(|client| drop(client.join())))
             .await?;
-        let (seen, ledger) = (
-            seen.lock().map_err(|_| anyhow::anyhow!("poisoned"))?,
-            ledger.lock().map_err(|_| anyhow::anyhow!("poisoned"))?,
-        );
+        let seen = seen.lock().map_err(|_| anyhow::anyhow!("poisoned"))?;
+        let executed = ledger.counts()?;
         if seen.instances.len() < instances {
             bail!("only {} of {instances} instances in {TIMEOUT:?}", seen.instances.len());
         }
-        let twice = ledger.values().filter(|times| **times > 1).count();
-        let lost = seen.failed + seen.calls - ledger.len().min(seen.calls);
+        let twice = executed.values().filter(|times| **times > 1).count();
+        let lost = seen.failed + seen.calls - executed.len().min(seen.calls);
         Ok(format!(
             "{FUNCTIONS} functions called at random for {:.0} s: {} instances, {} calls, {lost} lost, {twice} executed \
              twice; target 0, 0\n",
@@ -108,32 +97,4 @@ fn one(name: &str, port: u16, seen: &Mutex<Seen>) {
         Ok(instance) => _ = seen.instances.insert(instance),
         Err(_) => seen.failed += 1,
     }
-}
-
-/// Where pods of this machine find it, and nobody else is asked.
-fn listen() -> Result<(Ledger, String)> {
-    let listener = TcpListener::bind("0.0.0.0:0")?;
-    let ledger = Ledger::default();
-    let url = format!("http://{}:{}", outward_address()?, listener.local_addr()?.port());
-    let counts = ledger.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let counts = counts.clone();
-            std::thread::spawn(move || -> Option<()> {
-                let mut line = String::new();
-                BufReader::new(&stream).read_line(&mut line).ok()?;
-                let number = line.split(' ').nth(1)?.trim_start_matches('/').parse().ok()?;
-                *counts.lock().ok()?.entry(number).or_default() += 1;
-                (&stream).write_all(b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n").ok()
-            });
-        }
-    });
-    Ok((ledger, url))
-}
-
-/// The address that others see; nothing is sent.
-fn outward_address() -> Result<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    socket.connect("192.0.2.1:9")?;
-    Ok(socket.local_addr()?.ip())
 }

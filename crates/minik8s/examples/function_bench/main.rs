@@ -1,6 +1,6 @@
 //! `make bench`, its part about functions: cold starts in a slot, without one and of a bare pod, what the router adds to a
-//! warm call, what that costs against gunicorn behind nginx, a step from nothing to 64 connections, updates under load,
-//! random calls from zero, and what functions cost that nobody calls.
+//! warm call, what that costs against gunicorn behind nginx, a step from nothing to 64 connections, updates and
+//! kills under load, random calls from zero, and what functions cost that nobody calls.
 //!
 //! Usage: `function_bench MINIK8S_BINARY [STARTS [INSTANCES]]`: random calls go on until so many instances were started. It
 //! starts the binary as a control plane and as an agent, with data dirs of their own (below the current directory), and
@@ -12,6 +12,7 @@ mod bare;
 mod cluster;
 mod cycles;
 mod http;
+mod ledger;
 mod peer;
 #[path = "../../../network/examples/dns_bench/process.rs"]
 #[allow(dead_code, reason = "another measurement uses the rest")]
@@ -51,7 +52,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let binary: PathBuf =
         arguments.next().context("usage: function_bench MINIK8S_BINARY [STARTS [INSTANCES]]")?.into();
-    let starts = arguments.next().map_or(Ok(20), |text| text.parse()).context("STARTS is a whole number")?;
+    let starts = arguments.next().map_or(Ok(100), |text| text.parse()).context("STARTS is a whole number")?;
     let instances =
         arguments.next().map_or(Ok(100), |text| text.parse()).context("INSTANCES is a whole number")?;
     let mut cluster = Cluster::start(&binary)?;
