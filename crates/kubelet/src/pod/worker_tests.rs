@@ -57,7 +57,7 @@ async fn taken(mailbox: &Mailbox) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(LONG, taken).await.expect("nobody takes the messages");
+    timeout(Duration::from_secs(60), taken).await.expect("nobody takes the messages");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub use drive::{Clock, Drive, Means};
 pub use runner::RUNS;
 
 use crate::kinds::WorkflowRun;
-use runner::{Ended, Runner};
+use runner::{Ended, Runner, outlive_panic};
 
 /// What the engine works with.
 pub struct Engine {
@@ -142,7 +142,10 @@ impl<'a> Term<'a> {
             changed: changed.clone(),
         };
         let (own, owner) = (key.clone(), uid.clone());
-        let abort = self.tasks.spawn(async move { (own, owner, runner.run().await) });
+        let abort = self.tasks.spawn(async move {
+            let ended = outlive_panic(runner.run(), &own).await;
+            (own, owner, ended)
+        });
         self.running.insert(key.clone(), Running { uid, changed, abort });
     }
 

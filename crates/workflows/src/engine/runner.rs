@@ -1,8 +1,10 @@
 //! One run from the API's point of view: where it begins, what is asked of it, and what its status says.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Api;
 use kube::Client;
@@ -12,7 +14,7 @@ use minik8s_asl::definition::{Definition, MachineType, processor_at};
 use minik8s_asl::engine::{Event, Identity, Start, Status};
 use minik8s_asl::simple_form;
 use minik8s_meta::{api_version, kind};
-use minik8s_runtime::{Cache, Key};
+use minik8s_runtime::{Cache, Key, panic_message};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
@@ -29,6 +31,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// The status of a run that goes on is written so often at most.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(500);
+const AFTER_PANIC: Duration = Duration::from_secs(30);
 /// AWS' limit of Express.
 const LONGEST_EXPRESS: u64 = 300;
 
@@ -43,6 +46,17 @@ pub enum Ended {
     Gone,
     /// Its history was written by somebody else, or could not be written: look again.
     Overtaken,
+}
+
+/// A run whose work panics goes on from its history after a pause: else it would stand still for as long as this server leads.
+pub async fn outlive_panic(work: impl Future<Output = Ended>, run: &Key) -> Ended {
+    let message = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(ended) => return ended,
+        Err(panic) => panic_message(&*panic),
+    };
+    tracing::error!(%run, panic = message, "work on a run has panicked; it goes on in {AFTER_PANIC:?}");
+    tokio::time::sleep(AFTER_PANIC).await;
+    Ended::Overtaken
 }
 
 pub struct Runner {
@@ -354,4 +368,19 @@ fn status(drive: &Drive, hash: &str) -> WorkflowRunStatus {
 
 fn time(milliseconds: i64) -> Option<Time> {
     k8s_openapi::jiff::Timestamp::from_millisecond(milliseconds).ok().map(Time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn run_whose_work_panics_goes_on_after_a_pause() {
+        let (run, begun) = (Key::new("ns", "r"), Instant::now());
+        let faulty = || -> Ended { std::panic::resume_unwind(Box::new("a fault in a task")) };
+        let ended = outlive_panic(async move { faulty() }, &run).await;
+        assert!(matches!(ended, Ended::Overtaken));
+        assert_eq!(begun.elapsed(), AFTER_PANIC);
+        assert!(matches!(outlive_panic(async { Ended::Gone }, &run).await, Ended::Gone));
+    }
 }
