@@ -265,12 +265,7 @@ impl Api {
         if let Some(Limits(limits)) = request.extensions().get() {
             session_limits::check(limits, &info)?;
         }
-        let snapshot = self.registry.catalog.snapshot();
-        let allowed = self.authorizer.check(&*self.registry.store, &snapshot, &user, &info, &query).await;
-        if let Some(trail) = &trail {
-            trail.note_decision(allowed.is_ok());
-        }
-        allowed?;
+        self.authorizer.check(&self.registry, &user, &info, &query, trail.as_ref()).await?;
         Ok(Incoming { request, info, query, user, body: None })
     }
 }

@@ -1,5 +1,7 @@
 //! An audit event, as `audit.k8s.io/v1` has it. Pure.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use jiff::Timestamp;
 use minik8s_auth::User;
@@ -21,7 +23,7 @@ pub struct Record {
     /// As whom the user acts, where that is somebody else.
     pub impersonated: Option<User>,
     pub verdict: Verdict,
-    pub allowed: Option<bool>,
+    pub annotations: BTreeMap<String, String>,
     pub request: Bytes,
     pub response: Bytes,
     pub code: u16,
@@ -50,9 +52,8 @@ impl Record {
         if info.is_resource {
             event["objectRef"] = object_ref(info);
         }
-        if let Some(allowed) = self.allowed {
-            let decision = if allowed { "allow" } else { "forbid" };
-            event["annotations"] = json!({"authorization.k8s.io/decision": decision});
+        if !self.annotations.is_empty() {
+            event["annotations"] = json!(self.annotations);
         }
         if stage != Stage::RequestReceived {
             event["responseStatus"] = json!({"metadata": {}, "code": self.code});

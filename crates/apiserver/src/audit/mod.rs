@@ -9,6 +9,7 @@ mod log_file;
 mod policy;
 mod webhook;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use minik8s_api::AuditSettings;
-use minik8s_auth::User;
+use minik8s_auth::{Decision, User};
+use minik8s_meta::format::qualified_name;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -126,7 +128,7 @@ impl Auditor {
             user: User::anonymous(),
             impersonated: None,
             verdict: self.policy.judge(&User::anonymous(), info),
-            allowed: None,
+            annotations: BTreeMap::new(),
             request: Bytes::new(),
             response: Bytes::new(),
             code: 0,
@@ -207,8 +209,31 @@ impl Trail {
         }
     }
 
-    pub fn note_decision(&self, allowed: bool) {
-        self.0.lock().allowed = Some(allowed);
+    /// What the authorizers said, under upstream's names.
+    pub fn note_decision(&self, decision: &Decision) {
+        let is_allowed = decision.is_allowed();
+        self.annotate("authorization.k8s.io/decision", if is_allowed { "allow" } else { "forbid" });
+        self.annotate("authorization.k8s.io/reason", decision.reason());
+    }
+
+    /// Whoever was to decide could not be asked.
+    pub fn note_undecided(&self) {
+        self.annotate("authorization.k8s.io/reason", "internal error");
+    }
+
+    /// Adds to the annotations of the events that are yet to come. What is there already stays, as upstream: a write
+    /// that is tried again is judged again.
+    pub fn annotate(&self, key: &str, value: impl Into<String>) {
+        if !qualified_name(key).is_empty() || !key.contains('/') {
+            tracing::warn!(key, "an audit annotation is left out: its key must be PREFIX/NAME");
+            return;
+        }
+        self.0.lock().annotations.entry(key.to_owned()).or_insert_with(|| value.into());
+    }
+
+    /// Whether the bodies of the request are told as well.
+    pub fn tells_bodies(&self) -> bool {
+        self.0.lock().verdict.level >= Level::Request
     }
 
     pub fn panicked(&self) {

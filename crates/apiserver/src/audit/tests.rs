@@ -50,7 +50,7 @@ async fn request_is_told_with_user_object_bodies_and_decision() {
     let (mut request, info) = request("/api/v1/namespaces/shop/configmaps?dryRun=All");
     let trail = auditor.begin(&mut request, &info);
     auditor.identify(&trail, &User::authenticated("alice", &["people"]), None).await;
-    trail.note_decision(true);
+    trail.note_decision(&Decision::allow("because"));
     trail.note_body(&Bytes::from_static(b"{\"kind\": \"ConfigMap\"}"));
     let response = auditor.finish(trail, Response::new(body("{\"made\": true}")), false).await;
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{\"made\": true}");
@@ -70,6 +70,27 @@ async fn request_is_told_with_user_object_bodies_and_decision() {
     assert_eq!(last["requestObject"]["kind"], "ConfigMap");
     assert_eq!(last["responseObject"]["made"], true);
     assert_eq!(last["annotations"]["authorization.k8s.io/decision"], "allow");
+    assert_eq!(last["annotations"]["authorization.k8s.io/reason"], "because");
+}
+
+#[tokio::test]
+async fn annotation_said_twice_stays_as_it_was_and_wrong_keys_are_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let auditor = auditor(directory.path(), "[{level: Metadata, omitStages: [RequestReceived]}]").unwrap();
+    let (mut request, info) = request("/api/v1/pods");
+    let trail = auditor.begin(&mut request, &info);
+    for (key, value) in [
+        ("a.example.com/key", "first"),
+        ("a.example.com/key", "second"),
+        ("key", "x"),
+        ("a.example.com/not a key", "x"),
+        ("a.example.com/b/c", "x"),
+    ] {
+        trail.annotate(key, value);
+    }
+    auditor.finish(trail, Response::new(body("")), false).await;
+    let events = waiting(&auditor);
+    assert_eq!(events[0]["annotations"], serde_json::json!({"a.example.com/key": "first"}));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The conversation with a webhook: an `AdmissionReview` there and back.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -19,6 +21,8 @@ pub struct Verdict {
     /// Operations of a JSON Patch.
     pub patch: Option<Value>,
     pub warnings: Vec<String>,
+    /// For the audit log, below the webhook's name.
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -42,6 +46,8 @@ struct Response {
     patch_type: Option<String>,
     #[serde(default)]
     warnings: Option<Vec<String>>,
+    #[serde(default)]
+    audit_annotations: Option<BTreeMap<String, String>>,
 }
 
 /// Err: it could not be asked, or its answer is none.
@@ -129,6 +135,9 @@ fn options(request: &Request<'_>) -> Value {
     if request.operation != Operation::Delete && !call.options.field_manager.is_empty() {
         options["fieldManager"] = call.options.field_manager.as_str().into();
     }
+    if let Some(wanted) = request.delete {
+        wanted.describe(&mut options);
+    }
     options
 }
 
@@ -167,7 +176,9 @@ fn verdict(name: &str, version: &str, uid: &str, answer: &[u8]) -> std::result::
         }
     };
     let denied = (!response.allowed).then(|| denial(name, response.status.unwrap_or_default()));
-    Ok(Verdict { denied, patch, warnings: response.warnings.unwrap_or_default() })
+    let (warnings, annotations) = (response.warnings, response.audit_annotations);
+    let (warnings, annotations) = (warnings.unwrap_or_default(), annotations.unwrap_or_default());
+    Ok(Verdict { denied, patch, warnings, annotations })
 }
 
 /// The webhook's own words and code, with its name before them.
