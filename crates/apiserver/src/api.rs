@@ -29,7 +29,7 @@ use crate::node_proxy::NodeProxy;
 use crate::protocol;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
-use crate::{session_limits, span, websocket};
+use crate::{gzip, session_limits, span, websocket};
 
 /// A request that is neither a watch nor a stream may take this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -110,6 +110,7 @@ impl Api {
             (Some(auditor), Some(trail)) => auditor.finish(trail, response, is_stream).await,
             _ => response,
         };
+        let response = gzip::compress(response).await;
         match socket {
             Some(socket) => socket.serve(response),
             None => response,

@@ -135,11 +135,11 @@ impl Api {
         match info.verb.as_str() {
             "get" => {
                 let answer = self.get(call, &accepted).await?;
-                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer))
             }
             "list" => {
                 let answer = self.list(call, &incoming.query, &accepted).await?;
-                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer))
             }
             "watch" => self.watch(call, &incoming.query, accepted).await,
             "create" => {

@@ -8,6 +8,7 @@ use minik8s_auth::User;
 use serde_json::{Value, json};
 
 use super::policy::{Level, Stage, Verdict};
+use crate::registry::read_yaml;
 use crate::request::RequestInfo;
 
 /// What is known of a request so far.
@@ -24,9 +25,17 @@ pub struct Record {
     pub impersonated: Option<User>,
     pub verdict: Verdict,
     pub annotations: BTreeMap<String, String>,
-    pub request: Bytes,
-    pub response: Bytes,
+    pub request: Told,
+    pub response: Told,
     pub code: u16,
+    pub is_panic: bool,
+}
+
+/// A body as it travels.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    pub content_type: String,
+    pub bytes: Bytes,
 }
 
 /// Larger bodies are left out, and the event says so.
@@ -67,22 +76,34 @@ impl Record {
         event
     }
 
-    /// Only JSON is told: other forms are of no use to whoever reads the log.
-    fn put_body(&self, event: &mut Value, field: &str, body: &Bytes) {
-        if body.is_empty() {
+    /// In JSON, whatever it travels in. What is no object is left out.
+    fn put_body(&self, event: &mut Value, field: &str, body: &Told) {
+        if body.bytes.is_empty() {
             return;
         }
-        if body.len() > LARGEST_BODY {
+        if body.bytes.len() > LARGEST_BODY {
             event["annotations"][format!("audit.k8s.io/{field}-omitted")] = "larger than 1 MiB".into();
             return;
         }
-        if let Ok(mut object) = serde_json::from_slice::<Value>(body) {
+        if let Some(mut object) = body.object() {
             if self.verdict.omit_managed_fields
                 && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
             {
                 metadata.remove("managedFields");
             }
             event[field] = object;
+        }
+    }
+}
+
+impl Told {
+    fn object(&self) -> Option<Value> {
+        match self.content_type.split(';').next().unwrap_or_default().trim() {
+            minik8s_protobuf::MEDIA_TYPE => minik8s_protobuf::decode_answer(&self.bytes).ok(),
+            "application/yaml" | "text/yaml" | "application/x-yaml" | "application/apply-patch+yaml" => {
+                read_yaml(&self.bytes).ok().map(|parsed| parsed.value)
+            }
+            _ => serde_json::from_slice(&self.bytes).ok(),
         }
     }
 }

@@ -15,9 +15,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::USER_AGENT;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
@@ -32,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::Body;
 use crate::api::Api;
 use crate::request::RequestInfo;
-use event::{LARGEST_BODY, Record};
+use event::{LARGEST_BODY, Record, Told};
 use log_file::LogFile;
 use policy::{Level, Policy, Stage};
 use webhook::Webhook;
@@ -77,7 +78,9 @@ impl Auditor {
         let (mut log, mut webhook) = (None, None);
         if let Some(path) = &settings.log {
             let largest = u64::from(settings.log_max_size) << 20;
-            let file = LogFile::open(path, largest, settings.log_max_backup as usize);
+            let max_age = Duration::from_secs(u64::from(settings.log_max_age) * 24 * 3600);
+            let max_age = Some(max_age).filter(|age| !age.is_zero());
+            let file = LogFile::open(path, largest, settings.log_max_backup as usize, max_age);
             let (sender, receiver) = mpsc::channel(WAITING);
             backends.log = Some((file.map_err(|error| named(path, &error))?, receiver));
             log = Some(sender);
@@ -129,9 +132,10 @@ impl Auditor {
             impersonated: None,
             verdict: self.policy.judge(&User::anonymous(), info),
             annotations: BTreeMap::new(),
-            request: Bytes::new(),
-            response: Bytes::new(),
+            request: Told { content_type: text(request.headers().get(CONTENT_TYPE)), bytes: Bytes::new() },
+            response: Told::default(),
             code: 0,
+            is_panic: false,
         };
         let trail = Trail(Arc::new(Mutex::new(record)));
         request.extensions_mut().insert(trail.clone());
@@ -155,10 +159,11 @@ impl Auditor {
 
     /// The answer is there. That of a stream is complete when it ends.
     pub async fn finish(&self, trail: Trail, response: Response<Body>, is_stream: bool) -> Response<Body> {
-        let verdict = {
+        let (verdict, stage) = {
             let mut record = trail.0.lock();
             record.code = response.status().as_u16();
-            record.verdict.clone()
+            let stage = if record.is_panic { Stage::Panic } else { Stage::ResponseComplete };
+            (record.verdict.clone(), stage)
         };
         if verdict.level == Level::None {
             return response;
@@ -175,8 +180,8 @@ impl Auditor {
             Level::RequestResponse => keep_body(&trail, response).await,
             _ => response,
         };
-        if verdict.tells(Stage::ResponseComplete) {
-            self.tell_stage(&trail, Stage::ResponseComplete).await;
+        if verdict.tells(stage) {
+            self.tell_stage(&trail, stage).await;
         }
         response
     }
@@ -205,7 +210,7 @@ impl Trail {
     pub fn note_body(&self, body: &Bytes) {
         let mut record = self.0.lock();
         if record.verdict.level >= Level::Request {
-            record.request = body.clone();
+            record.request.bytes = body.clone();
         }
     }
 
@@ -237,7 +242,7 @@ impl Trail {
     }
 
     pub fn panicked(&self) {
-        self.0.lock().code = 500;
+        self.0.lock().is_panic = true;
     }
 }
 
@@ -251,19 +256,24 @@ fn note_loss(lost: &AtomicU64) {
 /// Reads the answer so that it can be told, and gives it on as it was. What is too large is not read.
 async fn keep_body(trail: &Trail, response: Response<Body>) -> Response<Body> {
     let (parts, mut body) = response.into_parts();
+    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let tell = |bytes: Bytes| {
+        trail.0.lock().response = Told { content_type: content_type.unwrap_or_default().to_owned(), bytes };
+    };
     let mut read = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
         if let Ok(data) = frame.into_data() {
             read.extend_from_slice(&data);
         }
         if read.len() > LARGEST_BODY {
-            trail.0.lock().response = read.clone().freeze();
-            let rest = Rest { first: Some(read.freeze()), body };
+            let first = read.freeze();
+            tell(first.clone());
+            let rest = Rest { first: Some(first), body };
             return Response::from_parts(parts, rest.boxed_unsync());
         }
     }
     let whole = read.freeze();
-    trail.0.lock().response = whole.clone();
+    tell(whole.clone());
     Response::from_parts(parts, Full::new(whole).boxed_unsync())
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -88,6 +89,7 @@ async fn requests_are_told_as_the_policy_says() {
         log_max_size: 1,
         log_max_backup: 1,
         webhook: Some(webhook),
+        ..AuditSettings::default()
     };
     let extension = Extension { audit: Some(audit), ..Extension::default() };
     let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
@@ -156,8 +158,8 @@ async fn audited(dir: &Path, rules: &str) -> (Cluster, PathBuf) {
 async fn event(log: &Path, uri: &str) -> Value {
     for _ in 0..3000 {
         let text = std::fs::read_to_string(log).unwrap();
-        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        if let Some(event) = events.filter(|event| event["requestURI"] == uri).last() {
+        let mut events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        if let Some(event) = events.rfind(|event| event["requestURI"] == uri) {
             return event;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -240,4 +242,46 @@ async fn annotations_of_pod_security_and_authorization_are_told() {
     let told = event(&log, "/version").await["annotations"].clone();
     let reason = told["authorization.k8s.io/reason"].as_str().unwrap();
     assert!(reason.starts_with("RBAC: allowed by ClusterRoleBinding"), "{reason}");
+}
+
+/// client-go sends protobuf and asks for it, kubectl applies YAML and takes gzip.
+#[tokio::test]
+async fn bodies_are_told_in_json_whatever_clients_speak() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cluster, log) = audited(dir.path(), "[{level: RequestResponse}]").await;
+    let admin = cluster.admin();
+    let binary = admin.accepting(minik8s_protobuf::MEDIA_TYPE);
+    let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m"}, "data": {"a": "b"}});
+    let body = minik8s_protobuf::encode(map.to_string().as_bytes()).unwrap();
+    let uri = format!("{CONFIG_MAPS}?fieldManager=binary");
+    let made = binary.send(Method::POST, &uri, minik8s_protobuf::MEDIA_TYPE, body).await;
+    assert_eq!(made.code, 201);
+    assert_eq!(made.headers["content-type"], minik8s_protobuf::MEDIA_TYPE);
+    let told = event(&log, &uri).await;
+    assert_eq!(
+        (&told["requestObject"]["data"]["a"], &told["responseObject"]["data"]["a"]),
+        (&json!("b"), &json!("b"))
+    );
+
+    let uri = format!("{CONFIG_MAPS}?limit=5");
+    assert_eq!(binary.get(&uri).await.code, 200);
+    let told = event(&log, &uri).await;
+    assert_eq!(told["responseObject"]["kind"], "ConfigMapList");
+    assert_eq!(told["responseObject"]["items"][0]["metadata"]["name"], "m", "{told}");
+
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {a: b}\n";
+    let uri = format!("{CONFIG_MAPS}/applied?fieldManager=yaml");
+    admin.send(Method::PATCH, &uri, APPLY, text).await.ok();
+    assert_eq!(event(&log, &uri).await["requestObject"]["data"]["a"], "b");
+    let uri = format!("{CONFIG_MAPS}/applied");
+    admin.accepting("application/yaml").get(&uri).await.ok();
+    assert_eq!(event(&log, &uri).await["responseObject"]["data"]["a"], "b");
+
+    let mut large = config_map("large");
+    large["data"] = json!({"a": "x".repeat(200 << 10)});
+    admin.post(CONFIG_MAPS, large).await.ok();
+    let uri = format!("{CONFIG_MAPS}/large");
+    let answer = admin.header("accept-encoding", "gzip").get(&uri).await;
+    assert_eq!(answer.headers["content-encoding"], "gzip");
+    assert_eq!(event(&log, &uri).await["responseObject"]["metadata"]["name"], "large");
 }
