@@ -155,19 +155,22 @@ pub fn seen(object: &Value, call: &Call, subject: &Subject) -> Value {
 fn verdict(name: &str, version: &str, uid: &str, answer: &[u8]) -> std::result::Result<Verdict, String> {
     let invalid = |why: &str| format!("received invalid webhook response: {why}");
     let review: Review = serde_json::from_slice(answer).map_err(|error| invalid(&error.to_string()))?;
-    if review.kind != "AdmissionReview" || review.api_version != version {
+    // v1beta1 asks nobody to repeat what they were asked, or to say what a patch is.
+    let is_strict = version == "admission.k8s.io/v1";
+    let is_bare = !is_strict && review.kind.is_empty() && review.api_version.is_empty();
+    if !is_bare && (review.kind != "AdmissionReview" || review.api_version != version) {
         let (api_version, kind) = (review.api_version, review.kind);
         return Err(invalid(&format!(
             "expected webhook response of {version}, Kind=AdmissionReview, got {api_version}, Kind={kind}"
         )));
     }
     let response = review.response.ok_or_else(|| invalid("webhook response was absent"))?;
-    if response.uid != uid {
+    if is_strict && response.uid != uid {
         return Err(invalid(&format!("expected response.uid={uid:?}, got {:?}", response.uid)));
     }
     let patch = match response.patch.as_deref().filter(|patch| !patch.is_empty()) {
         None => None,
-        Some(_) if response.patch_type.as_deref() != Some("JSONPatch") => {
+        Some(_) if is_strict && response.patch_type.as_deref() != Some("JSONPatch") => {
             return Err(invalid("webhook returned response.patch but not response.patchType=JSONPatch"));
         }
         Some(patch) => {
