@@ -12,6 +12,8 @@ pub struct AuditSettings {
     /// Megabytes that a log has at most, and how many older ones are kept.
     pub log_max_size: u32,
     pub log_max_backup: u32,
+    /// Days after which a log that was put aside is removed; 0 is never.
+    pub log_max_age: u32,
     /// A kubeconfig file that says where the collector is.
     pub webhook: Option<PathBuf>,
 }

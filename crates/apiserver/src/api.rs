@@ -29,7 +29,7 @@ use crate::node_proxy::NodeProxy;
 use crate::protocol;
 use crate::registry::{MAX_BODY, Registry};
 use crate::request::{Query, RequestInfo};
-use crate::{session_limits, span, websocket};
+use crate::{gzip, session_limits, span, websocket};
 
 /// A request that is neither a watch nor a stream may take this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -110,6 +110,7 @@ impl Api {
             (Some(auditor), Some(trail)) => auditor.finish(trail, response, is_stream).await,
             _ => response,
         };
+        let response = gzip::compress(response).await;
         match socket {
             Some(socket) => socket.serve(response),
             None => response,
@@ -285,12 +286,7 @@ impl Api {
         if let Some(Limits(limits)) = request.extensions().get() {
             session_limits::check(limits, &info)?;
         }
-        let snapshot = self.registry.catalog.snapshot();
-        let allowed = self.authorizer.check(&*self.registry.store, &snapshot, &user, &info, &query).await;
-        if let Some(trail) = &trail {
-            trail.note_decision(allowed.is_ok());
-        }
-        allowed?;
+        self.authorizer.check(&self.registry, &user, &info, &query, trail.as_ref()).await?;
         Ok(Incoming { request, info, query, user, body: None })
     }
 }

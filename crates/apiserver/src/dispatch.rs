@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Body, JSON};
 use crate::api::Api;
+use crate::audit::Trail;
 use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
@@ -96,6 +97,7 @@ impl Api {
             now: Timestamp::now(),
             applies: false,
             warnings: Arc::default(),
+            trail: incoming.request.extensions().get::<Trail>().cloned(),
             served,
         };
         let mut response = self.serve(&call, incoming).await?;
@@ -133,11 +135,11 @@ impl Api {
         match info.verb.as_str() {
             "get" => {
                 let answer = self.get(call, &accepted).await?;
-                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer))
             }
             "list" => {
                 let answer = self.list(call, &incoming.query, &accepted).await?;
-                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer).await)
+                Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), answer))
             }
             "watch" => self.watch(call, &incoming.query, accepted).await,
             "create" => {

@@ -22,9 +22,21 @@ use crate::answer::Body;
 /// Smaller answers travel as they are.
 const MIN_BYTES: usize = 128 * 1024;
 
-/// The answer, compressed if it is large and `accept_encoding` allows it.
-pub async fn offer(accept_encoding: &str, response: Response<Body>) -> Response<Body> {
-    if response.status() != StatusCode::OK || !accepts(accept_encoding) {
+/// An answer that may be compressed on its way out.
+#[derive(Clone, Copy)]
+struct Offered;
+
+/// The answer, to be compressed by [`compress`] if `accept_encoding` allows it.
+pub fn offer(accept_encoding: &str, mut response: Response<Body>) -> Response<Body> {
+    if response.status() == StatusCode::OK && accepts(accept_encoding) {
+        response.extensions_mut().insert(Offered);
+    }
+    response
+}
+
+/// The answer, compressed if that was offered and it is large. To be called once everybody has seen what it says.
+pub async fn compress(mut response: Response<Body>) -> Response<Body> {
+    if response.extensions_mut().remove::<Offered>().is_none() {
         return response;
     }
     let (mut head, mut body) = response.into_parts();
@@ -116,7 +128,8 @@ mod tests {
             [(0, false), (10, false), (MIN_BYTES, false), (MIN_BYTES + 1, true), (3 << 20, true)]
         {
             let text: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
-            let response = offer("gzip", answer::bytes(200, "text/plain", text.clone())).await;
+            let offered = offer("gzip", answer::bytes(200, "text/plain", text.clone()));
+            let response = compress(offered).await;
             let is_compressed = response.headers().get(CONTENT_ENCODING).is_some();
             assert_eq!(is_compressed, compressed, "{size}");
             let mut got = response.into_body().collect().await.unwrap().to_bytes().to_vec();
@@ -128,7 +141,7 @@ mod tests {
             }
             assert!(got == text, "{size}");
         }
-        let refused = offer("gzip", answer::bytes(500, "text/plain", vec![b'x'; 1 << 20])).await;
+        let refused = compress(offer("gzip", answer::bytes(500, "text/plain", vec![b'x'; 1 << 20]))).await;
         assert!(refused.headers().get(CONTENT_ENCODING).is_none());
     }
 }

@@ -243,18 +243,26 @@ fn openmetrics(page: &str) -> String {
     text
 }
 
-/// OpenMetrics as the older format: counters are announced by their whole name, and there are no examples.
+/// OpenMetrics as the older format: counters are announced by their whole name, and there are no examples. Upstream's
+/// `…_count` counters have no other ending there.
 fn classic(page: &str) -> String {
     let counters: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
     let mut text = String::with_capacity(page.len());
+    let counts: Vec<&str> = counters.iter().copied().filter(|name| name.ends_with("_count")).collect();
     for line in page.lines().filter(|line| *line != "# EOF") {
+        let bare =
+            |name: &&str| Some(format!("{name}{}\n", line.strip_prefix(*name)?.strip_prefix("_total")?));
+        if let Some(bare) = counts.iter().find_map(bare) {
+            text.push_str(&bare);
+            continue;
+        }
         let announced = line.strip_prefix("# ").and_then(|rest| {
             let mut words = rest.splitn(3, ' ');
             Some((words.next()?, words.next()?, words.next()?))
         });
         match announced {
-            Some((what, name, rest)) if counters.contains(&name) => {
+            Some((what, name, rest)) if counters.contains(&name) && !name.ends_with("_count") => {
                 text.push_str(&format!("# {what} {name}_total {rest}\n"));
             }
             _ => {
@@ -360,6 +368,9 @@ mod tests {
                         a_request_total{x=\"y\"} 1\n# HELP b Seconds.\n# TYPE b histogram\nb_count 2\n";
         assert_eq!(classic(page), expected);
         assert_eq!(openmetrics(expected) + "# EOF\n", page);
+        let page = "# HELP c_count Refusals.\n# TYPE c_count counter\nc_count_total{x=\"y\"} 1\n# EOF\n";
+        let expected = "# HELP c_count Refusals.\n# TYPE c_count counter\nc_count{x=\"y\"} 1\n";
+        assert_eq!(classic(page), expected);
     }
 
     #[test]

@@ -138,7 +138,7 @@ async fn openapi_v2(api: &Api, incoming: &Incoming<()>) -> Result<Response<Body>
     } else {
         (JSON, crate::schemas::v2_json(api))
     };
-    Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, content_type, document)).await)
+    Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, content_type, document)))
 }
 
 async fn openapi_v3(api: &Api, incoming: &Incoming<()>, path: &str) -> Result<Response<Body>> {
@@ -150,7 +150,7 @@ async fn openapi_v3(api: &Api, incoming: &Incoming<()>, path: &str) -> Result<Re
         _ => return Err(ApiError::no_such_resource()),
     };
     let document = crate::schemas::v3_document(api, group, version).ok_or_else(ApiError::no_such_resource)?;
-    Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, JSON, document)).await)
+    Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, JSON, document)))
 }
 
 /// Clients cache schemas by their hash.

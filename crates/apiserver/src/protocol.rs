@@ -79,12 +79,8 @@ async fn admit<B>(api: &Api, protocol: &dyn Protocol, request: &mut Request<B>) 
     if let Some(Limits(limits)) = request.extensions().get() {
         session_limits::check(limits, &info)?;
     }
-    let snapshot = api.registry.catalog.snapshot();
-    let judged = api.authorizer.check(&*api.registry.store, &snapshot, &user, &info, &Query::default()).await;
-    if let Some(trail) = &trail {
-        trail.note_decision(judged.is_ok());
-    }
-    match judged {
+    let query = Query::default();
+    match api.authorizer.check(&api.registry, &user, &info, &query, trail.as_ref()).await {
         Ok(()) => Ok(user),
         // Its runtime shows a pod's credentials to who asks for some, and never before.
         Err(refused) if user.node_name().is_some() && !is_shown => {

@@ -100,6 +100,7 @@ impl Planner<'_> {
     fn node(&mut self, expr: &Expr) -> Result<Node, String> {
         match &self.checked.references[expr.id] {
             Reference::Variable(name) => return Ok(Node::Variable(self.variable(name))),
+            Reference::Presence => return Ok(Node::Constant(Value::Bool(true))),
             Reference::TypeName(name) => return Ok(Node::Constant(Value::Type(Arc::from(name.as_str())))),
             Reference::None | Reference::Overloads { .. } => {}
         }

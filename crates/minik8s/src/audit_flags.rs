@@ -20,6 +20,9 @@ pub struct AuditFlags {
     /// How many audit logs that were put aside are kept
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
     audit_log_maxbackup: u32,
+    /// Days after which an audit log that was put aside is removed; 0 is never
+    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    audit_log_maxage: u32,
     /// Send audit events to the server that this kubeconfig file names (https)
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_webhook_config_file: Option<PathBuf>,
@@ -39,6 +42,7 @@ impl AuditFlags {
             log: self.audit_log_path.clone(),
             log_max_size: self.audit_log_maxsize,
             log_max_backup: self.audit_log_maxbackup,
+            log_max_age: self.audit_log_maxage,
             webhook: self.audit_webhook_config_file.clone(),
         }))
     }

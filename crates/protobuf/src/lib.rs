@@ -45,11 +45,7 @@ pub struct Decoded {
 
 /// Decodes a body. The time it takes and the memory it needs grow with the size of the body only.
 pub fn decode(body: &[u8]) -> Result<Decoded, DecodeError> {
-    let bytes = body.strip_prefix(MAGIC).ok_or(DecodeError::NoMagic)?;
-    let envelope = Envelope::read(bytes).map_err(|fault| DecodeError::at("runtime.Unknown", fault))?;
-    if !envelope.encoding.is_empty() {
-        return Err(DecodeError::Encoding(envelope.encoding.to_owned()));
-    }
+    let envelope = Envelope::of(body)?;
     let (api_version, kind) = (envelope.api_version, envelope.kind);
     let message = Table::get().kind(api_version, kind).ok_or_else(|| DecodeError::UnknownKind {
         api_version: api_version.to_owned(),
@@ -63,6 +59,35 @@ pub fn decode(body: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(Decoded { object: Value::Object(fields), unknown: decoder.unknown })
 }
 
+/// As [`decode`], also of a list of objects: requests never are one, answers often.
+pub fn decode_answer(body: &[u8]) -> Result<Value, DecodeError> {
+    let (envelope, table) = (Envelope::of(body)?, Table::get());
+    let item = envelope.kind.strip_suffix("List").and_then(|kind| table.kind(envelope.api_version, kind));
+    let (Some(item), Some(list_meta)) = (item, table.kind("meta.k8s.io/v1", "ListMeta")) else {
+        return decode(body).map(|decoded| decoded.object);
+    };
+    let at = |fault| DecodeError::at(envelope.kind, fault);
+    let (mut metadata, mut items) = (Map::new(), Vec::new());
+    let (mut decoder, mut reader) = (Decoder::new(table), Reader::new(envelope.raw));
+    while let Some((number, wire)) = reader.next().map_err(at)? {
+        match number {
+            1 => decoder.message(list_meta, wire.bytes().map_err(at)?, &mut metadata)?,
+            2 => {
+                let mut fields = Map::new();
+                decoder.message(item, wire.bytes().map_err(at)?, &mut fields)?;
+                items.push(Value::Object(fields));
+            }
+            _ => {}
+        }
+    }
+    let mut fields = Map::new();
+    fields.insert("kind".to_owned(), envelope.kind.into());
+    fields.insert("apiVersion".to_owned(), envelope.api_version.into());
+    fields.insert("metadata".to_owned(), Value::Object(metadata));
+    fields.insert("items".to_owned(), Value::Array(items));
+    Ok(Value::Object(fields))
+}
+
 /// `runtime.Unknown`.
 #[derive(Default)]
 struct Envelope<'a> {
@@ -73,6 +98,15 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
+    fn of(body: &'a [u8]) -> Result<Self, DecodeError> {
+        let bytes = body.strip_prefix(MAGIC).ok_or(DecodeError::NoMagic)?;
+        let envelope = Envelope::read(bytes).map_err(|fault| DecodeError::at("runtime.Unknown", fault))?;
+        match envelope.encoding {
+            "" => Ok(envelope),
+            encoding => Err(DecodeError::Encoding(encoding.to_owned())),
+        }
+    }
+
     fn read(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut envelope = Envelope::default();
         let mut reader = Reader::new(bytes);

@@ -49,7 +49,7 @@ use self::webhook::Webhooks;
 use crate::authorizer::Authorizer;
 use crate::error::Result;
 use crate::object::Object;
-use crate::registry::{Call, Registry};
+use crate::registry::{Call, DeleteOptions, Registry};
 
 /// A write on its way to the store.
 pub struct Request<'a> {
@@ -60,6 +60,8 @@ pub struct Request<'a> {
     pub old: Option<&'a Value>,
     /// What is to be committed together with the object.
     pub also: &'a mut Commit,
+    /// How a delete was asked for; None where something else leads to it.
+    pub delete: Option<&'a DeleteOptions>,
 }
 
 impl<'a> Request<'a> {
@@ -70,7 +72,7 @@ impl<'a> Request<'a> {
         old: Option<&'a Value>,
         also: &'a mut Commit,
     ) -> Self {
-        Request { call, operation, object, old, also }
+        Request { call, operation, object, old, also, delete: None }
     }
 
     /// False for the body of a subresource that is of another kind: an Eviction, the options of a connection.

@@ -1,11 +1,14 @@
 //! An audit event, as `audit.k8s.io/v1` has it. Pure.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use jiff::Timestamp;
 use minik8s_auth::User;
 use serde_json::{Value, json};
 
 use super::policy::{Level, Stage, Verdict};
+use crate::registry::read_yaml;
 use crate::request::RequestInfo;
 
 /// What is known of a request so far.
@@ -21,10 +24,18 @@ pub struct Record {
     /// As whom the user acts, where that is somebody else.
     pub impersonated: Option<User>,
     pub verdict: Verdict,
-    pub allowed: Option<bool>,
-    pub request: Bytes,
-    pub response: Bytes,
+    pub annotations: BTreeMap<String, String>,
+    pub request: Told,
+    pub response: Told,
     pub code: u16,
+    pub is_panic: bool,
+}
+
+/// A body as it travels.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    pub content_type: String,
+    pub bytes: Bytes,
 }
 
 /// Larger bodies are left out, and the event says so.
@@ -50,9 +61,8 @@ impl Record {
         if info.is_resource {
             event["objectRef"] = object_ref(info);
         }
-        if let Some(allowed) = self.allowed {
-            let decision = if allowed { "allow" } else { "forbid" };
-            event["annotations"] = json!({"authorization.k8s.io/decision": decision});
+        if !self.annotations.is_empty() {
+            event["annotations"] = json!(self.annotations);
         }
         if stage != Stage::RequestReceived {
             event["responseStatus"] = json!({"metadata": {}, "code": self.code});
@@ -66,22 +76,34 @@ impl Record {
         event
     }
 
-    /// Only JSON is told: other forms are of no use to whoever reads the log.
-    fn put_body(&self, event: &mut Value, field: &str, body: &Bytes) {
-        if body.is_empty() {
+    /// In JSON, whatever it travels in. What is no object is left out.
+    fn put_body(&self, event: &mut Value, field: &str, body: &Told) {
+        if body.bytes.is_empty() {
             return;
         }
-        if body.len() > LARGEST_BODY {
+        if body.bytes.len() > LARGEST_BODY {
             event["annotations"][format!("audit.k8s.io/{field}-omitted")] = "larger than 1 MiB".into();
             return;
         }
-        if let Ok(mut object) = serde_json::from_slice::<Value>(body) {
+        if let Some(mut object) = body.object() {
             if self.verdict.omit_managed_fields
                 && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
             {
                 metadata.remove("managedFields");
             }
             event[field] = object;
+        }
+    }
+}
+
+impl Told {
+    fn object(&self) -> Option<Value> {
+        match self.content_type.split(';').next().unwrap_or_default().trim() {
+            minik8s_protobuf::MEDIA_TYPE => minik8s_protobuf::decode_answer(&self.bytes).ok(),
+            "application/yaml" | "text/yaml" | "application/x-yaml" | "application/apply-patch+yaml" => {
+                read_yaml(&self.bytes).ok().map(|parsed| parsed.value)
+            }
+            _ => serde_json::from_slice(&self.bytes).ok(),
         }
     }
 }

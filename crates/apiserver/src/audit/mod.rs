@@ -9,20 +9,23 @@ mod log_file;
 mod policy;
 mod webhook;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::USER_AGENT;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use minik8s_api::AuditSettings;
-use minik8s_auth::User;
+use minik8s_auth::{Decision, User};
+use minik8s_meta::format::qualified_name;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::Body;
 use crate::api::Api;
 use crate::request::RequestInfo;
-use event::{LARGEST_BODY, Record};
+use event::{LARGEST_BODY, Record, Told};
 use log_file::LogFile;
 use policy::{Level, Policy, Stage};
 use webhook::Webhook;
@@ -75,7 +78,9 @@ impl Auditor {
         let (mut log, mut webhook) = (None, None);
         if let Some(path) = &settings.log {
             let largest = u64::from(settings.log_max_size) << 20;
-            let file = LogFile::open(path, largest, settings.log_max_backup as usize);
+            let max_age = Duration::from_secs(u64::from(settings.log_max_age) * 24 * 3600);
+            let max_age = Some(max_age).filter(|age| !age.is_zero());
+            let file = LogFile::open(path, largest, settings.log_max_backup as usize, max_age);
             let (sender, receiver) = mpsc::channel(WAITING);
             backends.log = Some((file.map_err(|error| named(path, &error))?, receiver));
             log = Some(sender);
@@ -126,10 +131,11 @@ impl Auditor {
             user: User::anonymous(),
             impersonated: None,
             verdict: self.policy.judge(&User::anonymous(), info),
-            allowed: None,
-            request: Bytes::new(),
-            response: Bytes::new(),
+            annotations: BTreeMap::new(),
+            request: Told { content_type: text(request.headers().get(CONTENT_TYPE)), bytes: Bytes::new() },
+            response: Told::default(),
             code: 0,
+            is_panic: false,
         };
         let trail = Trail(Arc::new(Mutex::new(record)));
         request.extensions_mut().insert(trail.clone());
@@ -153,10 +159,11 @@ impl Auditor {
 
     /// The answer is there. That of a stream is complete when it ends.
     pub async fn finish(&self, trail: Trail, response: Response<Body>, is_stream: bool) -> Response<Body> {
-        let verdict = {
+        let (verdict, stage) = {
             let mut record = trail.0.lock();
             record.code = response.status().as_u16();
-            record.verdict.clone()
+            let stage = if record.is_panic { Stage::Panic } else { Stage::ResponseComplete };
+            (record.verdict.clone(), stage)
         };
         if verdict.level == Level::None {
             return response;
@@ -173,8 +180,8 @@ impl Auditor {
             Level::RequestResponse => keep_body(&trail, response).await,
             _ => response,
         };
-        if verdict.tells(Stage::ResponseComplete) {
-            self.tell_stage(&trail, Stage::ResponseComplete).await;
+        if verdict.tells(stage) {
+            self.tell_stage(&trail, stage).await;
         }
         response
     }
@@ -203,16 +210,39 @@ impl Trail {
     pub fn note_body(&self, body: &Bytes) {
         let mut record = self.0.lock();
         if record.verdict.level >= Level::Request {
-            record.request = body.clone();
+            record.request.bytes = body.clone();
         }
     }
 
-    pub fn note_decision(&self, allowed: bool) {
-        self.0.lock().allowed = Some(allowed);
+    /// What the authorizers said, under upstream's names.
+    pub fn note_decision(&self, decision: &Decision) {
+        let is_allowed = decision.is_allowed();
+        self.annotate("authorization.k8s.io/decision", if is_allowed { "allow" } else { "forbid" });
+        self.annotate("authorization.k8s.io/reason", decision.reason());
+    }
+
+    /// Whoever was to decide could not be asked.
+    pub fn note_undecided(&self) {
+        self.annotate("authorization.k8s.io/reason", "internal error");
+    }
+
+    /// Adds to the annotations of the events that are yet to come. What is there already stays, as upstream: a write
+    /// that is tried again is judged again.
+    pub fn annotate(&self, key: &str, value: impl Into<String>) {
+        if !qualified_name(key).is_empty() || !key.contains('/') {
+            tracing::warn!(key, "an audit annotation is left out: its key must be PREFIX/NAME");
+            return;
+        }
+        self.0.lock().annotations.entry(key.to_owned()).or_insert_with(|| value.into());
+    }
+
+    /// Whether the bodies of the request are told as well.
+    pub fn tells_bodies(&self) -> bool {
+        self.0.lock().verdict.level >= Level::Request
     }
 
     pub fn panicked(&self) {
-        self.0.lock().code = 500;
+        self.0.lock().is_panic = true;
     }
 }
 
@@ -226,19 +256,24 @@ fn note_loss(lost: &AtomicU64) {
 /// Reads the answer so that it can be told, and gives it on as it was. What is too large is not read.
 async fn keep_body(trail: &Trail, response: Response<Body>) -> Response<Body> {
     let (parts, mut body) = response.into_parts();
+    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let tell = |bytes: Bytes| {
+        trail.0.lock().response = Told { content_type: content_type.unwrap_or_default().to_owned(), bytes };
+    };
     let mut read = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {
         if let Ok(data) = frame.into_data() {
             read.extend_from_slice(&data);
         }
         if read.len() > LARGEST_BODY {
-            trail.0.lock().response = read.clone().freeze();
-            let rest = Rest { first: Some(read.freeze()), body };
+            let first = read.freeze();
+            tell(first.clone());
+            let rest = Rest { first: Some(first), body };
             return Response::from_parts(parts, rest.boxed_unsync());
         }
     }
     let whole = read.freeze();
-    trail.0.lock().response = whole.clone();
+    tell(whole.clone());
     Response::from_parts(parts, Full::new(whole).boxed_unsync())
 }
 

@@ -16,7 +16,7 @@ fn auditor(directory: &std::path::Path, rules: &str) -> Result<Auditor, String> 
         log: Some(directory.join("audit.log")),
         log_max_size: 1,
         log_max_backup: 1,
-        webhook: None,
+        ..AuditSettings::default()
     })
 }
 
@@ -50,7 +50,7 @@ async fn request_is_told_with_user_object_bodies_and_decision() {
     let (mut request, info) = request("/api/v1/namespaces/shop/configmaps?dryRun=All");
     let trail = auditor.begin(&mut request, &info);
     auditor.identify(&trail, &User::authenticated("alice", &["people"]), None).await;
-    trail.note_decision(true);
+    trail.note_decision(&Decision::allow("because"));
     trail.note_body(&Bytes::from_static(b"{\"kind\": \"ConfigMap\"}"));
     let response = auditor.finish(trail, Response::new(body("{\"made\": true}")), false).await;
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{\"made\": true}");
@@ -70,6 +70,75 @@ async fn request_is_told_with_user_object_bodies_and_decision() {
     assert_eq!(last["requestObject"]["kind"], "ConfigMap");
     assert_eq!(last["responseObject"]["made"], true);
     assert_eq!(last["annotations"]["authorization.k8s.io/decision"], "allow");
+    assert_eq!(last["annotations"]["authorization.k8s.io/reason"], "because");
+}
+
+#[tokio::test]
+async fn annotation_said_twice_stays_as_it_was_and_wrong_keys_are_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let auditor = auditor(directory.path(), "[{level: Metadata, omitStages: [RequestReceived]}]").unwrap();
+    let (mut request, info) = request("/api/v1/pods");
+    let trail = auditor.begin(&mut request, &info);
+    for (key, value) in [
+        ("a.example.com/key", "first"),
+        ("a.example.com/key", "second"),
+        ("key", "x"),
+        ("a.example.com/not a key", "x"),
+        ("a.example.com/b/c", "x"),
+    ] {
+        trail.annotate(key, value);
+    }
+    auditor.finish(trail, Response::new(body("")), false).await;
+    let events = waiting(&auditor);
+    assert_eq!(events[0]["annotations"], serde_json::json!({"a.example.com/key": "first"}));
+}
+
+#[tokio::test]
+async fn bodies_are_told_in_json_whatever_they_travel_in() {
+    let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"},"data":{"a":"b"}}"#;
+    let protobuf = Bytes::from(minik8s_protobuf::encode(object.as_bytes()).unwrap());
+    let yaml = Bytes::from_static(b"kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: m\ndata: {a: b}\n");
+    let expected: Value = serde_json::from_str(object).unwrap();
+    for (content_type, bytes, expected) in [
+        ("", Bytes::from_static(object.as_bytes()), &expected),
+        ("application/json; charset=utf-8", Bytes::from_static(object.as_bytes()), &expected),
+        (minik8s_protobuf::MEDIA_TYPE, protobuf, &expected),
+        ("application/yaml", yaml.clone(), &expected),
+        ("application/apply-patch+yaml", yaml, &expected),
+        ("text/plain", Bytes::from_static(b"neither"), &Value::Null),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let auditor = auditor(directory.path(), "[{level: RequestResponse}]").unwrap();
+        let (mut request, info) = request("/api/v1/namespaces/shop/configmaps");
+        request.headers_mut().insert(CONTENT_TYPE, content_type.parse().unwrap());
+        let trail = auditor.begin(&mut request, &info);
+        auditor.identify(&trail, &User::authenticated("alice", &[]), None).await;
+        trail.note_body(&bytes);
+        let answer = crate::answer::bytes(200, content_type, bytes.clone());
+        let response = auditor.finish(trail, answer, false).await;
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), bytes);
+        let last = waiting(&auditor).pop().unwrap();
+        assert_eq!((&last["requestObject"], &last["responseObject"]), (expected, expected), "{content_type}");
+    }
+}
+
+#[tokio::test]
+async fn panic_is_a_stage_of_its_own() {
+    for (rules, expected) in [
+        ("[{level: Metadata, omitStages: [RequestReceived]}]", vec!["Panic"]),
+        ("[{level: Metadata, omitStages: [RequestReceived, Panic]}]", vec![]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let auditor = auditor(directory.path(), rules).unwrap();
+        let (mut request, info) = request("/api/v1/pods");
+        let trail = auditor.begin(&mut request, &info);
+        trail.panicked();
+        auditor.finish(trail, crate::answer::text(500, "panicked"), true).await;
+        let events = waiting(&auditor);
+        let stages: Vec<&str> = events.iter().map(|event| event["stage"].as_str().unwrap()).collect();
+        assert_eq!(stages, expected, "{rules}");
+        assert!(events.iter().all(|event| event["responseStatus"]["code"] == 500));
+    }
 }
 
 #[tokio::test]

@@ -25,9 +25,10 @@ use self::chain::Judged;
 pub use self::metrics::AuthorizationMetrics;
 pub use self::wanted::attributes;
 use self::wanted::exact_fields;
-use crate::catalog::Snapshot;
+use crate::audit::Trail;
 use crate::error::{ApiError, Result};
 use crate::managed_fields::WithoutManagedFields;
+use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
 
 const RETRY: Duration = Duration::from_secs(1);
@@ -113,14 +114,14 @@ impl Authorizer {
         self.policy.read().allows(user, wanted)
     }
 
-    /// Lets the request through or refuses it in upstream's words.
+    /// Lets the request through or refuses it in upstream's words; the trail learns what was decided.
     pub async fn check(
         &self,
-        store: &dyn Store,
-        snapshot: &Snapshot,
+        registry: &Registry,
         user: &User,
         info: &RequestInfo,
         query: &Query,
+        trail: Option<&Trail>,
     ) -> Result<()> {
         let selected = exact_fields(info, query);
         let selected: Vec<(&str, &str)> =
@@ -128,10 +129,15 @@ impl Authorizer {
         let wanted = attributes(info, &selected);
         let Judged { mut decision, error, by_node } = self.judge(user, &wanted).await;
         if !decision.is_allowed() && by_node && user.node_name().is_some() {
-            let newest = self.newest(store, user, &wanted).await;
+            let newest = self.newest(&*registry.store, user, &wanted).await;
             if newest.is_allowed() || self.chain.is_none() {
                 decision = newest;
             }
+        }
+        match trail {
+            Some(trail) if error.is_some() && !decision.is_allowed() => trail.note_undecided(),
+            Some(trail) => trail.note_decision(&decision),
+            None => {}
         }
         if decision.is_allowed() {
             return Ok(());
@@ -143,6 +149,7 @@ impl Authorizer {
         if !decision.reason().is_empty() {
             why = format!("{why}: {}", decision.reason());
         }
+        let snapshot = registry.catalog.snapshot();
         let resource = snapshot.find(&info.group, &info.version, &info.resource);
         Err(ApiError::forbidden(resource.map(|served| served.resource()), &info.name, why))
     }

@@ -68,6 +68,31 @@ impl DeleteOptions {
             dry_run,
         })
     }
+
+    /// Adds to `options` what was asked for, as the API writes it.
+    pub fn describe(&self, options: &mut Value) {
+        if let Some(seconds) = self.grace_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        for (field, wanted) in [("uid", &self.uid), ("resourceVersion", &self.resource_version)] {
+            if let Some(wanted) = wanted {
+                options["preconditions"][field] = wanted.as_str().into();
+            }
+        }
+        if let Some(policy) = self.propagation {
+            options["propagationPolicy"] = policy.name().into();
+        }
+    }
+}
+
+impl Propagation {
+    fn name(self) -> &'static str {
+        match self {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        }
+    }
 }
 
 fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Propagation>> {
@@ -136,6 +161,7 @@ impl Registry {
         let mut also = Commit::default();
         let mut ignored = old.clone();
         let mut request = Request::new(call, Operation::Delete, &mut ignored, Some(&old), &mut also);
+        request.delete = Some(options);
         self.admission.admit(self, &mut request).await?;
         let mut object = old.clone();
         mark_terminating(call, &mut object, options);

@@ -36,6 +36,7 @@ pub use table::{cells_of, columns_of};
 pub use watch::{Framing, refused_watch};
 
 use crate::admission::Chain;
+use crate::audit::Trail;
 use crate::catalog::{Catalog, Served};
 use crate::codec;
 use crate::error::{ApiError, Result};
@@ -66,6 +67,8 @@ pub struct Call {
     pub applies: bool,
     /// Texts for the `Warning` header.
     pub warnings: Arc<Mutex<Vec<String>>>,
+    /// Of the request in the audit log, if there is one.
+    pub trail: Option<Trail>,
 }
 
 impl Call {
@@ -81,6 +84,7 @@ impl Call {
             now: Timestamp::now(),
             applies: false,
             warnings: Arc::default(),
+            trail: None,
         }
     }
 
@@ -90,6 +94,36 @@ impl Call {
         if !warnings.contains(&text) {
             warnings.push(text);
         }
+    }
+
+    /// Adds to the annotations of the request in the audit log.
+    pub fn annotate(&self, key: &str, value: impl Into<String>) {
+        if let Some(trail) = &self.trail {
+            trail.annotate(key, value);
+        }
+    }
+
+    /// Whether the audit log also tells of what is in the request.
+    pub fn tells_bodies(&self) -> bool {
+        self.trail.as_ref().is_some_and(Trail::tells_bodies)
+    }
+
+    /// What somebody configured to be audited: without an audit log, it is a line in the server's log.
+    pub fn audit(&self, name: &str, key: &str, value: impl Into<String>) {
+        if let Some(trail) = &self.trail {
+            return trail.annotate(key, value);
+        }
+        let value: String = value.into();
+        tracing::info!(
+            target: "audit",
+            user = self.user.name,
+            resource = self.served.qualified(),
+            namespace = self.namespace,
+            name,
+            key,
+            value,
+            "to be audited"
+        );
     }
 
     /// Who writes, for `managedFields`.
@@ -117,6 +151,7 @@ impl Call {
             now: self.now,
             applies: self.applies,
             warnings: self.warnings.clone(),
+            trail: self.trail.clone(),
         }
     }
 }

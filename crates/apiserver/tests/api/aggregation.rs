@@ -18,7 +18,7 @@ const NAME: &str = "v1alpha1.wardle.example.com";
 const FLUNDERS: &str = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders";
 
 /// An address of this machine that is not loopback, which the API server never dials; nothing is sent.
-fn own_address() -> IpAddr {
+pub fn own_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect("192.0.2.1:9").expect("this test needs an address that is not loopback");
     socket.local_addr().unwrap().ip()

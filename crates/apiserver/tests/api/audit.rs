@@ -1,12 +1,13 @@
 //! The audit log: events in a file and at a collector behind a webhook, of real requests.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -19,6 +20,8 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::*;
+use crate::policies::{BINDINGS, POLICIES, binding, policy, rule};
+use crate::webhooks::{self, MUTATING, VALIDATING, Webhook, in_force};
 
 const POLICY: &str = "
 apiVersion: audit.k8s.io/v1
@@ -32,7 +35,7 @@ rules:
 ";
 
 /// Takes events in; gives them as they come.
-async fn collector(dir: &Path) -> (std::path::PathBuf, Arc<Mutex<Vec<Value>>>) {
+async fn collector(dir: &Path) -> (PathBuf, Arc<Mutex<Vec<Value>>>) {
     let names = ServingNames {
         host_name: "collector".to_owned(),
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
@@ -86,6 +89,7 @@ async fn requests_are_told_as_the_policy_says() {
         log_max_size: 1,
         log_max_backup: 1,
         webhook: Some(webhook),
+        ..AuditSettings::default()
     };
     let extension = Extension { audit: Some(audit), ..Extension::default() };
     let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
@@ -135,4 +139,149 @@ async fn requests_are_told_as_the_policy_says() {
         all.iter().map(|one| one["auditID"].to_string()).collect()
     };
     assert_eq!(ids(&collected.lock().unwrap()), ids(&events));
+}
+
+/// A cluster with an audit log of these rules, from the answer on.
+async fn audited(dir: &Path, rules: &str) -> (Cluster, PathBuf) {
+    let (policy, log) = (dir.join("policy.yaml"), dir.join("audit.log"));
+    let text = format!(
+        "{{apiVersion: audit.k8s.io/v1, kind: Policy, omitStages: [RequestReceived], rules: {rules}}}"
+    );
+    std::fs::write(&policy, text).unwrap();
+    let settings =
+        AuditSettings { policy, log: Some(log.clone()), log_max_size: 100, ..AuditSettings::default() };
+    let extension = Extension { audit: Some(settings), ..Extension::default() };
+    (Cluster::with(Setup { extension, ..Setup::default() }).await, log)
+}
+
+/// The event of the request with this address, once it is in the log.
+async fn event(log: &Path, uri: &str) -> Value {
+    for _ in 0..3000 {
+        let text = std::fs::read_to_string(log).unwrap();
+        let mut events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        if let Some(event) = events.rfind(|event| event["requestURI"] == uri) {
+            return event;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{uri} is never told of");
+}
+
+#[tokio::test]
+async fn annotations_of_webhooks_and_policies_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cluster, log) = audited(dir.path(), "[{level: Request}]").await;
+    let admin = cluster.admin();
+    let judge = Webhook::start(
+        |_| json!({"allowed": true, "warnings": ["judged"], "auditAnnotations": {"seen": "yes"}}),
+    )
+    .await;
+    let marker = Webhook::start(|_| {
+        let mut answer = webhooks::patch(json!([{"op": "add", "path": "/data", "value": {"marked": "yes"}}]));
+        answer["auditAnnotations"] = json!({"mark": "made"});
+        answer
+    })
+    .await;
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let dead = json!({"clientConfig": {"url": format!("https://{nobody}/"), "caBundle": judge.ca_bundle()},
+        "failurePolicy": "Ignore"});
+    admin.post(VALIDATING, judge.configured("a-dead", dead)).await.ok();
+    admin.post(VALIDATING, judge.configured("judge", json!({}))).await.ok();
+    admin.post(MUTATING, marker.configured("marker", json!({}))).await.ok();
+    let fields = json!({"validations": [{"expression": "object.data.marked == 'no'", "message": "marked"}],
+        "auditAnnotations": [{"key": "size", "valueExpression": "'size is ' + string(object.data.size())"}]});
+    admin.post(POLICIES, policy("data.example.com", &rule("", "configmaps"), fields)).await.ok();
+    let actions = json!({"validationActions": ["Warn", "Audit"]});
+    admin.post(BINDINGS, binding("soft", "data.example.com", actions)).await.ok();
+    in_force(&admin, |answer| {
+        let warned = |text: &str| answer.warnings().iter().any(|warning| warning.contains(text));
+        answer.body["data"]["marked"] == "yes" && warned("judged") && warned("with binding 'soft': marked")
+    })
+    .await;
+    let uri = format!("{CONFIG_MAPS}?fieldManager=told");
+    admin.post(&uri, config_map("told")).await.ok();
+    let told = event(&log, &uri).await["annotations"].clone();
+    for (key, value) in [
+        ("judge.example.com/seen", "yes"),
+        ("marker.example.com/mark", "made"),
+        ("data.example.com/size", "size is 1"),
+        ("failed-open.validating.webhook.admission.k8s.io/round_0_index_0", "a-dead.example.com"),
+        (
+            "mutation.webhook.admission.k8s.io/round_0_index_0",
+            r#"{"configuration":"marker","webhook":"marker.example.com","mutated":true}"#,
+        ),
+        ("authorization.k8s.io/decision", "allow"),
+        ("authorization.k8s.io/reason", ""),
+    ] {
+        assert_eq!(told[key], value, "{key}: {told:#}");
+    }
+    let read = |key: &str| -> Value { serde_json::from_str(told[key].as_str().unwrap()).unwrap() };
+    let patched = read("patch.webhook.admission.k8s.io/round_0_index_0");
+    assert_eq!((&patched["patch"][0]["path"], &patched["patchType"]), (&json!("/data"), &json!("JSONPatch")));
+    let failures = read("validation.policy.admission.k8s.io/validation_failure");
+    let expected = json!([{"message": "marked", "policy": "data.example.com", "binding": "soft",
+        "expressionIndex": 0, "validationActions": ["Warn", "Audit"]}]);
+    assert_eq!(failures, expected);
+}
+
+#[tokio::test]
+async fn annotations_of_pod_security_and_authorization_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cluster, log) = audited(dir.path(), "[{level: Metadata}]").await;
+    let (admin, ann) = (cluster.admin(), cluster.user("ann", &[]));
+    let labels = json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/audit": "restricted"});
+    admin.patch(MERGE, "/api/v1/namespaces/default", json!({"metadata": {"labels": labels}})).await.ok();
+    let uri = "/api/v1/namespaces/default/pods?fieldManager=told";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    admin.post(uri, pod).await.ok();
+    let told = event(&log, uri).await["annotations"].clone();
+    assert_eq!(told["pod-security.kubernetes.io/enforce-policy"], "baseline:latest", "{told}");
+    let violations = told["pod-security.kubernetes.io/audit-violations"].as_str().unwrap();
+    assert!(violations.starts_with("would violate PodSecurity \"restricted:latest\": "), "{violations}");
+    ann.get("/version").await.ok();
+    let told = event(&log, "/version").await["annotations"].clone();
+    let reason = told["authorization.k8s.io/reason"].as_str().unwrap();
+    assert!(reason.starts_with("RBAC: allowed by ClusterRoleBinding"), "{reason}");
+}
+
+/// client-go sends protobuf and asks for it, kubectl applies YAML and takes gzip.
+#[tokio::test]
+async fn bodies_are_told_in_json_whatever_clients_speak() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cluster, log) = audited(dir.path(), "[{level: RequestResponse}]").await;
+    let admin = cluster.admin();
+    let binary = admin.accepting(minik8s_protobuf::MEDIA_TYPE);
+    let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m"}, "data": {"a": "b"}});
+    let body = minik8s_protobuf::encode(map.to_string().as_bytes()).unwrap();
+    let uri = format!("{CONFIG_MAPS}?fieldManager=binary");
+    let made = binary.send(Method::POST, &uri, minik8s_protobuf::MEDIA_TYPE, body).await;
+    assert_eq!(made.code, 201);
+    assert_eq!(made.headers["content-type"], minik8s_protobuf::MEDIA_TYPE);
+    let told = event(&log, &uri).await;
+    assert_eq!(
+        (&told["requestObject"]["data"]["a"], &told["responseObject"]["data"]["a"]),
+        (&json!("b"), &json!("b"))
+    );
+
+    let uri = format!("{CONFIG_MAPS}?limit=5");
+    assert_eq!(binary.get(&uri).await.code, 200);
+    let told = event(&log, &uri).await;
+    assert_eq!(told["responseObject"]["kind"], "ConfigMapList");
+    assert_eq!(told["responseObject"]["items"][0]["metadata"]["name"], "m", "{told}");
+
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {a: b}\n";
+    let uri = format!("{CONFIG_MAPS}/applied?fieldManager=yaml");
+    admin.send(Method::PATCH, &uri, APPLY, text).await.ok();
+    assert_eq!(event(&log, &uri).await["requestObject"]["data"]["a"], "b");
+    let uri = format!("{CONFIG_MAPS}/applied");
+    admin.accepting("application/yaml").get(&uri).await.ok();
+    assert_eq!(event(&log, &uri).await["responseObject"]["data"]["a"], "b");
+
+    let mut large = config_map("large");
+    large["data"] = json!({"a": "x".repeat(200 << 10)});
+    admin.post(CONFIG_MAPS, large).await.ok();
+    let uri = format!("{CONFIG_MAPS}/large");
+    let answer = admin.header("accept-encoding", "gzip").get(&uri).await;
+    assert_eq!(answer.headers["content-encoding"], "gzip");
+    assert_eq!(event(&log, &uri).await["responseObject"]["metadata"]["name"], "large");
 }

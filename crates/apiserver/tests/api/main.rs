@@ -42,4 +42,5 @@ mod subresources;
 mod tokens;
 mod traces;
 mod watching;
+mod webhook_clients;
 mod webhooks;

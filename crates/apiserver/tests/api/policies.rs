@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cluster::*;
 
 pub const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+pub const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
@@ -23,13 +23,13 @@ pub fn rule(group: &str, resource: &str) -> Value {
 }
 
 /// A policy about this resource, with these fields of its spec besides.
-fn policy(name: &str, rule: &Value, fields: Value) -> Value {
+pub fn policy(name: &str, rule: &Value, fields: Value) -> Value {
     let mut spec = json!({"matchConstraints": {"resourceRules": [rule]}});
     spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-fn binding(name: &str, policy: &str, fields: Value) -> Value {
+pub fn binding(name: &str, policy: &str, fields: Value) -> Value {
     let mut spec = json!({"policyName": policy, "validationActions": ["Deny"]});
     spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     json!({"metadata": {"name": name}, "spec": spec})

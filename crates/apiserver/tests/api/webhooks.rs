@@ -99,6 +99,11 @@ impl Webhook {
         json!({"metadata": {"name": name}, "webhooks": [webhook]})
     }
 
+    /// The `caBundle` that its certificate is of.
+    pub fn ca_bundle(&self) -> String {
+        STANDARD.encode(&self.ca)
+    }
+
     pub fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
     }
@@ -157,6 +162,13 @@ async fn validating_webhook_refuses_in_its_own_words() {
     let metrics = admin.get("/metrics").await.text_whole();
     let counted = "apiserver_admission_webhook_admission_duration_seconds_count{name=\"judge.example.com\"";
     assert!(metrics.contains(counted), "{metrics}");
+    for counted in [
+        "apiserver_admission_webhook_request_total{name=\"judge.example.com\",operation=\"CREATE\",code=\"403\",rejected=\"true\",type=\"validating\"} 1",
+        "apiserver_admission_webhook_request_total{name=\"judge.example.com\",operation=\"UPDATE\",code=\"403\",rejected=\"true\",type=\"validating\"} 1",
+        "apiserver_admission_webhook_rejection_count{name=\"judge.example.com\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"403\",type=\"validating\"} 1",
+    ] {
+        assert!(metrics.contains(counted), "{counted}: {metrics}");
+    }
 }
 
 #[tokio::test]
@@ -173,12 +185,18 @@ async fn deletion_can_be_refused_but_not_of_webhooks_themselves() {
     admin.post(VALIDATING, webhook.configured("keeper", json!({"rules": everything}))).await.ok();
     in_force(&admin, |answer| !answer.warnings().is_empty()).await;
     admin.post(CONFIG_MAPS, config_map("kept")).await.ok();
-    let refused = admin.delete(&format!("{CONFIG_MAPS}/kept")).await;
+    let uid = admin.get(&format!("{CONFIG_MAPS}/kept")).await.ok()["metadata"]["uid"].clone();
+    let options =
+        json!({"gracePeriodSeconds": 7, "propagationPolicy": "Foreground", "preconditions": {"uid": uid}});
+    let refused = admin.delete_with(&format!("{CONFIG_MAPS}/kept"), options.clone()).await;
     assert_eq!(refused.code, 400, "{}", refused.text());
     assert!(refused.text().contains("denied the request without explanation"), "{}", refused.text());
     // Controllers write too, and it is asked about everything.
     let asked = webhook.asked().into_iter().rfind(|asked| asked["operation"] == "DELETE").unwrap();
     assert_eq!((&asked["object"], &asked["oldObject"]["kind"]), (&Value::Null, &json!("ConfigMap")));
+    for (field, wanted) in options.as_object().unwrap() {
+        assert_eq!(asked["options"][field], *wanted, "{asked}");
+    }
     admin.delete(&format!("{VALIDATING}/keeper")).await.ok();
     assert!(webhook.asked().iter().all(|asked| asked["kind"]["kind"] != "ValidatingWebhookConfiguration"));
 }
@@ -222,6 +240,9 @@ async fn patch_that_makes_nonsense_stores_nothing() {
     in_force(&admin, |answer| answer.code == 500).await;
     let refused = admin.post(CONFIG_MAPS, config_map("m")).await.refused(500, "InternalError");
     assert!(refused["message"].as_str().unwrap().contains("fool.example.com"), "{refused}");
+    let metrics = admin.get("/metrics").await.text_whole();
+    let counted = "apiserver_admission_webhook_rejection_count{name=\"fool.example.com\",operation=\"CREATE\",error_type=\"apiserver_internal_error\",rejection_code=\"0\",type=\"admit\"}";
+    assert!(metrics.contains(counted), "{metrics}");
     admin.get(&format!("{CONFIG_MAPS}/m")).await.refused(404, "NotFound");
 }
 
@@ -245,6 +266,17 @@ async fn dead_webhook_is_named_or_ignored_as_its_policy_says() {
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("failed calling webhook \"hanging.example.com\""), "{message}");
     assert!(message.contains("context deadline exceeded"), "{message}");
+    assert!(
+        message.contains("(of validatingwebhookconfiguration hanging: fix its service, set"),
+        "{message}"
+    );
+    let metrics = admin.get("/metrics").await.text_whole();
+    for counted in [
+        "apiserver_admission_webhook_rejection_count{name=\"hanging.example.com\",operation=\"CREATE\",error_type=\"calling_webhook_error\",rejection_code=\"503\",type=\"validating\"}",
+        "apiserver_admission_webhook_fail_open_count{name=\"ignored.example.com\",type=\"validating\"}",
+    ] {
+        assert!(metrics.contains(counted), "{counted}: {metrics}");
+    }
     admin.delete(&format!("{VALIDATING}/hanging")).await.ok();
     let missing = json!({"clientConfig": {"service": {"namespace": "default", "name": "missing"}}});
     admin.post(VALIDATING, webhook.configured("missing", missing)).await.ok();

@@ -28,6 +28,8 @@ pub enum Reference {
     None,
     /// A variable of the environment, also for `a.b` if that is one name.
     Variable(String),
+    /// `has(a.b)` where `a.b` is one name: it always is there.
+    Presence,
     /// The name of a type, used as a value.
     TypeName(String),
     /// The overloads that fit; `namespaced` if the receiver is a part of the name.
@@ -147,6 +149,10 @@ impl Checker<'_, '_> {
             Type::Optional(of) => ((**of).clone(), true),
             other => (other.clone(), false),
         };
+        if access == Access::Presence && self.is_declared(operand, &target, field) {
+            self.references[expr.id] = Reference::Presence;
+            return Type::Bool;
+        }
         let found = self.field_type(expr, &target, field);
         match access {
             Access::Presence => Type::Bool,
@@ -176,6 +182,15 @@ impl Checker<'_, '_> {
                 Type::Dyn
             }
         }
+    }
+
+    /// Whether the field is a variable of its own, as those of `variables` are.
+    fn is_declared(&self, operand: &Expr, ty: &Type, field: &str) -> bool {
+        let name = qualified_name(operand).filter(|_| matches!(ty, Type::Object(_)));
+        name.is_some_and(|name| {
+            let is_local = self.is_local(name.split('.').next().unwrap_or_default());
+            !is_local && self.environment.declaration(&format!("{name}.{field}")).is_some()
+        })
     }
 
     fn is_local(&self, name: &str) -> bool {

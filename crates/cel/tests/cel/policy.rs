@@ -44,6 +44,16 @@ fn variables_see_those_before_them() {
     let bindings = variables.bind(Bindings::new().with("object", Value::of_json(&object, None)));
     let mut account = Account::default();
     assert!(matches!(account.run(&program, &bindings), Ok(Ok(Value::Bool(true)))));
+    let is_there = |name: &str| {
+        let expression = format!("has(variables.{name}) && object.spec.replicas == 3");
+        Expected::Bool.compile(&variables.declare(Scope::default().environment()), &expression)
+    };
+    // Also one that has no value, as in upstream: what is declared is there.
+    for name in ["odd", "early"] {
+        let program = is_there(name).unwrap();
+        assert!(matches!(account.run(&program, &bindings), Ok(Ok(Value::Bool(true)))), "{name}");
+    }
+    assert!(is_there("late").unwrap_err().contains("undefined field 'late'"));
     let why = account.run(&broken, &bindings).unwrap().unwrap_err().to_string();
     assert!(why.contains("fails to compile"), "{why}");
 }

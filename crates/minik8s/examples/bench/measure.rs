@@ -46,6 +46,7 @@ pub async fn api(binary: &Path, time: Duration, results: &mut Results) -> anyhow
     idle(&server, results).await?;
     idle_watches(binary, results).await?;
     watch_latency(&server, results).await?;
+    busy_watches(&server, results).await?;
     writes(&server, time, results).await
 }
 
@@ -124,6 +125,57 @@ async fn watch_latency(server: &Server, results: &mut Results) -> anyhow::Result
     let at = |percent: usize| latencies[WRITES * percent / 100].as_secs_f64() * 1000.0;
     results.add("request → watch event", format!("p50 {:.2} ms, p99 {:.2} ms", at(50), at(99)), "p50 2 ms");
     Ok(())
+}
+
+/// One object, of which every update reaches everybody.
+async fn busy_watches(server: &Server, results: &mut Results) -> anyhow::Result<()> {
+    const WATCHES: usize = 100;
+    const EACH: usize = 20;
+    const UPDATES: usize = 500;
+    let mut writer = server.client().await?;
+    writer.post(CONFIG_MAPS, &config_map("busy", 100)).await?;
+    let path = format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Dbusy");
+    let (mut clients, mut watching) = (Vec::new(), tokio::task::JoinSet::new());
+    for _ in 0..WATCHES / EACH {
+        let mut client = server.shared_client().await?;
+        for _ in 0..EACH {
+            let mut events = client.open(&path).await?;
+            next_chunk(&mut events).await?;
+            watching.spawn(arrivals(events, UPDATES));
+        }
+        clients.push(client);
+    }
+    let (path, mut begun) = (format!("{CONFIG_MAPS}/busy"), Vec::with_capacity(UPDATES));
+    let mut pace = tokio::time::interval(Duration::from_millis(10));
+    for i in 0..UPDATES {
+        pace.tick().await;
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "busy"}, "data": {"i": i.to_string()},
+        });
+        let text = body.to_string();
+        begun.push(Instant::now());
+        writer.put(&path, &text).await?;
+    }
+    let mut latencies = Vec::with_capacity(WATCHES * UPDATES);
+    while let Some(arrived) = watching.join_next().await {
+        latencies.extend(arrived??.iter().zip(&begun).map(|(arrived, begun)| arrived.duration_since(*begun)));
+    }
+    latencies.sort_unstable();
+    let at = |percent: usize| latencies[latencies.len() * percent / 100].as_secs_f64() * 1000.0;
+    let measured = format!("p50 {:.2} ms, p99 {:.2} ms", at(50), at(99));
+    results.add("request → event at 100 watches, 100 updates a second", measured, "p50 2 ms");
+    Ok(())
+}
+
+/// When each of so many events came: a line each, several of them at once if the reader is late.
+async fn arrivals(mut events: hyper::body::Incoming, count: usize) -> anyhow::Result<Vec<Instant>> {
+    let mut arrivals = Vec::with_capacity(count);
+    while arrivals.len() < count {
+        let frame = events.frame().await.context("the watch ended")??;
+        let lines = frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+        arrivals.resize(arrivals.len() + lines, Instant::now());
+    }
+    Ok(arrivals)
 }
 
 async fn next_chunk(body: &mut hyper::body::Incoming) -> anyhow::Result<()> {

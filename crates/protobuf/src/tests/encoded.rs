@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{body, bytes, entry, message, number};
-use crate::{EncodeError, ListEncoder, decode, encode, encode_event, knows};
+use crate::{EncodeError, ListEncoder, decode, decode_answer, encode, encode_event, knows};
 
 fn check(object: &Value) {
     let written = encode(object.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error:?}: {object}"));
@@ -90,6 +90,10 @@ fn lists_are_alike() {
     encoder.item(pod("b").to_string().as_bytes()).unwrap();
     let (first, second) = encoder.finish();
     assert_eq!([first, second].concat(), written);
+    let read = decode_answer(&written).unwrap();
+    assert_eq!(read["metadata"], metadata);
+    let names = [0, 1].map(|at| &read["items"][at]["metadata"]["name"]);
+    assert_eq!((&read["kind"], names), (&json!("PodList"), [&json!("a"), &json!("b")]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! may run in it. As upstream's plugin of that name, without exemptions and with `privileged` as the default.
 //!
 //! The judgement itself is pure (`minik8s_pod_security`). Here it is asked for the writes that matter, and what
-//! it says becomes a refusal, a warning, or a line in the log under the target `audit`. Workloads are never
+//! it says becomes a refusal, a warning, or an annotation in the audit log. Workloads are never
 //! refused, only warned of: what counts are their pods.
 
 mod metrics;
@@ -63,6 +63,7 @@ impl PodSecurity {
         // Stricter labels that are written meanwhile are not overtaken by a pod that they forbid.
         request.also.conditions.push(unchanged);
         let target = (request.operation, Target::Pod, request.call.subresource.as_str());
+        request.call.annotate("pod-security.kubernetes.io/enforce-policy", policy.enforce.to_string());
         if policy.is_privileged() {
             self.metrics.count(policy.enforce, Mode::Enforce, true, target);
             return Ok(());
@@ -119,15 +120,7 @@ impl PodSecurity {
         let about = (request.operation, target, call.subresource.as_str());
         if let Some(violations) = &decision.audit {
             self.metrics.count(policy.audit, Mode::Audit, false, about);
-            tracing::info!(
-                target: "audit",
-                user = call.user.name,
-                resource = call.served.qualified(),
-                namespace = call.namespace,
-                name = request.object.name(),
-                violations,
-                "pod security"
-            );
+            call.audit(request.object.name(), "pod-security.kubernetes.io/audit-violations", violations);
         }
         if let Some(warning) = &decision.warning {
             self.metrics.count(policy.warn, Mode::Warn, false, about);

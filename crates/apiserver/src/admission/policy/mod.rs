@@ -11,6 +11,7 @@ mod params;
 mod set;
 mod validating;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,7 +34,7 @@ use crate::authorizer::Authorizer;
 use crate::error::{ApiError, Result};
 use crate::registry::Registry;
 
-/// The audit log takes no more of one request.
+/// No more of the failures of one request are told in the audit log.
 const MOST_AUDITED: usize = 50;
 
 /// The policies of the cluster with their bindings.
@@ -86,7 +87,7 @@ impl Policies {
         let bound = self.sets.validating.bound();
         let Some(met) = meet(&bound, registry, request).await? else { return Ok(()) };
         let mut refusals: Vec<Refusal> = Vec::new();
-        let mut audited = Vec::new();
+        let (mut audited, mut annotations) = (Vec::new(), Annotations::default());
         for Misconfigured { policy, binding, why } in met.misconfigured {
             let definition = policy.definition();
             if !definition.is_ignored_when_failing {
@@ -103,12 +104,16 @@ impl Policies {
             self.metrics.observe(names.policy, names.binding, actions.strongest, begun.elapsed());
             refusals.extend(actions.refusals);
             audited.extend(actions.audited);
+            actions.annotations.into_iter().for_each(|(key, value)| annotations.add(key, value));
+        }
+        for (key, values) in annotations.0 {
+            request.call.audit(request.name(), &key, values.join(", "));
         }
         if !audited.is_empty() {
             audited.truncate(MOST_AUDITED);
             let failures = Value::from(audited).to_string();
-            tracing::info!(target: "audit", user = request.call.user.name, object = request.name(),
-                "validation.policy.admission.k8s.io/validation_failure" = failures);
+            let key = "validation.policy.admission.k8s.io/validation_failure";
+            request.call.audit(request.name(), key, failures);
         }
         match refusals.into_iter().next() {
             Some(refusal) => Err(refusal.into_error(request)),
@@ -148,8 +153,7 @@ impl Policies {
             actions.strongest = Action::Deny;
         }
         for (key, value) in judgement.annotations {
-            tracing::info!(target: "audit", user = request.call.user.name, object = request.name(),
-                annotation = format!("{policy}/{key}"), value);
+            actions.annotations.push((format!("{policy}/{key}"), value));
         }
         actions
     }
@@ -257,7 +261,21 @@ impl<'a> Names<'a> {
 struct Actions {
     refusals: Vec<Refusal>,
     audited: Vec<Value>,
+    annotations: Vec<(String, String)>,
     strongest: Action,
+}
+
+/// For the audit log: a policy that is evaluated for several bindings and parameters may say several things.
+#[derive(Default)]
+struct Annotations(BTreeMap<String, Vec<String>>);
+
+impl Annotations {
+    fn add(&mut self, key: String, value: String) {
+        let values = self.0.entry(key).or_default();
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
 }
 
 /// Why a validating policy refuses a request.

@@ -8,17 +8,18 @@ mod hooks;
 mod metrics;
 pub mod review;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use hooks::Hooks;
 pub use metrics::WebhookMetrics;
 
 use self::hook::Hook;
-use self::metrics::Kind;
+use self::metrics::{Kind, Outcome};
 use self::review::Verdict;
 use super::matching::{self, Subject};
 use super::variables::Variables;
@@ -38,7 +39,22 @@ pub struct Webhooks {
 /// A mutating webhook that was asked, and the object as it left it.
 struct Asked {
     hook: Arc<Hook>,
+    index: usize,
     left: Value,
+}
+
+/// When a webhook is asked, as annotations name it.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// Those that are asked again have a second one.
+    round: usize,
+    index: usize,
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round_{}_index_{}", self.round, self.index)
+    }
 }
 
 impl Webhooks {
@@ -49,9 +65,9 @@ impl Webhooks {
             return Ok(Mutation::default());
         }
         let (before, mut asked) = (request.object.clone(), Vec::new());
-        for hook in hooks.iter() {
-            if self.mutate_by(hook, registry, request).await? {
-                asked.push(Asked { hook: hook.clone(), left: request.object.clone() });
+        for (index, hook) in hooks.iter().enumerate() {
+            if self.mutate_by(hook, Turn { round: 0, index }, registry, request).await? {
+                asked.push(Asked { hook: hook.clone(), index, left: request.object.clone() });
             }
         }
         Ok(Mutation { asked, is_changed: before != *request.object })
@@ -64,41 +80,70 @@ impl Webhooks {
         registry: &Registry,
         request: &mut Request<'_>,
     ) -> Result<()> {
-        for Asked { hook, left } in mutation.asked {
+        for Asked { hook, index, left } in mutation.asked {
             if hook.is_reinvoked() && *request.object != left {
-                self.mutate_by(&hook, registry, request).await?;
+                self.mutate_by(&hook, Turn { round: 1, index }, registry, request).await?;
             }
         }
         Ok(())
     }
 
     /// True if it was asked.
-    async fn mutate_by(&self, hook: &Hook, registry: &Registry, request: &mut Request<'_>) -> Result<bool> {
+    async fn mutate_by(
+        &self,
+        hook: &Hook,
+        turn: Turn,
+        registry: &Registry,
+        request: &mut Request<'_>,
+    ) -> Result<bool> {
         let Some(subject) = self.subject(hook, registry, request).await? else { return Ok(false) };
-        let Some(verdict) = self.ask(Kind::Mutating, hook, &subject, registry, request).await? else {
-            return Ok(true);
-        };
-        if let Some(patch) = &verdict.patch
-            && request.operation != Operation::Delete
-            && request.is_about_itself()
-        {
-            review::patch(registry, request, hook, &subject, patch)?;
+        let changed = self.patch_by(hook, turn, &subject, registry, request).await;
+        let is_mutated = matches!(changed, Ok(true));
+        let told = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": is_mutated});
+        request.call.annotate(&format!("mutation.webhook.admission.k8s.io/{turn}"), told.to_string());
+        changed.map(|_| true)
+    }
+
+    /// True if it changed the object.
+    async fn patch_by(
+        &self,
+        hook: &Hook,
+        turn: Turn,
+        subject: &Subject,
+        registry: &Registry,
+        request: &mut Request<'_>,
+    ) -> Result<bool> {
+        let verdict = self.ask(Kind::Mutating, hook, turn, subject, registry, request).await?;
+        let Some(patch) = verdict.and_then(|verdict| verdict.patch) else { return Ok(false) };
+        if request.operation == Operation::Delete || !request.is_about_itself() {
+            return Ok(false);
         }
-        Ok(true)
+        let (before, operation) = (request.object.clone(), request.operation);
+        review::patch(registry, request, hook, subject, &patch)
+            .inspect_err(|_| self.metrics.patch_failed(hook, operation))?;
+        if request.call.tells_bodies() {
+            let told = json!({"configuration": hook.configuration, "webhook": hook.name,
+                "patch": patch, "patchType": "JSONPatch"});
+            request.call.annotate(&format!("patch.webhook.admission.k8s.io/{turn}"), told.to_string());
+        }
+        Ok(before != *request.object)
     }
 
     /// Asks the validating ones, all at once; the first refusal in their order counts.
     pub async fn validate(&self, registry: &Registry, request: &Request<'_>) -> Result<()> {
         let hooks = self.hooks.validating();
-        let asked = hooks.iter().map(|hook| async move {
-            match self.subject(hook, registry, request).await? {
-                Some(subject) => {
-                    self.ask(Kind::Validating, hook, &subject, registry, request).await.map(drop)
-                }
-                None => Ok(()),
+        let mut chosen = Vec::new();
+        for hook in hooks.iter() {
+            if let Some(subject) = self.subject(hook, registry, request).await? {
+                chosen.push((hook, subject));
             }
-        });
-        futures::future::join_all(asked).await.into_iter().collect()
+        }
+        let mut asking = Vec::new();
+        for (index, (hook, subject)) in chosen.iter().enumerate() {
+            let turn = Turn { round: 0, index };
+            asking.push(self.ask(Kind::Validating, hook, turn, subject, registry, request));
+        }
+        futures::future::join_all(asking).await.into_iter().map(|answer| answer.map(drop)).collect()
     }
 
     /// As what the webhook sees the request; None if it is none of its business.
@@ -140,17 +185,23 @@ impl Webhooks {
         &self,
         kind: Kind,
         hook: &Hook,
+        turn: Turn,
         subject: &Subject,
         registry: &Registry,
         request: &Request<'_>,
     ) -> Result<Option<Verdict>> {
         let begun = Instant::now();
         let answered = review::ask(registry, hook, subject, request).await;
-        let observe = |is_rejected| self.metrics.observe(kind, hook, request.operation, is_rejected, begun);
+        let observe = |outcome| self.metrics.observe(kind, hook, request.operation, outcome, begun);
         match answered {
             Ok(verdict) => {
                 verdict.warnings.iter().for_each(|text| request.call.warn(text.clone()));
-                observe(verdict.denied.is_some());
+                for (key, value) in &verdict.annotations {
+                    request.call.annotate(&format!("{}/{key}", hook.name), value.as_str());
+                }
+                observe(
+                    verdict.denied.as_ref().map_or(Outcome::Allowed, |error| Outcome::Denied(error.code)),
+                );
                 match verdict.denied {
                     Some(error) => Err(error),
                     None => Ok(Some(verdict)),
@@ -158,15 +209,27 @@ impl Webhooks {
             }
             Err(why) if hook.is_ignored_when_failing() => {
                 tracing::warn!(webhook = hook.name, configuration = hook.configuration, why, "failing open");
-                self.metrics.failed_open(kind, hook);
+                request
+                    .call
+                    .annotate(&format!("failed-open.{}/{turn}", kind.annotation()), hook.name.as_str());
+                observe(Outcome::FailedOpen);
                 Ok(None)
             }
             Err(why) => {
-                observe(true);
-                Err(ApiError::internal(format_args!("failed calling webhook \"{}\": {why}", hook.name)))
+                observe(Outcome::Failed);
+                Err(unreachable(kind, hook, &why))
             }
         }
     }
+}
+
+/// Names the webhook, where it is configured, and what to do about it.
+fn unreachable(kind: Kind, hook: &Hook, why: &str) -> ApiError {
+    let (name, configuration, resource) = (&hook.name, &hook.configuration, kind.configuration());
+    ApiError::internal(format_args!(
+        "failed calling webhook \"{name}\": {why} (of {resource} {configuration}: fix its service, set \
+         failurePolicy: Ignore, or delete it: requests for webhook configurations are never sent to webhooks)"
+    ))
 }
 
 /// What the mutating webhooks did.

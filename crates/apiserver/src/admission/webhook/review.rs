@@ -1,5 +1,7 @@
 //! The conversation with a webhook: an `AdmissionReview` there and back.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -19,6 +21,8 @@ pub struct Verdict {
     /// Operations of a JSON Patch.
     pub patch: Option<Value>,
     pub warnings: Vec<String>,
+    /// For the audit log, below the webhook's name.
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -42,6 +46,8 @@ struct Response {
     patch_type: Option<String>,
     #[serde(default)]
     warnings: Option<Vec<String>>,
+    #[serde(default)]
+    audit_annotations: Option<BTreeMap<String, String>>,
 }
 
 /// Err: it could not be asked, or its answer is none.
@@ -129,6 +135,9 @@ fn options(request: &Request<'_>) -> Value {
     if request.operation != Operation::Delete && !call.options.field_manager.is_empty() {
         options["fieldManager"] = call.options.field_manager.as_str().into();
     }
+    if let Some(wanted) = request.delete {
+        wanted.describe(&mut options);
+    }
     options
 }
 
@@ -146,19 +155,22 @@ pub fn seen(object: &Value, call: &Call, subject: &Subject) -> Value {
 fn verdict(name: &str, version: &str, uid: &str, answer: &[u8]) -> std::result::Result<Verdict, String> {
     let invalid = |why: &str| format!("received invalid webhook response: {why}");
     let review: Review = serde_json::from_slice(answer).map_err(|error| invalid(&error.to_string()))?;
-    if review.kind != "AdmissionReview" || review.api_version != version {
+    // v1beta1 asks nobody to repeat what they were asked, or to say what a patch is.
+    let is_strict = version == "admission.k8s.io/v1";
+    let is_bare = !is_strict && review.kind.is_empty() && review.api_version.is_empty();
+    if !is_bare && (review.kind != "AdmissionReview" || review.api_version != version) {
         let (api_version, kind) = (review.api_version, review.kind);
         return Err(invalid(&format!(
             "expected webhook response of {version}, Kind=AdmissionReview, got {api_version}, Kind={kind}"
         )));
     }
     let response = review.response.ok_or_else(|| invalid("webhook response was absent"))?;
-    if response.uid != uid {
+    if is_strict && response.uid != uid {
         return Err(invalid(&format!("expected response.uid={uid:?}, got {:?}", response.uid)));
     }
     let patch = match response.patch.as_deref().filter(|patch| !patch.is_empty()) {
         None => None,
-        Some(_) if response.patch_type.as_deref() != Some("JSONPatch") => {
+        Some(_) if is_strict && response.patch_type.as_deref() != Some("JSONPatch") => {
             return Err(invalid("webhook returned response.patch but not response.patchType=JSONPatch"));
         }
         Some(patch) => {
@@ -167,7 +179,9 @@ fn verdict(name: &str, version: &str, uid: &str, answer: &[u8]) -> std::result::
         }
     };
     let denied = (!response.allowed).then(|| denial(name, response.status.unwrap_or_default()));
-    Ok(Verdict { denied, patch, warnings: response.warnings.unwrap_or_default() })
+    let (warnings, annotations) = (response.warnings, response.audit_annotations);
+    let (warnings, annotations) = (warnings.unwrap_or_default(), annotations.unwrap_or_default());
+    Ok(Verdict { denied, patch, warnings, annotations })
 }
 
 /// The webhook's own words and code, with its name before them.

@@ -2,6 +2,8 @@
 //!
 //! Profile it (`perf record -g`) before touching the request path.
 
+mod webhook;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,6 +69,7 @@ async fn main() -> Result<(), Error> {
     }
     measure(&admin, "create an event", count, event).await?;
     measure(&admin, "create a ConfigMap of 1 kB", count, config_map).await?;
+    webhook::measure(&admin).await?;
     server.stop().await;
     Ok(())
 }
