@@ -20,6 +20,7 @@ pub mod metadata;
 pub mod openapi;
 mod protocol;
 mod records;
+mod request_header;
 mod resource;
 mod session;
 mod stored;
@@ -49,6 +50,7 @@ pub use minik8s_meta::{
 pub use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors, Path, Schema};
 pub use protocol::{Protocol, RequestBody, ResourceRequest};
 pub use records::{Owner, OwnerVersion, Record, RecordChange, RecordOutcome, Records, RecordsError};
+pub use request_header::RequestHeaderSettings;
 pub use resource::{CUSTOM_RESOURCE_CLEANUP, Definition, Resource, Subresource};
 pub use session::{BrowserSession, BrowserSessions, Credential, SessionLimits};
 pub use stored::{Parse, Stored, StoredObject};

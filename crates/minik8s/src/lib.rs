@@ -37,6 +37,7 @@ mod node_config;
 mod output;
 mod reference;
 mod registry_hosts;
+mod request_header_flags;
 mod router;
 mod server;
 mod server_list;
