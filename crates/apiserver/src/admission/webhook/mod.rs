@@ -82,7 +82,7 @@ impl Webhooks {
             && request.operation != Operation::Delete
             && request.is_about_itself()
         {
-            review::patch(registry, request, hook, &subject, patch)?;
+            subject.change(request, |request| review::patch(registry, request, hook, &subject, patch))?;
         }
         Ok(true)
     }
@@ -120,7 +120,7 @@ impl Webhooks {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let question = review::question("", subject, request);
+        let question = subject.question(request);
         let variables = Variables::new(&question, request.call, &self.authorizer);
         match hook.conditions.hold(&variables.bind()) {
             Ok(hold) => Ok(hold),
@@ -145,7 +145,9 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<Option<Verdict>> {
         let begun = Instant::now();
-        let answered = review::ask(registry, hook, subject, request).await;
+        let mut view = subject.view(request);
+        let seen = view.as_mut().map(|view| view.request());
+        let answered = review::ask(registry, hook, subject, seen.as_ref().unwrap_or(request)).await;
         let observe = |is_rejected| self.metrics.observe(kind, hook, request.operation, is_rejected, begun);
         match answered {
             Ok(verdict) => {
