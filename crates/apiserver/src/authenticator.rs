@@ -8,7 +8,8 @@ use http::Request;
 use http::header::AUTHORIZATION;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_api::{
-    AnonymousRules, BrowserSession, BrowserSessions, Credential, SessionLimits, TokenAuthenticator, TokenUser,
+    AnonymousRules, BrowserSession, BrowserSessions, Credential, ServiceAccountTokens, SessionLimits,
+    TokenAuthenticator, TokenUser,
 };
 use minik8s_auth::User;
 use minik8s_auth::bootstrap_token::{self, BootstrapToken};
@@ -37,6 +38,7 @@ pub struct LocalUser(pub User);
 
 pub struct Authenticator {
     pub issuer: Arc<TokenIssuer>,
+    pub service_account_tokens: ServiceAccountTokens,
     pub token_file: Option<TokenFile>,
     /// Where others reach this server.
     pub server_url: String,

@@ -246,7 +246,8 @@ fn assemble(
     };
     let front_proxies = config.extension.request_header.clone();
     let authenticator = Authenticator {
-        issuer: Arc::new(TokenIssuer::new(&config.token_issuer(), &[], pki.token_keys())),
+        issuer: Arc::new(config.issuer(pki)),
+        service_account_tokens: config.extension.service_account_tokens.clone().unwrap_or_default(),
         token_file: read_token_file(config)?,
         server_url: format!("https://{host}:{}", address.port()),
         sessions: config.extension.sessions.clone(),
@@ -310,7 +311,23 @@ async fn renew_certificates(pki: Arc<Pki>, api: Arc<Api>, stop: CancellationToke
 impl Config {
     /// Who issues the tokens of the cluster's service accounts.
     pub fn token_issuer(&self) -> String {
-        format!("https://kubernetes.default.svc.{}", self.cluster_domain)
+        self.token_issuers().swap_remove(0)
+    }
+
+    /// The first one issues, all are accepted.
+    fn token_issuers(&self) -> Vec<String> {
+        match &self.extension.service_account_tokens {
+            Some(tokens) if !tokens.issuers.is_empty() => tokens.issuers.clone(),
+            _ => vec![format!("https://kubernetes.default.svc.{}", self.cluster_domain)],
+        }
+    }
+
+    fn issuer(&self, pki: &Pki) -> TokenIssuer {
+        let issuers = self.token_issuers();
+        let given = self.extension.service_account_tokens.as_ref().map(|tokens| &tokens.api_audiences);
+        let audiences = given.filter(|audiences| !audiences.is_empty()).unwrap_or(&issuers);
+        let audiences: Vec<&str> = audiences.iter().map(String::as_str).collect();
+        TokenIssuer::new(&self.token_issuer(), &audiences, pki.token_keys()).accepting(&issuers)
     }
 
     /// The virtual address of the API server: the first of the primary service range.

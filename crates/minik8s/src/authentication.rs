@@ -14,6 +14,7 @@ use minik8s_authentication::{AuthenticationSettings, ClassicSettings, Issuers};
 use tokio_util::sync::CancellationToken;
 
 use crate::request_header_flags::RequestHeaderFlags;
+use crate::service_account_flags::ServiceAccountFlags;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct AuthenticationFlags {
@@ -56,6 +57,8 @@ pub struct AuthenticationFlags {
     authentication_token_webhook_cache_ttl: Duration,
     #[command(flatten)]
     request_header: RequestHeaderFlags,
+    #[command(flatten)]
+    pub service_accounts: ServiceAccountFlags,
 }
 
 /// The issuers of a file, and what the file is.
@@ -201,6 +204,8 @@ mod tests {
             "--authentication-config /no/such: it cannot be read",
         );
         check("--authentication-token-webhook-config-file /no/such", None, "No such file");
+        check("--service-account-issuer https://a,https://b --api-audiences a", Some(0), "");
+        check("--service-account-max-token-expiration 30m", None, "between 1 hour");
         check("--requestheader-allowed-names a", None, "--requestheader-client-ca-file");
         check("--requestheader-client-ca-file /no/such", None, "No such file");
         check("--requestheader-client-ca-file /dev/null", None, "there is no certificate in it");

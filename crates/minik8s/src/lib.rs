@@ -41,6 +41,7 @@ mod request_header_flags;
 mod router;
 mod server;
 mod server_list;
+mod service_account_flags;
 mod simulate;
 mod storage;
 mod store_trouble;
