@@ -6,8 +6,8 @@ use std::sync::Arc;
 use minik8s_telemetry::Tracer;
 
 use crate::{
-    AdmissionRule, AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol, Resource,
-    Route, TokenAuthenticator,
+    AdmissionRule, AnonymousRules, AuditSettings, AuthorizationChain, BrowserSessions, Protocol,
+    RequestHeaderSettings, Resource, Route, ServiceAccountTokens, TokenAuthenticator,
 };
 
 /// What a feature adds to the API server: a value, so that the server knows no feature by name.
@@ -25,6 +25,10 @@ pub struct Extension {
     pub sessions: Option<Arc<dyn BrowserSessions>>,
     /// Who knows tokens of others, asked in this order.
     pub tokens: Vec<Arc<dyn TokenAuthenticator>>,
+    /// How service accounts get tokens, if not as by default.
+    pub service_account_tokens: Option<ServiceAccountTokens>,
+    /// Front proxies that are believed about users, if there are any.
+    pub request_header: Option<RequestHeaderSettings>,
     /// Whoever shows no credential, unless all of them are `system:anonymous`.
     pub anonymous: Option<AnonymousRules>,
     /// Who is asked whether a request is allowed; without it, the node authorizer and RBAC.
@@ -45,6 +49,8 @@ impl Extension {
             all.admission.extend(part.admission);
             all.sessions = part.sessions.or(all.sessions);
             all.tokens.extend(part.tokens);
+            all.service_account_tokens = part.service_account_tokens.or(all.service_account_tokens);
+            all.request_header = part.request_header.or(all.request_header);
             all.anonymous = part.anonymous.or(all.anonymous);
             all.authorization = part.authorization.or(all.authorization);
             all.audit = part.audit.or(all.audit);

@@ -1,4 +1,4 @@
-//! Who is asking: client certificate, bearer token, or nobody.
+//! Who is asking: client certificate, headers of a front proxy, bearer token, or nobody.
 
 use std::sync::Arc;
 
@@ -8,18 +8,21 @@ use http::Request;
 use http::header::AUTHORIZATION;
 use jiff::{SignedDuration, Timestamp};
 use minik8s_api::{
-    AnonymousRules, BrowserSession, BrowserSessions, Credential, SessionLimits, TokenAuthenticator, TokenUser,
+    AnonymousRules, BrowserSession, BrowserSessions, Credential, ServiceAccountTokens, SessionLimits,
+    TokenAuthenticator, TokenUser,
 };
 use minik8s_auth::User;
 use minik8s_auth::bootstrap_token::{self, BootstrapToken};
 use minik8s_auth::service_account_token::{ObjectRef, TokenError, TokenIssuer, VerifiedToken};
 use minik8s_auth::token_file::TokenFile;
 use minik8s_auth::user::{AUTHENTICATED, CertificateUser, CertificateUserError};
+use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
 use crate::object::Object;
 use crate::registry::Registry;
+use crate::request_header::{self, FrontProxyPeer, RequestHeader};
 use crate::websocket_token;
 
 /// How long a token outlives the moment at which what it is bound to was to be gone: clocks differ.
@@ -35,6 +38,7 @@ pub struct LocalUser(pub User);
 
 pub struct Authenticator {
     pub issuer: Arc<TokenIssuer>,
+    pub service_account_tokens: ServiceAccountTokens,
     pub token_file: Option<TokenFile>,
     /// Where others reach this server.
     pub server_url: String,
@@ -42,6 +46,8 @@ pub struct Authenticator {
     /// Who knows tokens that are not the cluster's own.
     pub others: Vec<Arc<dyn TokenAuthenticator>>,
     pub anonymous: Option<AnonymousRules>,
+    /// Front proxies that are believed, if there are any.
+    pub request_header: Option<RequestHeader>,
 }
 
 /// What the session of a request may do at most, put into the request.
@@ -49,11 +55,36 @@ pub struct Authenticator {
 pub struct Limits(pub SessionLimits);
 
 impl Authenticator {
+    /// As what the verified certificates of a connection count in its requests.
+    pub fn peers(&self, chain: &[CertificateDer<'_>]) -> (Option<Peer>, Option<FrontProxyPeer>) {
+        match &self.request_header {
+            Some(request_header) => request_header.peers(chain),
+            None => (chain.first().map(|own| Peer(Arc::new(CertificateUser::read(own)))), None),
+        }
+    }
+
+    pub fn believes(&self, proxy: &FrontProxyPeer) -> bool {
+        self.request_header.as_ref().is_some_and(|request_header| request_header.is_allowed(proxy))
+    }
+
+    /// Whom a front proxy names. Nobody finds in the request afterwards what clients say of themselves.
+    fn named_by_proxy<B>(&self, request: &mut Request<B>) -> Option<User> {
+        let is_believed =
+            request.extensions().get::<FrontProxyPeer>().is_some_and(|proxy| self.believes(proxy));
+        let believed = self.request_header.as_ref().filter(|_| is_believed);
+        let user = believed.and_then(|request_header| request_header.user(request.headers()));
+        request_header::strip(request.headers_mut(), self.request_header.as_ref());
+        user
+    }
+
     pub async fn authenticate<B>(&self, registry: &Registry, request: &mut Request<B>) -> Result<User> {
         if let Some(LocalUser(user)) = request.extensions_mut().remove::<LocalUser>() {
             return Ok(user);
         }
         let session = self.session(request);
+        if let Some(user) = self.named_by_proxy(request) {
+            return Ok(user);
+        }
         if let Some(Peer(named)) = request.extensions().get::<Peer>() {
             let user = match &**named {
                 Ok(named) => named.at(Timestamp::now()).cloned().map_err(|error| error.to_string()),
@@ -100,6 +131,9 @@ impl Authenticator {
         session: Option<BrowserSession>,
     ) -> Result<User> {
         let Some(session) = session else {
+            if request.extensions().get::<FrontProxyPeer>().is_some() {
+                return Err(ApiError::unauthorized());
+            }
             let path = request.uri().path();
             return match self.anonymous.as_ref().is_none_or(|rules| rules.allow(path)) {
                 true => Ok(User::anonymous()),

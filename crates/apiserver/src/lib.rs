@@ -50,6 +50,7 @@ mod protocol;
 mod records;
 mod registry;
 mod request;
+mod request_header;
 mod review;
 mod schemas;
 mod selection;

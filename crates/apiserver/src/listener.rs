@@ -7,7 +7,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use jiff::Timestamp;
-use minik8s_auth::user::CertificateUser;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -70,9 +69,10 @@ async fn connection(
     let source = stream.peer_addr().ok().map(|address| Source(address.ip().to_canonical()));
     let displaced = counted.displaced();
     let Some(Some(stream)) = displaced.run_until_cancelled(handshake(stream, &tls)).await else { return };
-    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = certificate.map(|certificate| Peer(Arc::new(CertificateUser::read(certificate))));
-    if !counted.settle(peer.as_ref().is_some_and(is_trusted)) {
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let (peer, front_proxy) = api.authenticator.peers(chain);
+    let is_front_proxy = front_proxy.as_ref().is_some_and(|proxy| api.authenticator.believes(proxy));
+    if !counted.settle(is_front_proxy || peer.as_ref().is_some_and(is_trusted)) {
         return tracing::debug!("one connection too many");
     }
     let arriving = Connection::default();
@@ -83,6 +83,9 @@ async fn connection(
         }
         if let Some(peer) = &peer {
             request.extensions_mut().insert(peer.clone());
+        }
+        if let Some(front_proxy) = &front_proxy {
+            request.extensions_mut().insert(front_proxy.clone());
         }
         let api = api.clone();
         // On the heap, since the connection keeps the future's place for as long as it lives: a thousand idle

@@ -38,6 +38,7 @@ use crate::node_proxy::NodeProxy;
 use crate::peers::Live;
 use crate::records::StoredRecords;
 use crate::registry::Registry;
+use crate::request_header::{self, RequestHeader};
 use crate::{
     aggregation, aggregator, bootstrap, component_status, custom, expiry, flow, listener, peers,
     policy_status, storage_migration,
@@ -77,6 +78,11 @@ pub enum StartError {
     TokenFile { path: PathBuf, why: String },
     #[error("--service-cidr {0}: at least 16 addresses are needed (a /28 or larger; a /124 of IPv6)")]
     ServiceCidr(IpNet),
+    #[error(
+        "--requestheader-client-ca-file is the cluster's own authority: give --requestheader-allowed-names, or every user \
+         with a certificate could be any other"
+    )]
+    RequestHeader,
     #[error("audit: {0}")]
     Audit(String),
     #[error("making the first objects: {0}")]
@@ -103,7 +109,7 @@ impl Server {
         let listen_error = |source| StartError::Listen { address: config.bind, source };
         let tcp = TcpListener::bind(config.bind).await.map_err(listen_error)?;
         let address = tcp.local_addr().map_err(listen_error)?;
-        let tls = TlsAcceptor::from(Arc::new(pki::server_config(&pki)?));
+        let tls = TlsAcceptor::from(Arc::new(tls_config(&config, &pki)?));
         let stop = CancellationToken::new();
         let api = Arc::new(assemble(&config, store, &pki, address, stop.clone())?);
         let own = SocketAddr::new(config.advertise, address.port());
@@ -238,13 +244,16 @@ fn assemble(
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
+    let front_proxies = config.extension.request_header.clone();
     let authenticator = Authenticator {
-        issuer: Arc::new(TokenIssuer::new(&config.token_issuer(), &[], pki.token_keys())),
+        issuer: Arc::new(config.issuer(pki)),
+        service_account_tokens: config.extension.service_account_tokens.clone().unwrap_or_default(),
         token_file: read_token_file(config)?,
         server_url: format!("https://{host}:{}", address.port()),
         sessions: config.extension.sessions.clone(),
         others: config.extension.tokens.clone(),
         anonymous: config.extension.anonymous.clone(),
+        request_header: front_proxies.map(|settings| RequestHeader::new(settings, pki)).transpose()?,
     };
     let kubelet_tls = TlsConnector::from(Arc::new(pki::kubelet_client_config(pki)?));
     Ok(Api {
@@ -262,6 +271,15 @@ fn assemble(
         auditor,
         tracer: config.extension.tracer.clone(),
     })
+}
+
+/// Front proxies may connect, too.
+fn tls_config(config: &Config, pki: &Pki) -> Result<rustls::ServerConfig, StartError> {
+    let Some(settings) = &config.extension.request_header else { return Ok(pki::server_config(pki)?) };
+    if request_header::believes_everybody(settings, pki) {
+        return Err(StartError::RequestHeader);
+    }
+    Ok(pki::server_config_with(pki, &settings.authorities)?)
 }
 
 fn read_token_file(config: &Config) -> Result<Option<TokenFile>, StartError> {
@@ -293,7 +311,23 @@ async fn renew_certificates(pki: Arc<Pki>, api: Arc<Api>, stop: CancellationToke
 impl Config {
     /// Who issues the tokens of the cluster's service accounts.
     pub fn token_issuer(&self) -> String {
-        format!("https://kubernetes.default.svc.{}", self.cluster_domain)
+        self.token_issuers().swap_remove(0)
+    }
+
+    /// The first one issues, all are accepted.
+    fn token_issuers(&self) -> Vec<String> {
+        match &self.extension.service_account_tokens {
+            Some(tokens) if !tokens.issuers.is_empty() => tokens.issuers.clone(),
+            _ => vec![format!("https://kubernetes.default.svc.{}", self.cluster_domain)],
+        }
+    }
+
+    fn issuer(&self, pki: &Pki) -> TokenIssuer {
+        let issuers = self.token_issuers();
+        let given = self.extension.service_account_tokens.as_ref().map(|tokens| &tokens.api_audiences);
+        let audiences = given.filter(|audiences| !audiences.is_empty()).unwrap_or(&issuers);
+        let audiences: Vec<&str> = audiences.iter().map(String::as_str).collect();
+        TokenIssuer::new(&self.token_issuer(), &audiences, pki.token_keys()).accepting(&issuers)
     }
 
     /// The virtual address of the API server: the first of the primary service range.

@@ -1,4 +1,5 @@
-//! Flags about users of others, by the names that kube-apiserver gives them: OpenID Connect issuers, token webhooks.
+//! Flags about users of others, by the names that kube-apiserver gives them: OpenID Connect issuers, token webhooks,
+//! front proxies.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +12,9 @@ use minik8s_api::Extension;
 use minik8s_authentication::webhook::TokenWebhook;
 use minik8s_authentication::{AuthenticationSettings, ClassicSettings, Issuers};
 use tokio_util::sync::CancellationToken;
+
+use crate::request_header_flags::RequestHeaderFlags;
+use crate::service_account_flags::ServiceAccountFlags;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct AuthenticationFlags {
@@ -51,6 +55,10 @@ pub struct AuthenticationFlags {
     /// How long what the webhook said of a token is remembered: 30s, 2m
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = time)]
     authentication_token_webhook_cache_ttl: Duration,
+    #[command(flatten)]
+    request_header: RequestHeaderFlags,
+    #[command(flatten)]
+    pub service_accounts: ServiceAccountFlags,
 }
 
 /// The issuers of a file, and what the file is.
@@ -83,6 +91,7 @@ impl AuthenticationFlags {
             let at = || format!("--authentication-token-webhook-config-file {}", path.display());
             extension.tokens.push(webhook.map_err(anyhow::Error::msg).with_context(at)?);
         }
+        extension.request_header = self.request_header.settings()?;
         Ok(followed)
     }
 
@@ -195,5 +204,11 @@ mod tests {
             "--authentication-config /no/such: it cannot be read",
         );
         check("--authentication-token-webhook-config-file /no/such", None, "No such file");
+        check("--service-account-issuer https://a,https://b --api-audiences a", Some(0), "");
+        check("--service-account-max-token-expiration 30m", None, "between 1 hour");
+        check("--requestheader-allowed-names a", None, "--requestheader-client-ca-file");
+        check("--requestheader-client-ca-file /no/such", None, "No such file");
+        check("--requestheader-client-ca-file /dev/null", None, "there is no certificate in it");
+        check("--requestheader-group-headers a:b", None, "invalid HTTP header name");
     }
 }

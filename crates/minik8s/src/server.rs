@@ -60,6 +60,7 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<Ended> {
     let mut config = check(&flags)?;
     config.extension = features.extension();
     config.extension.audit = flags.audit.settings()?;
+    config.extension.service_account_tokens = Some(flags.authentication.service_accounts.settings());
     let own_issuer = config.token_issuer();
     let issuers = flags.authentication.settle(&own_issuer, &mut config.extension)?;
     let authorizers = flags.authorization.settle(&mut config.extension)?;

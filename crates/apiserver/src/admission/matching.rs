@@ -2,6 +2,8 @@
 //!
 //! `matchConditions` are expressions and stand elsewhere; they are looked at only if everything here matches.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingWebhook, NamedRuleWithOperations, RuleWithOperations,
 };
@@ -10,7 +12,7 @@ use minik8s_api::LabelSelector;
 use serde_json::Value;
 
 use super::{Operation, Request};
-use crate::catalog::Snapshot;
+use crate::catalog::{Served, Snapshot};
 use crate::error::Result;
 use crate::object::Object;
 use crate::registry::{Call, Registry};
@@ -31,9 +33,11 @@ pub fn is_exempt(call: &Call) -> bool {
 }
 
 /// The version of a resource in which a webhook or a policy wants to see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Subject {
     pub version: String,
+    /// Where that is another version or group of a built-in kind than the request's.
+    pub equivalent: Option<Arc<Served>>,
 }
 
 pub struct Matching {
@@ -94,26 +98,27 @@ impl Matching {
         }
         match &self.rules {
             Some(rules) => self.matched(rules, snapshot, request),
-            None => Some(Subject { version: request.call.served.version.clone() }),
+            None => Some(Subject { version: request.call.served.version.clone(), equivalent: None }),
         }
     }
 
-    /// By one of the rules, directly or through another version of the same resource.
+    /// By one of the rules, directly or through another version or group of the same resource.
     fn matched(&self, rules: &[Rule], snapshot: &Snapshot, request: &Request<'_>) -> Option<Subject> {
         if rules.is_empty() {
             return None;
         }
         let served = &request.call.served;
-        let matches = |version: &str| rules.iter().any(|rule| rule.concerns(request, version));
-        if matches(&served.version) {
-            return Some(Subject { version: served.version.clone() });
+        let matches = |seen: &Served| rules.iter().any(|rule| rule.concerns(request, seen));
+        if matches(served) {
+            return Some(Subject { version: served.version.clone(), equivalent: None });
         }
+        // What is kept in one place is one resource, whatever it is called.
+        let all = snapshot.resources().iter().filter(|_| !self.is_exact);
+        let mut same = all.filter(|other| other.prefix == served.prefix);
+        let other = same.find(|other| matches(other))?;
         // Versions of custom resources differ in nothing but their name.
-        let is_equivalent = !self.is_exact && served.is_custom();
-        let all = snapshot.resources().iter().filter(|_| is_equivalent);
-        let mut same = all.filter(|other| other.group == served.group && other.plural == served.plural);
-        let other = same.find(|other| matches(&other.version))?;
-        Some(Subject { version: other.version.clone() })
+        let equivalent = (!served.is_custom()).then(|| other.clone());
+        Some(Subject { version: other.version.clone(), equivalent })
     }
 
     /// Either the new or the old object has the labels.
@@ -182,7 +187,7 @@ impl Rule {
         }
     }
 
-    fn concerns(&self, request: &Request<'_>, version: &str) -> bool {
+    fn concerns(&self, request: &Request<'_>, seen: &Served) -> bool {
         let call = request.call;
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         let scope = match self.scope.as_deref() {
@@ -192,9 +197,9 @@ impl Rule {
         };
         scope
             && has(&self.operations, request.operation.name())
-            && has(&self.groups, &call.served.group)
-            && has(&self.versions, version)
-            && self.resources.iter().any(|one| covers(one, &call.served.plural, &call.subresource))
+            && has(&self.groups, &seen.group)
+            && has(&self.versions, &seen.version)
+            && self.resources.iter().any(|one| covers(one, &seen.plural, &call.subresource))
             && (self.names.is_empty() || self.names.iter().any(|name| name == request.name()))
     }
 }

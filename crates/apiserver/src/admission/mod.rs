@@ -8,6 +8,7 @@
 mod admin_access;
 mod creation;
 mod definition_lifecycle;
+mod equivalent;
 mod external_ips;
 mod feature_rules;
 pub mod followed;

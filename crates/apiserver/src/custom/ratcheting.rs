@@ -1,15 +1,16 @@
 //! What was there before a schema became stricter may stay: an update is held against what it changes.
 //!
-//! Values in lists count as changed with the list they are in, whatever its type.
+//! Elements of lists of type map are held against those with the same keys. In other lists values never count as unchanged
+//! where the list has changed.
 
 use minik8s_schema::{FieldError, FieldErrorKind, FieldErrors};
 use serde_json::Value;
 
 /// Without the errors about values of a custom object that the update has not touched.
-pub fn without_unchanged(errors: FieldErrors, object: &Value, old: &Value) -> FieldErrors {
+pub fn without_unchanged(errors: FieldErrors, object: &Value, old: &Value, schema: &Value) -> FieldErrors {
     // Elements that are alike are a fault of the list, also where each of them was there before.
     let is_new = |error: &FieldError| {
-        error.kind == FieldErrorKind::Duplicate || !is_unchanged(object, old, error.path.as_str())
+        error.kind == FieldErrorKind::Duplicate || !is_unchanged(object, old, error.path.as_str(), schema)
     };
     kept(errors, is_new)
 }
@@ -43,16 +44,42 @@ fn kept(errors: FieldErrors, is_kept: impl Fn(&FieldError) -> bool) -> FieldErro
 }
 
 /// Whether something on the way to the field is what it was, and with it the field.
-fn is_unchanged(new: &Value, old: &Value, path: &str) -> bool {
+fn is_unchanged(new: &Value, old: &Value, path: &str, schema: &Value) -> bool {
     if new == old {
         return true;
     }
-    let (Value::Object(new), Value::Object(old)) = (new, old) else { return false };
-    let Some((name, rest)) = first_step(new, path) else { return false };
-    match (new.get(name), old.get(name)) {
-        (Some(new), Some(old)) => is_unchanged(new, old, rest),
+    match (new, old) {
+        (Value::Object(new), Value::Object(old)) => {
+            let Some((name, rest)) = first_step(new, path) else { return false };
+            let declared = &schema["properties"][name];
+            let below = if declared.is_null() { &schema["additionalProperties"] } else { declared };
+            match (new.get(name), old.get(name)) {
+                (Some(new), Some(old)) => is_unchanged(new, old, rest, below),
+                _ => false,
+            }
+        }
+        (Value::Array(new), Value::Array(old)) => {
+            let Some((index, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) else {
+                return false;
+            };
+            let Some(new) = index.parse::<usize>().ok().and_then(|index| new.get(index)) else {
+                return false;
+            };
+            old_element(old, new, schema).is_some_and(|old| is_unchanged(new, old, rest, &schema["items"]))
+        }
         _ => false,
     }
+}
+
+/// The element with the same keys; lists that are not keyed have none.
+fn old_element<'a>(old: &'a [Value], new: &Value, list: &Value) -> Option<&'a Value> {
+    if list["x-kubernetes-list-type"] != "map" {
+        return None;
+    }
+    let keys = list["x-kubernetes-list-map-keys"].as_array()?;
+    let has_keys =
+        |old: &Value| keys.iter().filter_map(Value::as_str).all(|key| old.get(key) == new.get(key));
+    old.iter().find(|old| has_keys(old))
 }
 
 /// The field that the path leads to next, and the way on from there. Names may hold dots: the longest that fits is meant.
@@ -81,8 +108,9 @@ mod tests {
         let old = json!({"spec": {"size": 9, "a.b": {"c": 1}, "list": [{"x": 1}], "labels": {"k/v": "!"}, "new": 1}});
         let mut new = old.clone();
         new["spec"]["new"] = 2.into();
-        let check =
-            |path: &str, expected: bool| assert_eq!(is_unchanged(&new, &old, path), expected, "{path}");
+        let check = |path: &str, expected: bool| {
+            assert_eq!(is_unchanged(&new, &old, path, &Value::Null), expected, "{path}")
+        };
         check("spec.size", true);
         check("spec.a.b.c", true);
         check("spec.a.b.missing", true);
@@ -92,7 +120,29 @@ mod tests {
         check("spec.missing", false);
         let mut changed = old.clone();
         changed["spec"]["list"][0]["y"] = 1.into();
-        assert!(!is_unchanged(&changed, &old, "spec.list[0].x"));
+        assert!(!is_unchanged(&changed, &old, "spec.list[0].x", &Value::Null));
+    }
+
+    #[test]
+    fn elements_of_map_lists_are_held_against_those_with_the_same_keys() {
+        let schema = |kind: &str| {
+            json!({"properties": {"ports": {"x-kubernetes-list-type": kind, "x-kubernetes-list-map-keys": ["name"],
+                "items": {"properties": {"name": {}, "port": {}, "note": {}}}}}})
+        };
+        let port = |name: &str, port: u32, note: &str| json!({"name": name, "port": port, "note": note});
+        let old = json!({"ports": [port("a", 1, "x"), port("b", 2, "x")]});
+        let new = json!({"ports": [port("c", 3, "x"), port("b", 2, "y"), port("a", 1, "x")]});
+        let check = |kind: &str, path: &str, expected: bool| {
+            assert_eq!(is_unchanged(&new, &old, path, &schema(kind)), expected, "{kind} {path}");
+        };
+        check("map", "ports[0].port", false);
+        check("map", "ports[1].port", true);
+        check("map", "ports[1].note", false);
+        check("map", "ports[2]", true);
+        check("map", "ports[9].port", false);
+        check("map", "ports", false);
+        check("atomic", "ports[1].port", false);
+        check("set", "ports[2]", false);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The metadata that the server owns: names, uid, times, generation.
 
 use jiff::Timestamp;
-use minik8s_api::{FieldErrors, Path};
+use minik8s_api::{Definition, FieldErrors, Path};
 use serde_json::{Map, Value};
 
 use super::Call;
@@ -121,8 +121,8 @@ pub fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> 
     if served.is_custom() {
         let mut found = FieldErrors::default();
         served.schema().validate(object, &Path::root(), &mut found);
-        if let Some(old) = old {
-            found = custom::without_unchanged(found, object, old);
+        if let (Some(old), Definition::Custom(schema)) = (old, &served.definition) {
+            found = custom::without_unchanged(found, object, old, schema);
         }
         found.iter().for_each(|error| errors.push(error.kind, error.path.clone(), error.message.clone()));
         custom::validate_rules(call, object, old, &mut errors);

@@ -23,7 +23,12 @@ const EXTENDED: i64 = 365 * 24 * 3600;
 
 pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Response<Body>> {
     let account = api.registry.get(&call.served, &call.namespace, &call.name).await?;
-    let seconds = check_seconds(call, &request["spec"]["expirationSeconds"])?;
+    let options = &api.authenticator.service_account_tokens;
+    let wanted = check_seconds(call, &request["spec"]["expirationSeconds"])?;
+    let seconds = options.max_expiration_seconds.map_or(wanted, |longest| wanted.min(longest));
+    if seconds < wanted {
+        call.warn(format!("requested expiration of {wanted} seconds shortened to {seconds} seconds"));
+    }
     let audiences = request["spec"]["audiences"].as_array().into_iter().flatten();
     let audiences: Vec<String> = audiences.filter_map(Value::as_str).map(str::to_owned).collect();
     let mut spec = TokenSpec {
@@ -36,7 +41,8 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
     check_node(call, &spec)?;
     let for_api_server =
         spec.audiences.is_empty() || spec.audiences == api.authenticator.issuer.api_audiences();
-    let lifetime = if seconds == POD_TOKEN && spec.pod.is_some() && for_api_server {
+    let is_extended = !options.is_not_extended && seconds == POD_TOKEN;
+    let lifetime = if is_extended && spec.pod.is_some() && for_api_server {
         spec.warn_after = Some(SignedDuration::from_secs(seconds));
         EXTENDED
     } else {

@@ -169,3 +169,24 @@ async fn policies_are_reinvoked_if_needed_and_asked_with_parameters() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn policy_about_another_version_changes_the_version_of_the_request() {
+    const OLD: &str = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let about = json!({"operations": ["CREATE"], "apiGroups": ["autoscaling"], "apiVersions": ["v2"],
+        "resources": ["horizontalpodautoscalers"]});
+    let calm =
+        "[JSONPatch{op: 'replace', path: '/spec/metrics/0/resource/target/averageUtilization', value: 40}]";
+    bind(&admin, "calm.example.com", &about, json!([patch(calm)]), json!({})).await;
+    let autoscaler = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 90,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+    in_force(&admin, OLD, autoscaler.clone(), |answer| {
+        answer.text_whole().contains("\"targetCPUUtilizationPercentage\":40")
+    })
+    .await;
+    let made = admin.post(OLD, autoscaler).await.ok();
+    assert_eq!(made["apiVersion"], "autoscaling/v1", "{made}");
+    assert_eq!(made["spec"]["targetCPUUtilizationPercentage"], 40, "{made}");
+}

@@ -399,3 +399,43 @@ async fn example_policies_act() {
     let made = admin.post(DEPLOYMENTS, owned).await.ok();
     assert_eq!(made["metadata"]["annotations"]["made-by"], "admin", "{made}");
 }
+
+/// Whoever writes through another version or group of the same kind does not get around the policy.
+#[tokio::test]
+async fn policy_holds_for_equivalent_versions_and_groups() {
+    const OLD: &str = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let about = |group: &str, version: &str, resource: &str| json!({"operations": ["CREATE"], "apiGroups": [group], "apiVersions": [version], "resources": [resource]});
+    let autoscalers = about("autoscaling", "v2", "horizontalpodautoscalers");
+    let never = |message: &str, condition: &str| {
+        json!({"validations": [{"expression": "false", "message": message}],
+            "matchConditions": [{"name": "c", "expression": condition}]})
+    };
+    let busy = "object.spec.metrics.exists(m, m.resource.target.averageUtilization > 90) \
+        && request.kind.version == 'v2' && request.requestKind.version == 'v1'";
+    let noisy = "object.note == 'noise' && request.resource.group == 'events.k8s.io'";
+    let mut exact = policy("exact.example.com", &autoscalers, never("exactly", "true"));
+    exact["spec"]["matchConstraints"]["matchPolicy"] = "Exact".into();
+    let busy = policy("busy.example.com", &autoscalers, never("too busy", busy));
+    let noisy =
+        policy("noisy.example.com", &about("events.k8s.io", "v1", "events"), never("too noisy", noisy));
+    for (name, made) in [("exact", exact), ("busy", busy), ("noisy", noisy)] {
+        admin.post(POLICIES, made).await.ok();
+        let bound = binding(name, &format!("{name}.example.com"), json!({}));
+        admin.post(BINDINGS, bound).await.ok();
+    }
+    let autoscaler = |name: &str, percentage: i64| {
+        json!({"metadata": {"name": name}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": percentage,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}})
+    };
+    let event = |name: &str, message: &str| {
+        json!({"metadata": {"name": name}, "message": message, "reason": "r", "type": "Normal",
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}})
+    };
+    in_force(&admin, OLD, autoscaler("a", 95), |answer| answer.text_whole().contains("too busy")).await;
+    in_force(&admin, EVENTS, event("a", "noise"), |answer| answer.text_whole().contains("too noisy")).await;
+    admin.post(OLD, autoscaler("a", 50)).await.ok();
+    admin.post(EVENTS, event("a", "music")).await.ok();
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use minik8s_api::{Extension, TokenAuthenticator, TokenUser};
+use minik8s_api::{Extension, ServiceAccountTokens, TokenAuthenticator, TokenUser};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -178,4 +178,24 @@ async fn tokens_of_others_are_asked_about_and_own_ones_never_shown() {
     assert!(review(&admin, &json!("theirs"), json!([])).await["authenticated"] != true);
     let good = review(&admin, &json!("theirs"), json!(["vault", "other"])).await;
     assert_eq!((&good["authenticated"], &good["audiences"]), (&json!(true), &json!(["vault"])));
+}
+
+#[tokio::test]
+async fn token_options_bound_lifetime_and_name_audiences() {
+    let options = ServiceAccountTokens {
+        issuers: vec!["https://new".to_owned(), "https://old".to_owned()],
+        api_audiences: vec!["api".to_owned()],
+        max_expiration_seconds: Some(7200),
+        is_not_extended: true,
+    };
+    let extension = Extension { service_account_tokens: Some(options), ..Extension::default() };
+    let cluster = Cluster::with(Setup { extension, ..Setup::default() }).await;
+    let admin = cluster.admin();
+    let issued = admin.post(TOKEN, json!({"spec": {"expirationSeconds": 86400}})).await.ok();
+    assert_eq!(issued["spec"]["expirationSeconds"], 7200);
+    assert_eq!(issued["spec"]["audiences"], json!(["api"]));
+    let status = review(&admin, &issued["status"]["token"], json!([])).await;
+    assert_eq!((&status["authenticated"], &status["audiences"]), (&json!(true), &json!(["api"])));
+    let configuration = admin.get("/.well-known/openid-configuration").await.ok();
+    assert_eq!(configuration["issuer"], "https://new");
 }

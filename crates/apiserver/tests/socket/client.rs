@@ -10,8 +10,10 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_rustls::client::TlsStream;
 
 use crate::port::{Port, TOKEN};
 
@@ -23,7 +25,11 @@ pub struct Client {
 
 impl Client {
     pub async fn connect(port: &Port) -> Client {
-        let stream = TokioIo::new(port.tls().await);
+        Client::over(port.tls().await).await
+    }
+
+    pub async fn over(stream: TlsStream<TcpStream>) -> Client {
+        let stream = TokioIo::new(stream);
         let (sender, connection) = handshake(TokioExecutor::new(), stream).await.unwrap();
         tokio::spawn(connection);
         Client { sender }

@@ -6,6 +6,7 @@ mod bodies;
 mod client;
 mod flow_control;
 mod port;
+mod request_header;
 
 use std::time::{Duration, Instant};
 

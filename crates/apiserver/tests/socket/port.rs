@@ -8,7 +8,8 @@ use minik8s_api::Extension;
 use minik8s_apiserver::{Config, Server};
 use minik8s_auth::pki::{Pki, ServingNames};
 use minik8s_store::{Options, RedbStore};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -72,14 +73,26 @@ impl Port {
 
     /// Checked against the cluster's authority, as any client does.
     pub async fn tls(&self) -> TlsStream<TcpStream> {
+        self.tls_as(None).await
+    }
+
+    /// Shows a certificate: `(certificate, key)` in PEM.
+    pub async fn tls_as(&self, shown: Option<&(String, String)>) -> TlsStream<TcpStream> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from(self.pki.ca_der())).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let config = match shown {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
         let name = ServerName::from(self.server.address().ip());
         TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await).await.unwrap()
     }

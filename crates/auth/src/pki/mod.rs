@@ -48,7 +48,9 @@ pub use kubeconfig::{Kubeconfig, write_kubeconfig};
 pub use names::{AltNames, ServingNames};
 pub use pem::encode as encode_pem;
 pub use pin::public_key_pin;
-pub use serving::{LiveIdentity, kubelet_client_config, server_config};
+pub use serving::{
+    ClientAuthorities, Issued, LiveIdentity, kubelet_client_config, server_config, server_config_with,
+};
 pub use shared::SharedKeys;
 pub use subject::Subject;
 

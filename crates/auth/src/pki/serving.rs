@@ -8,10 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, UnixTime};
 
 use super::identity::Identity;
 use super::{Pki, PkiError};
@@ -72,8 +73,16 @@ impl ResolvesClientCert for LiveIdentity {
 ///
 /// The roots stay right when the authority is renewed, because its key and name do not change then.
 pub fn server_config(pki: &Pki) -> Result<ServerConfig, PkiError> {
+    server_config_with(pki, &[])
+}
+
+/// The same for clients that may also show certificates of front proxies' authorities (DER). Whose a certificate is,
+/// [`ClientAuthorities`] must then be asked: the handshake does not tell.
+pub fn server_config_with(pki: &Pki, front_proxies: &[Vec<u8>]) -> Result<ServerConfig, PkiError> {
     let provider = Arc::new(ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pki)?), provider.clone())
+    let mut roots = roots(pki)?;
+    add(&mut roots, front_proxies)?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .allow_unauthenticated()
         .build()?;
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -83,6 +92,50 @@ pub fn server_config(pki: &Pki) -> Result<ServerConfig, PkiError> {
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.ticketer = ring::Ticketer::new()?;
     Ok(config)
+}
+
+/// Tells certificates of users from those of front proxies.
+pub struct ClientAuthorities {
+    users: Arc<dyn ClientCertVerifier>,
+    front_proxies: Arc<dyn ClientCertVerifier>,
+}
+
+/// Both where a front proxy's authority is the cluster's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Issued {
+    pub is_users: bool,
+    pub is_front_proxys: bool,
+}
+
+impl ClientAuthorities {
+    pub fn new(pki: &Pki, front_proxies: &[Vec<u8>]) -> Result<Self, PkiError> {
+        let mut others = RootCertStore::empty();
+        add(&mut others, front_proxies)?;
+        Ok(ClientAuthorities { users: verifier(roots(pki)?)?, front_proxies: verifier(others)? })
+    }
+
+    /// By whom the chain that a client showed was issued.
+    pub fn issued(&self, chain: &[CertificateDer<'_>]) -> Issued {
+        let Some((own, between)) = chain.split_first() else {
+            return Issued { is_users: false, is_front_proxys: false };
+        };
+        let is_of = |verifier: &Arc<dyn ClientCertVerifier>| {
+            verifier.verify_client_cert(own, between, UnixTime::now()).is_ok()
+        };
+        Issued { is_users: is_of(&self.users), is_front_proxys: is_of(&self.front_proxies) }
+    }
+}
+
+fn verifier(roots: RootCertStore) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
+    let provider = Arc::new(ring::default_provider());
+    Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
+}
+
+fn add(roots: &mut RootCertStore, authorities: &[Vec<u8>]) -> Result<(), PkiError> {
+    for authority in authorities {
+        roots.add(CertificateDer::from(authority.clone()))?;
+    }
+    Ok(())
 }
 
 /// How the API server calls kubelets: with its own client certificate, also when that is renewed, trusting

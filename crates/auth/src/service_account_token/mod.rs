@@ -52,6 +52,8 @@ pub enum TokenError {
 /// Issues and verifies tokens under one issuer URL.
 pub struct TokenIssuer {
     issuer: String,
+    /// Tokens of these are accepted, too: the issuer was called so before.
+    others: Vec<String>,
     api_audiences: Vec<String>,
     keys: RwLock<Arc<SigningKeys>>,
     verified: VerifiedSignatures,
@@ -64,10 +66,16 @@ impl TokenIssuer {
         let audiences = if api_audiences.is_empty() { &[issuer][..] } else { api_audiences };
         TokenIssuer {
             issuer: issuer.to_owned(),
+            others: Vec::new(),
             api_audiences: audiences.iter().map(|&a| a.to_owned()).collect(),
             keys: RwLock::new(keys),
             verified: VerifiedSignatures::default(),
         }
+    }
+
+    /// The same, also accepting tokens that it signed under other names.
+    pub fn accepting(self, others: &[String]) -> Self {
+        TokenIssuer { others: others.to_vec(), ..self }
     }
 
     /// Audiences that mean the API server.
@@ -150,7 +158,8 @@ impl TokenIssuer {
         // Dates and audiences are checked against the caller's clock and wishes, not here.
         let claims: Claims =
             serde_json::from_slice(&jws.claims()?).map_err(|_| TokenError::Claims("they cannot be read"))?;
-        if claims.iss != self.issuer && claims.iss != LEGACY_ISSUER {
+        let is_known = claims.iss == self.issuer || self.others.contains(&claims.iss);
+        if !is_known && claims.iss != LEGACY_ISSUER {
             return Err(TokenError::ForeignIssuer(claims.iss));
         }
         Ok(claims)

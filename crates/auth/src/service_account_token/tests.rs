@@ -113,6 +113,19 @@ fn audiences() {
 }
 
 #[test]
+fn tokens_of_former_issuers_are_accepted() {
+    let keys = issuer().keys();
+    let old = TokenIssuer::new("https://old", &[], keys.clone());
+    let token = old.issue(&spec(), HOUR, now()).unwrap();
+    let audiences = &["https://new", "https://old"];
+    let new = TokenIssuer::new("https://new", audiences, keys.clone());
+    assert_eq!(new.verify(&token, now()), Err(TokenError::ForeignIssuer("https://old".to_owned())));
+    let new = TokenIssuer::new("https://new", audiences, keys).accepting(&["https://old".to_owned()]);
+    assert!(new.verify(&token, now()).is_ok());
+    assert_eq!(payload(&new.issue(&spec(), HOUR, now()).unwrap())["iss"], "https://new");
+}
+
+#[test]
 fn tokens_of_secrets() {
     let issuer = issuer();
     let token = issuer.issue_for_secret("ns", &ObjectRef::new("builder", "uid-1"), "builder-token").unwrap();

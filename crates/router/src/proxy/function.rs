@@ -306,7 +306,7 @@ impl Call<'_> {
                     let held = (upgraded, (client.place.clone(), permit));
                     return upgrade::complete(response, self.worker.shared.timeouts, held);
                 }
-                Err(Miss::Failed(answer)) => return answer,
+                Err(Miss::Failed(answer) | Miss::Lost(answer)) => return answer,
                 Err(Miss::NotExecuted) => record.turned_away(),
             }
             if Instant::now() >= deadline {

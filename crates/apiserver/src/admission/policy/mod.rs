@@ -28,7 +28,6 @@ use self::mutating::{Input, MutatingPolicy};
 use self::set::{Policy, Set};
 use self::validating::{Failure, Judgement, ValidatingPolicy};
 use super::variables::Variables;
-use super::webhook::review;
 use super::{Admission, Operation, Request};
 use crate::authorizer::Authorizer;
 use crate::error::{ApiError, Result};
@@ -97,7 +96,7 @@ impl Policies {
         }
         for invocation in &met.invocations {
             let begun = Instant::now();
-            let question = review::question("", &invocation.subject, request);
+            let question = invocation.subject.question(request);
             let variables = Variables::new(&question, request.call, &self.authorizer);
             let judgement = invocation.policy.judge(&variables, invocation.param.as_ref(), &met.namespace);
             let (names, actions) = (Names::of(invocation), self.act(invocation, judgement, request));
@@ -207,9 +206,9 @@ impl Policies {
     ) -> Result<bool> {
         let Invocation { policy, binding, subject, param } = invocation;
         let begun = Instant::now();
-        let question = review::question("", subject, request);
+        let question = subject.question(request);
         let variables = Variables::new(&question, request.call, &self.authorizer);
-        let (null, schema) = (Value::Null, request.call.served.schema().clone());
+        let (null, schema) = (Value::Null, subject.served(request).schema().clone());
         let param = param.as_ref().unwrap_or(&null);
         let mut object = question["object"].clone();
         let input = Input { variables: &variables, object: &object, param, namespace };
@@ -225,12 +224,12 @@ impl Policies {
             let input = Input { variables: &variables, object: &object, param, namespace };
             match policy.mutate(mutation, &input, &schema) {
                 Ok(Some(changed)) => {
-                    let changed = review::read_changed(registry, request.call, changed);
+                    let changed = subject.read_changed(registry, request, changed);
                     *request.object = changed.map_err(|why| {
                         let name = &policy.definition().name;
                         ApiError::internal(format_args!("policy '{name}': its patch failed: {why}"))
                     })?;
-                    object = review::seen(request.object, request.call, subject);
+                    object = subject.seen(request);
                 }
                 Ok(None) => {}
                 Err(why) => refusals.add(policy.definition(), &binding.name, "Invalid", why),

@@ -119,7 +119,8 @@ impl Webhooks {
             return Ok(false);
         }
         let (before, operation) = (request.object.clone(), request.operation);
-        review::patch(registry, request, hook, subject, &patch)
+        subject
+            .change(request, |request| review::patch(registry, request, hook, subject, &patch))
             .inspect_err(|_| self.metrics.patch_failed(hook, operation))?;
         if request.call.tells_bodies() {
             let told = json!({"configuration": hook.configuration, "webhook": hook.name,
@@ -165,7 +166,7 @@ impl Webhooks {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let question = review::question("", subject, request);
+        let question = subject.question(request);
         let variables = Variables::new(&question, request.call, &self.authorizer);
         match hook.conditions.hold(&variables.bind()) {
             Ok(hold) => Ok(hold),
@@ -191,7 +192,9 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<Option<Verdict>> {
         let begun = Instant::now();
-        let answered = review::ask(registry, hook, subject, request).await;
+        let mut view = subject.view(request);
+        let seen = view.as_mut().map(|view| view.request());
+        let answered = review::ask(registry, hook, subject, seen.as_ref().unwrap_or(request)).await;
         let observe = |outcome| self.metrics.observe(kind, hook, request.operation, outcome, begun);
         match answered {
             Ok(verdict) => {
