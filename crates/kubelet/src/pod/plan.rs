@@ -293,7 +293,12 @@ impl Planner<'_> {
                 let discard = Some(current.id.clone());
                 self.start(spec, sandbox_id, current.attempt, current.restart_delay, discard);
             }
-            ContainerState::Running { .. } | ContainerState::Unknown => {
+            // The runtime lost it, as one that was killed between making and starting it: it says what became of it once it
+            // is told to end it, and nothing else would ever happen.
+            ContainerState::Unknown => {
+                self.kill(current, self.desired_pod.grace, "Container is in an unknown state, will be restarted");
+            }
+            ContainerState::Running { .. } => {
                 let unhealthy = self.local_state.health.get(&current.id).and_then(|h| h.unhealthy.clone());
                 if let Some((why, grace)) = unhealthy {
                     self.kill(current, grace.unwrap_or(self.desired_pod.grace), &why);

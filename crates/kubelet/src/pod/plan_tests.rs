@@ -53,6 +53,7 @@ fn container(text: &str) -> ContainerRecord {
     };
     let state = match words[1] {
         "created" => ContainerState::Created,
+        "unknown" => ContainerState::Unknown,
         "running" => ContainerState::Running { started: at(10) },
         "exited" => ContainerState::Exited {
             started: Some(at(number('@') - 5)),
@@ -148,6 +149,14 @@ fn a_pod_starts() {
 #[test]
 fn a_start_that_was_cut_short_is_made_again() {
     check(one("Always"), &[("s0", true)], &["main/3@s0 created"], "start main/3 +0 discard main/3");
+}
+
+#[test]
+fn container_in_unknown_state_is_ended_to_be_started_again() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        check(one(policy), &[("s0", true)], &["main/0@s0 unknown"], "kill main/0 30");
+    }
+    check(one("OnFailure"), &[("s0", true)], &["main/0@s0 exited 255 @99990"], "start main/1 +10");
 }
 
 #[test]
