@@ -67,8 +67,11 @@ async fn look(registry: &Registry, backend: &Backend) -> Found {
     let asked = tokio::time::timeout(TIMEOUT, fetch(backend, address, &path)).await;
     match asked.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())) {
         Ok(resources) => {
+            let index = tokio::time::timeout(TIMEOUT, fetch(backend, address, "/openapi/v3")).await;
+            let index = index.ok().and_then(std::result::Result::ok).unwrap_or_default();
+            let schema_hash = schema_hash(&index, &backend.api_version());
             let resources = Some(Arc::new(resources));
-            *backend.known.write() = Known { is_available: true, resources };
+            *backend.known.write() = Known { is_available: true, resources, schema_hash };
             Found { status: "True", reason: "Passed", message: "all checks passed".to_owned() }
         }
         Err(why) => {
@@ -76,6 +79,15 @@ async fn look(registry: &Registry, backend: &Backend) -> Found {
             unavailable("FailedDiscoveryCheck", message)
         }
     }
+}
+
+/// Nothing else of the address is taken over: it is passed on to clients.
+fn schema_hash(index: &Value, api_version: &str) -> Option<String> {
+    let path = format!("apis/{api_version}");
+    let address = index["paths"][path.as_str()]["serverRelativeURL"].as_str()?;
+    let hash = address.split_once("hash=")?.1.split('&').next()?;
+    let is_plain = !hash.is_empty() && hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_plain.then(|| hash.to_owned())
 }
 
 /// A JSON document of an extension server, read as the aggregator itself.
@@ -151,4 +163,24 @@ fn with_condition(old: &Value, found: &Found, now: Timestamp) -> Value {
     let mut new = old.clone();
     new["status"]["conditions"] = Value::Array(conditions);
     new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_of_a_schema_is_taken_from_the_servers_index() {
+        let check = |address: &str, expected: Option<&str>| {
+            let index = json!({"paths": {"apis/g/v1": {"serverRelativeURL": address}}});
+            assert_eq!(schema_hash(&index, "g/v1").as_deref(), expected, "{address}");
+            assert_eq!(schema_hash(&index, "g/v2"), None);
+        };
+        check("/openapi/v3/apis/g/v1?hash=AB12", Some("AB12"));
+        check("/openapi/v3/apis/g/v1?hash=AB12&x=y", Some("AB12"));
+        check("/openapi/v3/apis/g/v1", None);
+        check("/openapi/v3/apis/g/v1?hash=", None);
+        check("https://elsewhere/?hash=../x", None);
+        assert_eq!(schema_hash(&Value::Null, "g/v1"), None);
+    }
 }

@@ -41,6 +41,8 @@ pub struct Known {
     pub is_available: bool,
     /// Its `APIResourceList`.
     pub resources: Option<Arc<Value>>,
+    /// Of its OpenAPI v3 document, as its own index has it.
+    pub schema_hash: Option<String>,
 }
 
 impl Backend {

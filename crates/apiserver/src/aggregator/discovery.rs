@@ -1,5 +1,6 @@
 //! What extension API servers serve, beside what this one does: in discovery and in the index of schemas.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,17 +10,21 @@ use super::Aggregator;
 use super::backend::Backend;
 use crate::catalog::Snapshot;
 
-/// By group, the highest version first; without what this server serves itself.
-fn by_group(aggregator: &Aggregator, snapshot: &Snapshot) -> BTreeMap<String, Vec<Arc<Backend>>> {
+/// By group, the highest and its highest version first; without what this server serves itself.
+fn by_group(aggregator: &Aggregator, snapshot: &Snapshot) -> Vec<(String, Vec<Arc<Backend>>)> {
     let mut groups: BTreeMap<String, Vec<Arc<Backend>>> = BTreeMap::new();
     let is_own = |backend: &Backend| snapshot.of_version(&backend.group, &backend.version).next().is_some();
     for backend in aggregator.backends().iter().filter(|backend| !is_own(backend)) {
         groups.entry(backend.group.clone()).or_default().push(backend.clone());
     }
-    let priority = |backend: &Arc<Backend>| backend.spec["versionPriority"].as_i64().unwrap_or_default();
-    groups
-        .values_mut()
-        .for_each(|backends| backends.sort_by_key(|backend| std::cmp::Reverse(priority(backend))));
+    let priority = |backend: &Arc<Backend>, field: &str| backend.spec[field].as_i64().unwrap_or_default();
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    for (_, backends) in &mut groups {
+        backends.sort_by_key(|backend| Reverse(priority(backend, "versionPriority")));
+    }
+    groups.sort_by_key(|(_, backends)| {
+        Reverse(backends.iter().map(|backend| priority(backend, "groupPriorityMinimum")).max())
+    });
     groups
 }
 
@@ -105,11 +110,14 @@ fn aggregated_resources(backend: &Backend, list: &Value) -> Vec<Value> {
 
 /// Adds the schemas of available servers to the index of `/openapi/v3`; the documents are theirs.
 pub fn add_to_index(aggregator: &Aggregator, snapshot: &Snapshot, index: &mut Value) {
-    for backend in by_group(aggregator, snapshot).into_values().flatten() {
+    for backend in by_group(aggregator, snapshot).into_iter().flat_map(|(_, backends)| backends) {
         let known = backend.known.read();
         if let Some(resources) = known.resources.as_ref().filter(|_| known.is_available) {
             let path = format!("apis/{}", backend.api_version());
-            let hash = crate::schemas::hash(resources.to_string().as_bytes());
+            let hash = match &known.schema_hash {
+                Some(hash) => hash.clone(),
+                None => crate::schemas::hash(resources.to_string().as_bytes()),
+            };
             index["paths"][&path] = json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")});
         }
     }

@@ -129,3 +129,27 @@ async fn the_parts_of_the_server_tell_how_they_are() {
     assert_eq!(admin.get("/api/v1/componentstatuses/store").await.ok()["metadata"]["name"], "store");
     assert_eq!(admin.get("/api/v1/componentstatuses/nothing").await.code, 404);
 }
+
+#[tokio::test]
+async fn groups_of_extension_servers_are_ordered_by_their_priority() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    for (group, priority) in [("a.example.com", 100), ("b.example.com", 2000), ("c.example.com", 100)] {
+        let service = json!({"metadata": {"name": format!("v1.{group}")}, "spec": {
+            "service": {"namespace": "default", "name": "none"}, "group": group, "version": "v1",
+            "insecureSkipTLSVerify": true, "groupPriorityMinimum": priority, "versionPriority": 10}});
+        admin.post("/apis/apiregistration.k8s.io/v1/apiservices", service).await.ok();
+    }
+    let mut names = Vec::new();
+    for _ in 0..1000 {
+        let groups = admin.get("/apis").await.ok();
+        let all = groups["groups"].as_array().unwrap().iter();
+        names = all.map(|group| group["name"].as_str().unwrap().to_owned()).collect();
+        names.retain(|name| name.ends_with(".example.com"));
+        if names.len() == 3 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(names, ["b.example.com", "a.example.com", "c.example.com"]);
+}
