@@ -56,10 +56,10 @@ impl Subject {
         })
     }
 
-    /// The `request` of a review, without `uid`.
-    pub fn question(&self, request: &Request<'_>) -> Value {
-        let Some(mut view) = self.view(request) else { return review::question("", self, request) };
-        let mut question = review::question("", self, &view.request());
+    /// The `request` of a review; `uid` is empty where nobody is asked.
+    pub fn question(&self, uid: &str, request: &Request<'_>) -> Value {
+        let Some(mut view) = self.view(request) else { return review::question(uid, self, request) };
+        let mut question = review::question(uid, self, &view.request());
         let served = &request.call.served;
         let (group, version) = (&served.group, &served.version);
         if request.is_about_itself() {

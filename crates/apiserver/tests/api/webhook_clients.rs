@@ -127,3 +127,33 @@ async fn webhook_is_asked_about_the_scope_of_its_rules() {
         admin.delete(&format!("{VALIDATING}/{name}")).await.ok();
     }
 }
+
+#[tokio::test]
+async fn webhook_sees_an_equivalent_version_and_which_one_was_asked_for() {
+    const OLD: &str = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let webhook = Webhook::start(|_| json!({"allowed": true, "warnings": ["seen"]})).await;
+    let rules = json!([{"operations": ["CREATE"], "apiGroups": ["autoscaling"], "apiVersions": ["v2"],
+        "resources": ["horizontalpodautoscalers"]}]);
+    admin.post(VALIDATING, webhook.configured("newer", json!({"rules": rules}))).await.ok();
+    let autoscaler = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+    let path = format!("{OLD}?dryRun=All");
+    let mut is_seen = false;
+    for _ in 0..500 {
+        is_seen = warned(&admin.post(&path, autoscaler.clone()).await, "seen");
+        if is_seen {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(is_seen, "the webhook is never asked");
+    let question = webhook.asked().remove(0);
+    let versions =
+        ["kind", "resource", "requestKind", "requestResource"].map(|field| &question[field]["version"]);
+    assert_eq!(versions, ["v2", "v2", "v1", "v1"], "{question}");
+    let object = &question["object"];
+    assert_eq!(object["apiVersion"], "autoscaling/v2", "{question}");
+    assert_eq!(object["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50, "{question}");
+}

@@ -296,7 +296,11 @@ impl Planner<'_> {
             // The runtime lost it, as one that was killed between making and starting it: it says what became of it once it
             // is told to end it, and nothing else would ever happen.
             ContainerState::Unknown => {
-                self.kill(current, self.desired_pod.grace, "Container is in an unknown state, will be restarted");
+                self.kill(
+                    current,
+                    self.desired_pod.grace,
+                    "Container is in an unknown state, will be restarted",
+                );
             }
             ContainerState::Running { .. } => {
                 let unhealthy = self.local_state.health.get(&current.id).and_then(|h| h.unhealthy.clone());

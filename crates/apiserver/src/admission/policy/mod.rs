@@ -96,7 +96,7 @@ impl Policies {
         }
         for invocation in &met.invocations {
             let begun = Instant::now();
-            let question = invocation.subject.question(request);
+            let question = invocation.subject.question("", request);
             let variables = Variables::new(&question, request.call, &self.authorizer);
             let judgement = invocation.policy.judge(&variables, invocation.param.as_ref(), &met.namespace);
             let (names, actions) = (Names::of(invocation), self.act(invocation, judgement, request));
@@ -206,7 +206,7 @@ impl Policies {
     ) -> Result<bool> {
         let Invocation { policy, binding, subject, param } = invocation;
         let begun = Instant::now();
-        let question = subject.question(request);
+        let question = subject.question("", request);
         let variables = Variables::new(&question, request.call, &self.authorizer);
         let (null, schema) = (Value::Null, subject.served(request).schema().clone());
         let param = param.as_ref().unwrap_or(&null);

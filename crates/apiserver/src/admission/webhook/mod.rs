@@ -166,7 +166,7 @@ impl Webhooks {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let question = subject.question(request);
+        let question = subject.question("", request);
         let variables = Variables::new(&question, request.call, &self.authorizer);
         match hook.conditions.hold(&variables.bind()) {
             Ok(hold) => Ok(hold),
@@ -192,9 +192,7 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<Option<Verdict>> {
         let begun = Instant::now();
-        let mut view = subject.view(request);
-        let seen = view.as_mut().map(|view| view.request());
-        let answered = review::ask(registry, hook, subject, seen.as_ref().unwrap_or(request)).await;
+        let answered = review::ask(registry, hook, subject, request).await;
         let observe = |outcome| self.metrics.observe(kind, hook, request.operation, outcome, begun);
         match answered {
             Ok(verdict) => {

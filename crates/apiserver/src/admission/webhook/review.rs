@@ -60,7 +60,7 @@ pub async fn ask(
     let uid = uuid::Uuid::new_v4().to_string();
     let version = format!("admission.k8s.io/{}", hook.review_version());
     let review = json!({
-        "kind": "AdmissionReview", "apiVersion": version, "request": question(&uid, subject, request),
+        "kind": "AdmissionReview", "apiVersion": version, "request": subject.question(&uid, request),
     });
     let answer = hook.client.post(registry, Bytes::from(review.to_string())).await?;
     verdict(&hook.name, &version, &uid, &answer)
