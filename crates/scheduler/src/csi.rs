@@ -36,7 +36,7 @@ impl Csi {
         old: Option<Arc<CSIStorageCapacity>>,
         new: Option<Arc<CSIStorageCapacity>>,
     ) {
-        for old in &old {
+        if let Some(old) = &old {
             let key = key_of(&**old);
             match local_volume::parse_capacity_name(&key.namespace, &key.name) {
                 Some(node) => {

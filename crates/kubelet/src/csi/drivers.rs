@@ -4,7 +4,6 @@
 //! The directory is the data dir's, where only root writes: whoever can put a socket there is root of the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 

@@ -144,7 +144,7 @@ impl Webhooks {
             let turn = Turn { round: 0, index };
             asking.push(self.ask(Kind::Validating, hook, turn, subject, registry, request));
         }
-        futures::future::join_all(asking).await.into_iter().map(|answer| answer.map(drop)).collect()
+        futures::future::join_all(asking).await.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
     /// As what the webhook sees the request; None if it is none of its business.
