@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(drivers.all().into_keys().collect::<Vec<_>>(), [name]);
             server.abort();
             assert!(server.await.is_err());
-            fs::remove_file(socket).unwrap();
+            std::fs::remove_file(socket).unwrap();
         }
     }
 }
