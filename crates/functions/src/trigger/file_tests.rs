@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::PROGRAM;
 
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// The program over a folder of its own, which is removed with it, and what it posts.
 struct Looking {
-    folder: PathBuf,
+    folder: TempDir,
     child: Child,
     events: Receiver<Value>,
 }
@@ -23,8 +23,7 @@ struct Looking {
 impl Looking {
     /// As in a network file system that other nodes write to.
     fn start() -> Looking {
-        let folder = std::env::temp_dir().join(format!("minik8s-files-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let (sender, events) = channel();
@@ -36,7 +35,7 @@ impl Looking {
             }
         });
         let changes = [
-            ("/data", folder.to_str().unwrap()),
+            ("/data", folder.path().to_str().unwrap()),
             ("8080", "0"),
             ("looks, unsettled = is_of_network(ROOT)", "looks, unsettled = True"),
             ("LOOK_AGAIN_SECONDS = 10", "LOOK_AGAIN_SECONDS = 0.1"),
@@ -76,7 +75,6 @@ impl Drop for Looking {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -104,8 +102,8 @@ fn accept(stream: TcpStream) -> Value {
 #[test]
 fn changes_that_the_kernel_does_not_tell_are_found_by_looking_again() {
     let looking = Looking::start();
-    let below = looking.folder.join("below");
-    let (aside, file) = (looking.folder.with_extension("new"), below.join("a.jpg"));
+    let below = looking.folder.path().join("below");
+    let (aside, file) = (looking.folder.path().with_extension("new"), below.join("a.jpg"));
     // In one step, as it would otherwise be seen between two of them on a busy machine.
     let write = |content: &str| {
         std::fs::write(&aside, content).unwrap();
