@@ -60,8 +60,10 @@ fn kill_all(world: &World) {
         // One that starts has a parent that is about to end.
         world.lab.try_run(&["exec", "node2", "kill", "-9", &pid]);
     }
-    world.lab.run(&["start", "node1"]);
     world.lab.run(&["start", "node2"]);
+    // Before it ends, it may wait for a file of the volumes, and so for the master.
+    world.lab.until("the killed server has ended", || pids(world, "node1", "minik8s").is_empty());
+    world.lab.run(&["start", "node1"]);
     world.lab.until("the server answers", || world.try_kubectl(&["get", "--raw", "/readyz"]).is_ok());
 }
 
