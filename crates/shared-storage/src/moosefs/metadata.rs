@@ -17,18 +17,27 @@ const EMPTY: &str = "MFSM NEW";
 /// What was logged, until all of it is there.
 const COPY: &str = "data.new";
 
+/// What a master begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// It never had a file.
+    Anew,
+    WithMetadata,
+}
+
 /// Gives a master what it begins with, if it has nothing.
-pub fn prepare(part: &Part) -> Result<(), SharedError> {
+pub fn prepare(part: &Part) -> Result<Begun, SharedError> {
     let master = part.dir.join("master");
     let data = master.join("data");
     if has_metadata(&data)? {
-        return Ok(());
+        return Ok(Begun::WithMetadata);
     }
     // The master was elsewhere, and this node has logged what it did.
     let logged = part.dir.join("metalogger/data");
     if names_in(&logged)?.iter().any(|name| name.starts_with("metadata_ml.mfs")) {
         adopt(&logged, &master)?;
-        return set_old_aside(part);
+        set_old_aside(part)?;
+        return Ok(Begun::WithMetadata);
     }
     // The second is written once in the life of a set-up: a master that has lost its files must not begin anew.
     let begun = master.join("begun");
@@ -36,7 +45,8 @@ pub fn prepare(part: &Part) -> Result<(), SharedError> {
         return Err(SharedError::NoMetadata);
     }
     fs::write(data.join("metadata.mfs"), EMPTY).map_err(at(&data))?;
-    fs::write(&begun, "").map_err(at(&begun))
+    fs::write(&begun, "").map_err(at(&begun))?;
+    Ok(Begun::Anew)
 }
 
 /// Sets aside what nothing may begin with any more: the metadata of a node that is not the master any more, and what a

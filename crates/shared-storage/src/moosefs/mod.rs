@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use minik8s_meta::shared_storage::ClusterStatus;
 
+use self::metadata::Begun;
 use crate::SharedError;
+use crate::daemon;
 use crate::engine::{Daemon, Engine};
 use crate::part::Part;
 use crate::program::run;
@@ -47,7 +49,14 @@ impl Engine for MooseFs {
     }
 
     fn prepare(&self, part: &Part, daemon: &Daemon) -> Result<(), SharedError> {
-        if daemon.name == "mfsmaster" { metadata::prepare(part) } else { Ok(()) }
+        if daemon.name != "mfsmaster" || metadata::prepare(part)? != Begun::Anew {
+            return Ok(());
+        }
+        // It writes its metadata when it ends, and else once an hour: until then metaloggers would have nothing to copy, and
+        // whoever loses its machine nothing to begin with.
+        let (program, arguments) = daemon.start.split_first().ok_or(SharedError::NotSetUp)?;
+        run(program, daemon.package, arguments)?;
+        daemon::stop(daemon)
     }
 
     fn set_old_aside(&self, part: &Part) -> Result<(), SharedError> {

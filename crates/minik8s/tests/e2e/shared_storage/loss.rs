@@ -199,6 +199,11 @@ pub fn master_is_recovered_from_its_log(world: &World) {
     world.pod("before", "node1", &["kept"]);
     world.ready(&["before"]);
     world.sh("before", "echo precious > /kept/f; sync");
+    world.lab.until("node3 has the metadata", || {
+        let setups =
+            std::fs::read_dir(world.lab.dir.join("node3/data/shared")).into_iter().flatten().flatten();
+        setups.into_iter().any(|one| one.path().join("metalogger/data/metadata_ml.mfs.back").exists())
+    });
     world.lab.run(&["crash", "node2"]);
     world.lab.until("node2 is called dead", || world.lab.ready() == ["node1", "node3"]);
     let status = world.storage(&["status"]).unwrap();
