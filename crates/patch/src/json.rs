@@ -3,7 +3,7 @@
 //! A hostile patch cannot make the server spin or its memory explode:
 //! the number of operations, the depth of the result, the bytes that `copy` adds and the elements that
 //! inserting and removing shift are bounded. Like the apiserver's library, and unlike the RFC, `test`
-//! accepts a missing field where it expects null.
+//! accepts a missing field where it expects null, and `replace` makes a field that is missing.
 
 use serde_json::{Map, Value};
 
@@ -127,13 +127,15 @@ impl Patched<'_> {
     }
 
     fn replace(&mut self, path: &Pointer<'_>, value: Value) -> Result<(), String> {
+        if self.is_field(path) {
+            return self.add(path, value);
+        }
         path.find(self.doc)?;
         self.admit(path, &value)?;
         let way: &[_] = path.split_last().map_or(&[], |(way, _)| way);
         let parent = pointer::find_mut(self.doc, way)?;
         let target = match (path.split_last(), parent) {
             (None, doc) => Some(doc),
-            (Some((_, last)), Value::Object(fields)) => fields.get_mut(last),
             (Some((_, last)), Value::Array(items)) => items.get_mut(pointer::parse_index(last)?),
             _ => None,
         };
@@ -144,14 +146,14 @@ impl Patched<'_> {
     fn test(&self, path: &Pointer<'_>, expected: &Value) -> Result<(), String> {
         let found = match path.find(self.doc) {
             Ok(found) => found,
-            Err(_) if expected.is_null() && self.lacks_field(path) => return Ok(()),
+            Err(_) if expected.is_null() && self.is_field(path) => return Ok(()),
             Err(reason) => return Err(reason),
         };
         if number::same(found, expected) { Ok(()) } else { Err("testing value failed".to_owned()) }
     }
 
-    /// Whether the path ends at an object that has no such field.
-    fn lacks_field(&self, path: &Pointer<'_>) -> bool {
+    /// Whether the path leads to a field of an object that is there; the field need not be.
+    fn is_field(&self, path: &Pointer<'_>) -> bool {
         path.parent().is_some_and(|parent| parent.find(self.doc).is_ok_and(Value::is_object))
     }
 
@@ -259,6 +261,11 @@ mod tests {
         );
         check(doc.clone(), json!([{"op": "test", "path": "/l", "value": [1.0, 2]}]), doc.clone());
         check(doc.clone(), json!([{"op": "test", "path": "/none", "value": null}]), doc.clone());
+        check(
+            json!({"a": {}}),
+            json!([{"op": "replace", "path": "/a/b", "value": 1}]),
+            json!({"a": {"b": 1}}),
+        );
         check(doc.clone(), json!([{"op": "test", "path": "", "value": doc}]), doc);
         check(
             json!({"a/b": 1}),
@@ -278,7 +285,7 @@ mod tests {
             ),
             (json!({"op": "remove", "path": "/l/1"}), "index 1 is outside"),
             (json!({"op": "remove", "path": ""}), "whole document"),
-            (json!({"op": "replace", "path": "/x", "value": 1}), "there is no field \"x\""),
+            (json!({"op": "replace", "path": "/x/y", "value": 1}), "there is no field \"x\""),
             (json!({"op": "add", "path": "/x/y", "value": 1}), "there is no field \"x\""),
             (json!({"op": "add", "path": "/l/3", "value": 1}), "index 3 is outside"),
             (json!({"op": "add", "path": "/l/18446744073709551616", "value": 1}), "too large"),
