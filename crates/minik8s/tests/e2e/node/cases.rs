@@ -63,6 +63,7 @@ mod guards {
     cases! { crate::harness::cluster::on_the_shared_cluster =>
         security: users_and_groups, strict_groups, privileges, root_is_refused, sysctls,
             seccomp_profiles, unsupported_security;
+        csi: other_calls_are_refused;
         volumes: secrets_in_memory;
     }
 }

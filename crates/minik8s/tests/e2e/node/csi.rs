@@ -38,13 +38,16 @@ impl Space {
     }
 
     async fn registered(&self, name: &str) {
-        let path = format!("/apis/storage.k8s.io/v1/csinodes/{NODE}");
         self.eventually("registered", async || {
-            let node = self.get(&path).await.unwrap_or_default();
-            let drivers = node["spec"]["drivers"].as_array().cloned().unwrap_or_default();
+            let drivers = self.drivers_of_node().await;
             drivers.iter().any(|driver| driver["name"] == name && driver["allocatable"]["count"] == 100)
         })
         .await;
+    }
+
+    async fn drivers_of_node(&self) -> Vec<Value> {
+        let node = self.get(&format!("/apis/storage.k8s.io/v1/csinodes/{NODE}")).await.unwrap_or_default();
+        node["spec"]["drivers"].as_array().cloned().unwrap_or_default()
     }
 
     pub async fn undeploy(&self, deployed: Deployed) {
@@ -56,10 +59,9 @@ impl Space {
         let data_dir = self.cluster.config().data_dir;
         drop(deployed);
         std::fs::remove_file(data_dir.join("plugins_registry").join(format!("{name}-reg.sock"))).unwrap();
-        let path = format!("/apis/storage.k8s.io/v1/csinodes/{NODE}");
+        // By its whole name, which may be the end of another's.
         self.eventually("forgotten", async || {
-            let node = self.get(&path).await.unwrap_or_default();
-            !node.to_string().contains(&name)
+            self.drivers_of_node().await.iter().all(|driver| driver["name"] != name.as_str())
         })
         .await;
     }
@@ -144,12 +146,17 @@ pub async fn volumes_of_a_driver(space: Space) {
         std::fs::read_to_string(driver.state.join("volumes").join(&name).join("f")).unwrap(),
         "kept\n"
     );
-    let page = space.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/metrics")]).await;
     let line = format!(
         "kubelet_volume_stats_used_bytes{{namespace=\"{}\",persistentvolumeclaim=\"data\"}} 400",
         space.name
     );
-    assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+    // A page does without a driver that is late.
+    space
+        .eventually(&line, async || {
+            let page = space.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/metrics")]).await;
+            page.lines().any(|found| found == line)
+        })
+        .await;
 
     // A second pod of the node shares what is staged.
     assert_eq!(space.output("second", mounting(once("cat /data/f"), "data")).await, "kept\n");
@@ -289,16 +296,6 @@ pub async fn other_volumes_of_a_driver(space: Space) {
     space.event("nowhere", "FailedMount", "not found in the list of registered CSI drivers").await;
     space.finish("nowhere").await;
 
-    // Only calls of the controller service are handed on.
-    for (at, refused) in [
-        (format!("{name}/NodeStageVolume"), "no call of the controller service"),
-        ("none/CreateVolume".to_owned(), "no CSI driver"),
-    ] {
-        let path = format!("/api/v1/nodes/{NODE}/proxy/csi/{at}");
-        let error = space.send(Method::POST, &path, json!({})).await.unwrap_err().to_string();
-        assert!(error.contains(refused), "{error}");
-    }
-
     // A driver that is started anew is known again, and ends what it began.
     space.create("persistentvolumeclaims", space.wish("data", "1Mi", "Filesystem")).await;
     space.pod("user", mounting(idle(), "data")).await;
@@ -311,6 +308,21 @@ pub async fn other_volumes_of_a_driver(space: Space) {
     deployed.driver = again;
     space.deleted("user").await;
     space.drop_claim("data", &volume).await;
+    space.undeploy(deployed).await;
+}
+
+/// Only calls of the controller service are handed on, and only to drivers that are there.
+pub async fn other_calls_are_refused(space: Space) {
+    let deployed = space.deploy().await;
+    for (at, refused) in [
+        (format!("{}/NodeStageVolume", deployed.driver.name), "no call of the controller service"),
+        ("none/CreateVolume".to_owned(), "no CSI driver"),
+    ] {
+        let path = format!("/api/v1/nodes/{NODE}/proxy/csi/{at}");
+        let error = space.send(Method::POST, &path, json!({})).await.unwrap_err().to_string();
+        assert!(error.contains(refused), "{error}");
+    }
+    assert!(!deployed.driver.calls().contains("NodeStageVolume"), "the driver has heard nothing");
     space.undeploy(deployed).await;
 }
 

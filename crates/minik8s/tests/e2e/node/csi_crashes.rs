@@ -49,7 +49,8 @@ pub async fn crashes(cluster: std::sync::Arc<crate::harness::cluster::Cluster>) 
     let changing = [Change::Growth, Change::Attributes, Change::Snapshot, Change::SnapshotDeletion];
     for (((name, made), change), removed) in making.into_iter().zip(changing).zip(removing) {
         space.create("persistentvolumeclaims", space.wish(name, "1Mi", "Filesystem")).await;
-        let mut spec = mounting(once("echo x >> /data/f; cat /data/f"), name);
+        // As long as a busy machine needs to see that it is there.
+        let mut spec = mounting(once("echo x >> /data/f; cat /data/f; sleep 0.5"), name);
         spec["restartPolicy"] = "OnFailure".into();
         space.pod(name, spec).await;
         space.crash_when(made).await;

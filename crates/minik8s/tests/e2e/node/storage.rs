@@ -21,6 +21,12 @@ pub fn with_claim(mut spec: Value, claim: &str) -> Value {
     spec
 }
 
+/// Its volume knows of the new size. It has it already where the last pod, which is over, had not let it go yet.
+pub fn is_growing(claim: &Value, size: &str) -> bool {
+    let status = &claim["status"];
+    status["conditions"][0]["type"] == "FileSystemResizePending" || status["capacity"]["storage"] == size
+}
+
 fn with_template(mut spec: Value, size: &str) -> Value {
     let template = json!({"spec": claim("", size)["spec"]});
     spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
@@ -186,11 +192,7 @@ pub async fn volumes_of_other_forms(space: Space) {
     let path = space.path("persistentvolumeclaims", "growing");
     space.send(Method::PATCH, &path, size("40Mi")).await.unwrap();
     // Else the pod may be there before the volume knows of its new size, and see it grow.
-    space
-        .claim_until("growing", "to be grown", |claim| {
-            claim["status"]["conditions"][0]["type"] == "FileSystemResizePending"
-        })
-        .await;
+    space.claim_until("growing", "to be grown", |claim| is_growing(claim, "40Mi")).await;
     let log = space
         .output(
             "second",

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::space::{Space, once};
-use super::storage::{claim, with_claim};
+use super::storage::{claim, is_growing, with_claim};
 use super::volume_snapshots::restored;
 use crate::harness::cluster::Cluster;
 
@@ -54,7 +54,8 @@ pub async fn crashes(cluster: Arc<Cluster>) {
     ];
     for (((name, made), change), removed) in making.into_iter().zip(changing).zip(removing) {
         space.create("persistentvolumeclaims", claim(name, "16Mi")).await;
-        let mut spec = with_claim(once("echo x >> /data/f; cat /data/f"), name);
+        // As long as a busy machine needs to see that it is there.
+        let mut spec = with_claim(once("echo x >> /data/f; cat /data/f; sleep 0.5"), name);
         spec["restartPolicy"] = "OnFailure".into();
         space.pod(name, spec).await;
         space.crash_when(made).await;
@@ -92,6 +93,8 @@ impl Change<'_> {
                 let size = json!({"spec": {"resources": {"requests": {"storage": "24Mi"}}}});
                 let path = space.path("persistentvolumeclaims", claim);
                 space.send(Method::PATCH, &path, size).await.unwrap();
+                // Else the pod may be there before the volume knows of its new size, and none comes after it.
+                space.claim_until(claim, "to be grown", |claim| is_growing(claim, "24Mi")).await;
                 // Its next pod makes it larger, and must find it whole.
                 space
                     .pod("grower", with_claim(once("df -m /data | tail -1 | awk '{print ($2 > 18)}'"), claim))
