@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use minik8s_meta::mesh::RequestTotals;
-use minik8s_metrics::Text;
+use minik8s_metrics::{Text, write_counts};
 use minik8s_proxy::{DURATION_BUCKETS, Shared};
 use parking_lot::Mutex;
 
@@ -173,7 +174,9 @@ impl Metrics {
             for one in &sums.durations {
                 let labels =
                     [&source_labels(source, counts)[..], &[("destination_service", one.service.as_str())]];
-                write_durations(&mut text, &labels.concat(), one);
+                let total = Duration::from_nanos(one.nanoseconds);
+                let metric = (DURATION, &labels.concat()[..]);
+                write_counts(&mut text, metric, &DURATION_BUCKETS, &one.buckets, total);
             }
         }
         text.metric(
@@ -200,17 +203,6 @@ impl Metrics {
 fn source_labels<'a>(pod: &'a str, counts: &'a Counts) -> [(&'a str, &'a str); 3] {
     let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
     [("source_namespace", namespace), ("source_workload", &counts.workload), ("source_pod", name)]
-}
-
-fn write_durations(text: &mut Text, labels: &[(&str, &str)], one: &Durations) {
-    let bounds = DURATION_BUCKETS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
-    let mut sum = 0;
-    for (bound, count) in bounds.zip(&one.buckets) {
-        sum += count;
-        text.sample(&format!("{DURATION}_bucket"), &[labels, &[("le", &bound)]].concat(), sum as f64, None);
-    }
-    text.sample(&format!("{DURATION}_sum"), labels, one.nanoseconds as f64 / 1e9, None);
-    text.sample(&format!("{DURATION}_count"), labels, sum as f64, None);
 }
 
 #[cfg(test)]

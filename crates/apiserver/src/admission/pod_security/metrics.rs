@@ -1,37 +1,15 @@
 //! How often pods were judged and with what result, under upstream's names.
 
+use minik8s_metrics::{Counters, Text};
 use minik8s_pod_security::{Level, LevelVersion, NEWEST, Version};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 
 use crate::admission::Operation;
 
 /// Clones count into the same place.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct PodSecurityMetrics {
-    evaluations: Family<EvaluationLabels, Counter>,
-    errors: Family<ErrorLabels, Counter>,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct EvaluationLabels {
-    decision: &'static str,
-    policy_level: &'static str,
-    policy_version: String,
-    mode: &'static str,
-    request_operation: &'static str,
-    resource: &'static str,
-    subresource: String,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ErrorLabels {
-    fatal: &'static str,
-    request_operation: &'static str,
-    resource: &'static str,
-    subresource: String,
+    evaluations: Counters<7>,
+    errors: Counters<4>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,47 +28,63 @@ pub enum Target {
 /// What a request was about.
 type About<'a> = (Operation, Target, &'a str);
 
+impl Default for PodSecurityMetrics {
+    fn default() -> Self {
+        PodSecurityMetrics {
+            evaluations: Counters::new(
+                "pod_security_evaluations_total",
+                "Number of policy evaluations that occurred, not counting ignored or exempt requests.",
+                [
+                    "decision",
+                    "policy_level",
+                    "policy_version",
+                    "mode",
+                    "request_operation",
+                    "resource",
+                    "subresource",
+                ],
+            ),
+            errors: Counters::new(
+                "pod_security_errors_total",
+                "Number of errors preventing normal evaluation, which may result in the latest restricted profile being used.",
+                ["fatal", "request_operation", "resource", "subresource"],
+            ),
+        }
+    }
+}
+
 impl PodSecurityMetrics {
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "pod_security_evaluations",
-            "Number of policy evaluations that occurred, not counting ignored or exempt requests",
-            self.evaluations.clone(),
-        );
-        registry.register(
-            "pod_security_errors",
-            "Number of errors preventing normal evaluation, which may result in the latest restricted profile being used",
-            self.errors.clone(),
-        );
+    pub fn write(&self, text: &mut Text) {
+        self.evaluations.write(text);
+        self.errors.write(text);
     }
 
     pub fn count(&self, policy: LevelVersion, mode: Mode, is_allowed: bool, about: About<'_>) {
         let (operation, target, subresource) = about;
-        let labels = EvaluationLabels {
-            decision: if is_allowed { "allow" } else { "deny" },
-            policy_level: policy.level.as_str(),
-            policy_version: version(policy),
-            mode: match mode {
+        self.evaluations.increment(&[
+            if is_allowed { "allow" } else { "deny" }.into(),
+            policy.level.as_str().into(),
+            version(policy).into(),
+            match mode {
                 Mode::Enforce => "enforce",
                 Mode::Audit => "audit",
                 Mode::Warn => "warn",
-            },
-            request_operation: verb(operation),
-            resource: resource(target),
-            subresource: subresource.to_owned(),
-        };
-        self.evaluations.get_or_create(&labels).inc();
+            }
+            .into(),
+            verb(operation).into(),
+            resource(target).into(),
+            subresource.to_owned().into(),
+        ]);
     }
 
     /// A namespace's labels made no sense; its pods were judged all the same.
     pub fn count_error(&self, (operation, target, subresource): About<'_>) {
-        let labels = ErrorLabels {
-            fatal: "false",
-            request_operation: verb(operation),
-            resource: resource(target),
-            subresource: subresource.to_owned(),
-        };
-        self.errors.get_or_create(&labels).inc();
+        self.errors.increment(&[
+            "false".into(),
+            verb(operation).into(),
+            resource(target).into(),
+            subresource.to_owned().into(),
+        ]);
     }
 }
 

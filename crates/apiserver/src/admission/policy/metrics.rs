@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use minik8s_metrics::{Counters, Histograms, LabelValues, Text};
 
 const SECONDS: [f64; 8] = [0.000_000_5, 0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0];
 
 /// Clones count into the same place.
 #[derive(Clone)]
 pub struct PolicyMetrics {
-    checks: Family<Labels, Counter>,
-    check_durations: Family<Labels, Histogram>,
-    mutations: Family<Labels, Counter>,
-    mutation_durations: Family<Labels, Histogram>,
+    checks: Counters<3>,
+    check_durations: Histograms<3>,
+    mutations: Counters<3>,
+    mutation_durations: Histograms<3>,
 }
 
 /// What a binding did about a request, the stronger the later.
@@ -48,66 +44,58 @@ impl Action {
     }
 }
 
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Labels {
-    policy: String,
-    policy_binding: String,
-    enforcement_action: &'static str,
-}
+const LABELS: [&str; 3] = ["policy", "policy_binding", "enforcement_action"];
 
 impl Default for PolicyMetrics {
     fn default() -> Self {
-        let durations: fn() -> Histogram = || Histogram::new(SECONDS);
         PolicyMetrics {
-            checks: Family::default(),
-            check_durations: Family::new_with_constructor(durations),
-            mutations: Family::default(),
-            mutation_durations: Family::new_with_constructor(durations),
+            checks: Counters::new(
+                "apiserver_validating_admission_policy_check_total",
+                "Evaluations of validating admission policies, by policy, binding and what came of it.",
+                LABELS,
+            ),
+            check_durations: Histograms::new(
+                "apiserver_validating_admission_policy_check_duration_seconds",
+                "Seconds that an evaluation of a validating admission policy took.",
+                &SECONDS,
+                LABELS,
+            ),
+            mutations: Counters::new(
+                "apiserver_mutating_admission_policy_check_total",
+                "Evaluations of mutating admission policies, by policy and binding.",
+                LABELS,
+            ),
+            mutation_durations: Histograms::new(
+                "apiserver_mutating_admission_policy_check_duration_seconds",
+                "Seconds that an evaluation of a mutating admission policy took.",
+                &SECONDS,
+                LABELS,
+            ),
         }
     }
 }
 
 impl PolicyMetrics {
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "apiserver_validating_admission_policy_check",
-            "Evaluations of validating admission policies, by policy, binding and what came of it",
-            self.checks.clone(),
-        );
-        registry.register(
-            "apiserver_validating_admission_policy_check_duration_seconds",
-            "Seconds that an evaluation of a validating admission policy took",
-            self.check_durations.clone(),
-        );
-        registry.register(
-            "apiserver_mutating_admission_policy_check",
-            "Evaluations of mutating admission policies, by policy and binding",
-            self.mutations.clone(),
-        );
-        registry.register(
-            "apiserver_mutating_admission_policy_check_duration_seconds",
-            "Seconds that an evaluation of a mutating admission policy took",
-            self.mutation_durations.clone(),
-        );
+    pub fn write(&self, text: &mut Text) {
+        self.checks.write(text);
+        self.check_durations.write(text);
+        self.mutations.write(text);
+        self.mutation_durations.write(text);
     }
 
     pub fn observe(&self, policy: &str, binding: &str, action: Action, elapsed: Duration) {
         let labels = labels(policy, binding, action);
-        self.checks.get_or_create(&labels).inc();
-        self.check_durations.get_or_create(&labels).observe(elapsed.as_secs_f64());
+        self.checks.increment(&labels);
+        self.check_durations.observe(&labels, elapsed);
     }
 
     pub fn observe_mutation(&self, policy: &str, binding: &str, elapsed: Duration) {
         let labels = labels(policy, binding, Action::Allow);
-        self.mutations.get_or_create(&labels).inc();
-        self.mutation_durations.get_or_create(&labels).observe(elapsed.as_secs_f64());
+        self.mutations.increment(&labels);
+        self.mutation_durations.observe(&labels, elapsed);
     }
 }
 
-fn labels(policy: &str, binding: &str, action: Action) -> Labels {
-    Labels {
-        policy: policy.to_owned(),
-        policy_binding: binding.to_owned(),
-        enforcement_action: action.name(),
-    }
+fn labels(policy: &str, binding: &str, action: Action) -> LabelValues<3> {
+    [policy.to_owned().into(), binding.to_owned().into(), action.name().into()]
 }

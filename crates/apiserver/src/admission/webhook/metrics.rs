@@ -2,11 +2,7 @@
 
 use std::time::Instant;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use minik8s_metrics::{Counters, Histograms, Text};
 
 use super::hook::Hook;
 use crate::admission::Operation;
@@ -16,10 +12,10 @@ const SECONDS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 /// Clones count into the same place.
 #[derive(Clone)]
 pub struct WebhookMetrics {
-    durations: Family<DurationLabels, Histogram>,
-    requests: Family<RequestLabels, Counter>,
-    rejections: Family<RejectionLabels, Counter>,
-    fail_open: Family<FailOpenLabels, Counter>,
+    durations: Histograms<4>,
+    requests: Counters<5>,
+    rejections: Counters<5>,
+    fail_open: Counters<2>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,72 +63,40 @@ pub enum Outcome {
 /// Upstream's status for a webhook that cannot be asked.
 const UNAVAILABLE: u16 = 503;
 
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DurationLabels {
-    name: String,
-    operation: &'static str,
-    rejected: &'static str,
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RequestLabels {
-    name: String,
-    operation: &'static str,
-    code: u16,
-    rejected: &'static str,
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RejectionLabels {
-    name: String,
-    operation: &'static str,
-    error_type: &'static str,
-    rejection_code: u16,
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct FailOpenLabels {
-    name: String,
-    r#type: &'static str,
-}
-
 impl Default for WebhookMetrics {
     fn default() -> Self {
-        let durations: fn() -> Histogram = || Histogram::new(SECONDS);
         WebhookMetrics {
-            durations: Family::new_with_constructor(durations),
-            requests: Family::default(),
-            rejections: Family::default(),
-            fail_open: Family::default(),
+            durations: Histograms::new(
+                "apiserver_admission_webhook_admission_duration_seconds",
+                "Seconds that a webhook took, by its name, the operation and whether it refused.",
+                &SECONDS,
+                ["name", "operation", "rejected", "type"],
+            ),
+            requests: Counters::new(
+                "apiserver_admission_webhook_request_total",
+                "Requests to webhooks, by name, operation, HTTP status and whether they refused.",
+                ["name", "operation", "code", "rejected", "type"],
+            ),
+            rejections: Counters::new(
+                "apiserver_admission_webhook_rejection_count",
+                "Requests that webhooks refused, or that were refused because a webhook could not be asked.",
+                ["name", "operation", "error_type", "rejection_code", "type"],
+            ),
+            fail_open: Counters::new(
+                "apiserver_admission_webhook_fail_open_count",
+                "Requests that went on although a webhook could not be asked.",
+                ["name", "type"],
+            ),
         }
     }
 }
 
 impl WebhookMetrics {
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "apiserver_admission_webhook_admission_duration_seconds",
-            "Seconds that a webhook took, by its name, the operation and whether it refused",
-            self.durations.clone(),
-        );
-        registry.register(
-            "apiserver_admission_webhook_request",
-            "Requests to webhooks, by name, operation, HTTP status and whether they refused",
-            self.requests.clone(),
-        );
-        registry.register(
-            "apiserver_admission_webhook_rejection_count",
-            "Requests that webhooks refused, or that were refused because a webhook could not be asked",
-            self.rejections.clone(),
-        );
-        registry.register(
-            "apiserver_admission_webhook_fail_open_count",
-            "Requests that went on although a webhook could not be asked",
-            self.fail_open.clone(),
-        );
+    pub fn write(&self, text: &mut Text) {
+        self.durations.write(text);
+        self.requests.write(text);
+        self.rejections.write(text);
+        self.fail_open.write(text);
     }
 
     pub fn observe(&self, kind: Kind, hook: &Hook, operation: Operation, outcome: Outcome, begun: Instant) {
@@ -142,32 +106,34 @@ impl WebhookMetrics {
             Outcome::Failed => (UNAVAILABLE, Some("calling_webhook_error")),
             Outcome::FailedOpen => (UNAVAILABLE, None),
         };
-        let (name, r#type) = (hook.name.clone(), kind.name());
+        let name = || hook.name.clone().into();
         let (operation, rejected) = (operation.name(), if rejection.is_some() { "true" } else { "false" });
-        let labels = DurationLabels { name: name.clone(), operation, rejected, r#type };
-        self.durations.get_or_create(&labels).observe(begun.elapsed().as_secs_f64());
-        self.requests
-            .get_or_create(&RequestLabels { name: name.clone(), operation, code, rejected, r#type })
-            .inc();
+        let labels = [name(), operation.into(), rejected.into(), kind.name().into()];
+        self.durations.observe(&labels, begun.elapsed());
+        let code = code.to_string();
+        self.requests.increment(&[
+            name(),
+            operation.into(),
+            code.clone().into(),
+            rejected.into(),
+            kind.name().into(),
+        ]);
         if let Some(error_type) = rejection {
-            self.reject(RejectionLabels { name, operation, error_type, rejection_code: code, r#type });
+            let labels = [name(), operation.into(), error_type.into(), code.into(), kind.name().into()];
+            self.rejections.increment(&labels);
         } else if outcome == Outcome::FailedOpen {
-            self.fail_open.get_or_create(&FailOpenLabels { name, r#type }).inc();
+            self.fail_open.increment(&[name(), kind.name().into()]);
         }
     }
 
     /// What a webhook wants cannot be done.
     pub fn patch_failed(&self, hook: &Hook, operation: Operation) {
-        self.reject(RejectionLabels {
-            name: hook.name.clone(),
-            operation: operation.name(),
-            error_type: "apiserver_internal_error",
-            rejection_code: 0,
-            r#type: Kind::Mutating.name(),
-        });
-    }
-
-    fn reject(&self, labels: RejectionLabels) {
-        self.rejections.get_or_create(&labels).inc();
+        self.rejections.increment(&[
+            hook.name.clone().into(),
+            operation.name().into(),
+            "apiserver_internal_error".into(),
+            "0".into(),
+            Kind::Mutating.name().into(),
+        ]);
     }
 }
