@@ -1,7 +1,8 @@
-//! A request as a webhook or a policy sees it whose rule names another version or group of the same built-in kind.
+//! A request as a webhook or a policy sees it whose rule names another version or group of the same kind.
 //!
-//! Objects are converted through the form in which both are stored, and what was changed is converted back. Conversion
-//! webhooks of custom kinds are never asked here: their versions differ in nothing but the name.
+//! Built-in objects are converted through the form in which both are stored, custom ones by the conversion webhook of
+//! their definition. What was changed is converted back. A custom kind without such a webhook is not seen to here: its
+//! versions differ in nothing but the name.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::matching::Subject;
 use super::webhook::review;
 use super::{Operation, Request};
 use crate::catalog::Served;
-use crate::error::Result;
+use crate::error::{ApiError, Result};
 use crate::registry::{Call, DeleteOptions, Registry};
 
 /// The request, converted.
@@ -36,29 +37,29 @@ impl View {
 
 impl Subject {
     /// None where the request is seen as it came.
-    pub fn view(&self, request: &Request<'_>) -> Option<View> {
-        let (call, other) = (request.call, self.equivalent.as_ref()?);
-        let is_about_itself = request.is_about_itself();
-        let converted = |object: &Value| {
-            let mut object = object.clone();
-            if is_about_itself {
-                convert(&call.served, other, &mut object);
-            }
-            object
-        };
-        Some(View {
+    async fn view(&self, registry: &Registry, request: &Request<'_>) -> Result<Option<View>> {
+        let (call, Some(other)) = (request.call, self.equivalent.as_ref()) else { return Ok(None) };
+        let mut object = request.object.clone();
+        let mut old = request.old.cloned();
+        if request.is_about_itself() {
+            let both = [&mut object].into_iter().chain(&mut old);
+            convert(registry, &call.served, other, both).await?;
+        }
+        Ok(Some(View {
             call: Call { served: other.clone(), ..call.on(&call.namespace, &call.name) },
             operation: request.operation,
-            object: converted(&*request.object),
-            old: request.old.map(converted),
+            object,
+            old,
             also: Commit::default(),
             delete: request.delete.cloned(),
-        })
+        }))
     }
 
     /// The `request` of a review; `uid` is empty where nobody is asked.
-    pub fn question(&self, uid: &str, request: &Request<'_>) -> Value {
-        let Some(mut view) = self.view(request) else { return review::question(uid, self, request) };
+    pub async fn question(&self, registry: &Registry, uid: &str, request: &Request<'_>) -> Result<Value> {
+        let Some(mut view) = self.view(registry, request).await? else {
+            return Ok(review::question(uid, self, request));
+        };
         let mut question = review::question(uid, self, &view.request());
         let served = &request.call.served;
         let (group, version) = (&served.group, &served.version);
@@ -66,14 +67,7 @@ impl Subject {
             question["requestKind"] = json!({"group": group, "version": version, "kind": served.kind});
         }
         question["requestResource"] = json!({"group": group, "version": version, "resource": served.plural});
-        question
-    }
-
-    pub fn seen(&self, request: &Request<'_>) -> Value {
-        match self.view(request) {
-            Some(view) => review::seen(&view.object, &view.call, self),
-            None => review::seen(request.object, request.call, self),
-        }
+        Ok(question)
     }
 
     /// As what the object is seen.
@@ -81,30 +75,67 @@ impl Subject {
         self.equivalent.as_ref().unwrap_or(&request.call.served)
     }
 
-    /// What somebody made of what they saw, read like a user's object, as the request has it.
-    pub fn read_changed(&self, registry: &Registry, request: &Request<'_>, changed: Value) -> Result<Value> {
+    /// Puts what somebody made of what they saw into the request, read like a user's object, and says as what they see
+    /// it now.
+    pub async fn replace(
+        &self,
+        registry: &Registry,
+        request: &mut Request<'_>,
+        changed: Value,
+    ) -> Result<Value> {
         let call = request.call;
-        let Some(view) = self.view(request) else { return review::read_changed(registry, call, changed) };
-        let mut object = review::read_changed(registry, &view.call, changed)?;
-        convert(&view.call.served, &call.served, &mut object);
-        Ok(object)
+        let Some(other) = &self.equivalent else {
+            *request.object = review::read_changed(registry, call, changed)?;
+            return Ok(review::seen(request.object, call, self));
+        };
+        let on_other = Call { served: other.clone(), ..call.on(&call.namespace, &call.name) };
+        let object = review::read_changed(registry, &on_other, changed)?;
+        *request.object = object.clone();
+        convert(registry, other, &call.served, [&mut *request.object]).await?;
+        Ok(review::seen(&object, &on_other, self))
     }
 
     /// Lets somebody change what they see.
-    pub fn change(
+    pub async fn change(
         &self,
+        registry: &Registry,
         request: &mut Request<'_>,
         change: impl FnOnce(&mut Request<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(mut view) = self.view(request) else { return change(request) };
+        let Some(mut view) = self.view(registry, request).await? else { return change(request) };
         change(&mut view.request())?;
-        convert(&view.call.served, &request.call.served, &mut view.object);
+        convert(registry, &view.call.served, &request.call.served, [&mut view.object]).await?;
         *request.object = view.object;
         Ok(())
     }
 }
 
-fn convert(from: &Served, to: &Served, object: &mut Value) {
+/// A conversion webhook is asked once about all of them.
+async fn convert(
+    registry: &Registry,
+    from: &Served,
+    to: &Served,
+    objects: impl IntoIterator<Item = &mut Value>,
+) -> Result<()> {
+    let objects: Vec<&mut Value> = objects.into_iter().collect();
+    let Some(conversion) = &to.conversion else {
+        objects.into_iter().for_each(|object| convert_built_in(from, to, object));
+        return Ok(());
+    };
+    let named = objects.iter().map(|object| {
+        let mut object = Value::clone(object);
+        object["apiVersion"] = from.api_version.as_str().into();
+        object["kind"] = from.kind.as_str().into();
+        object
+    });
+    let converted = conversion.convert(registry, named.collect(), &to.api_version).await;
+    for (object, converted) in objects.into_iter().zip(converted.map_err(ApiError::internal)?) {
+        *object = converted;
+    }
+    Ok(())
+}
+
+fn convert_built_in(from: &Served, to: &Served, object: &mut Value) {
     if from.stored_as.is_some() {
         from.strategy.to_stored(object);
     }

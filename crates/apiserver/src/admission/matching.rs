@@ -36,7 +36,7 @@ pub fn is_exempt(call: &Call) -> bool {
 #[derive(Clone)]
 pub struct Subject {
     pub version: String,
-    /// Where that is another version or group of a built-in kind than the request's.
+    /// Where that is another version or group than the request's, and objects look different in it.
     pub equivalent: Option<Arc<Served>>,
 }
 
@@ -116,8 +116,9 @@ impl Matching {
         let all = snapshot.resources().iter().filter(|_| !self.is_exact);
         let mut same = all.filter(|other| other.prefix == served.prefix);
         let other = same.find(|other| matches(other))?;
-        // Versions of custom resources differ in nothing but their name.
-        let equivalent = (!served.is_custom()).then(|| other.clone());
+        // Versions of custom resources that no webhook converts differ in nothing but their name.
+        let is_converted = !served.is_custom() || other.conversion.is_some();
+        let equivalent = is_converted.then(|| other.clone());
         Some(Subject { version: other.version.clone(), equivalent })
     }
 

@@ -190,7 +190,7 @@ impl Chain {
             // What they asked to be committed was for the object as it was.
             *request.also = Commit::default();
             self.admit_by_rules(registry, request).await?;
-            self.policies.mutate_again(by_policies, registry, request)?;
+            self.policies.mutate_again(by_policies, registry, request).await?;
             self.webhooks.mutate_again(by_webhooks, registry, request).await?;
         }
         match request.operation {

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use crate::cluster::*;
 use crate::https::HttpsServer;
+use crate::mutating_policies::bind;
+use crate::policies::{BINDINGS, POLICIES, binding, in_force, policy};
+use crate::webhooks::{MUTATING, Webhook, patch};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -237,4 +240,63 @@ async fn watches_tell_of_changes_in_their_version() {
     is_v2(&watch.expect("ADDED").await);
     admin.delete(&format!("{}/w", place("v1"))).await.ok();
     is_v2(&watch.expect("DELETED").await);
+}
+
+/// About writes in v1, whatever version they came in.
+fn about_v1() -> Value {
+    json!({"operations": ["CREATE", "UPDATE"], "apiGroups": ["stable.example.com"], "apiVersions": ["v1"],
+        "resources": ["endpoints"]})
+}
+
+fn v2(name: &str, host: &str) -> Value {
+    json!({"metadata": {"name": name}, "host": host, "port": "8080"})
+}
+
+/// Whoever writes in another version does not get around a policy.
+#[tokio::test]
+async fn policies_see_the_version_they_name() {
+    let (_cluster, admin, _webhook) = start().await;
+    let is_local = "object.hostPort.startsWith('localhost:') && (oldObject == null || has(oldObject.hostPort)) \
+        && request.kind.version == 'v1'";
+    let local = json!({"validations": [{"expression": is_local, "message": "only here"}]});
+    admin.post(POLICIES, policy("local.example.com", &about_v1(), local)).await.ok();
+    admin.post(BINDINGS, binding("local", "local.example.com", json!({}))).await.ok();
+    in_force(&admin, &place("v2"), v2("a", "elsewhere"), |answer| {
+        answer.code == 422 && answer.text_whole().contains("only here")
+    })
+    .await;
+    admin.post(&place("v2"), v2("a", "localhost")).await.ok();
+    let one = format!("{}/a", place("v2"));
+    admin.patch(MERGE, &one, json!({"port": "9090"})).await.ok();
+    admin.patch(MERGE, &one, json!({"host": "elsewhere"})).await.refused(422, "Invalid");
+    // One that changes objects changes them as they are stored, too.
+    let moved = "[JSONPatch{op: 'replace', path: '/hostPort', value: 'localhost:7070'}]";
+    let mutations = json!([{"patchType": "JSONPatch", "jsonPatch": {"expression": moved}}]);
+    bind(&admin, "moved.example.com", &about_v1(), mutations, json!({})).await;
+    in_force(&admin, &place("v2"), v2("b", "elsewhere"), |answer| answer.code == 201).await;
+    let made = admin.post(&place("v2"), v2("b", "elsewhere")).await.ok();
+    assert_eq!((&made["host"], &made["port"]), (&json!("localhost"), &json!("7070")), "{made}");
+    assert_eq!(admin.get(&format!("{}/b", place("v1"))).await.ok()["hostPort"], "localhost:7070");
+}
+
+#[tokio::test]
+async fn webhooks_see_the_version_they_name() {
+    let (_cluster, admin, conversion) = start().await;
+    let webhook =
+        Webhook::start(|_| patch(json!([{"op": "replace", "path": "/hostPort", "value": "hooked:1"}]))).await;
+    let rules = json!([about_v1()]);
+    admin.post(MUTATING, webhook.configured("hooked", json!({"rules": rules}))).await.ok();
+    in_force(&admin, &place("v2"), v2("a", "localhost"), |answer| answer.text_whole().contains("hooked"))
+        .await;
+    let made = admin.post(&place("v2"), v2("a", "localhost")).await.ok();
+    assert_eq!((&made["host"], &made["port"]), (&json!("hooked"), &json!("1")), "{made}");
+    let asked = webhook.asked().pop().unwrap();
+    is_v1(&asked["object"]);
+    let versions =
+        ["kind", "resource", "requestKind", "requestResource"].map(|field| &asked[field]["version"]);
+    assert_eq!(versions, ["v1", "v1", "v2", "v2"], "{asked}");
+    // What cannot be converted cannot be judged: it is refused.
+    drop(conversion);
+    let refused = admin.post(&place("v2"), v2("b", "localhost")).await.refused(500, "InternalError");
+    assert!(refused["message"].as_str().unwrap().contains("conversion webhook"), "{refused}");
 }

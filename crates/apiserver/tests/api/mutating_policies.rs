@@ -18,7 +18,7 @@ fn patch(expression: &str) -> Value {
 }
 
 /// A policy about this resource that is bound everywhere.
-async fn bind(client: &Client, name: &str, rule: &Value, mutations: Value, fields: Value) {
+pub async fn bind(client: &Client, name: &str, rule: &Value, mutations: Value, fields: Value) {
     let mut spec = json!({"matchConstraints": {"resourceRules": [rule]}, "reinvocationPolicy": "Never", "mutations": mutations});
     spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     client.post(POLICIES, json!({"metadata": {"name": name}, "spec": spec})).await.ok();

@@ -96,7 +96,7 @@ impl Policies {
         }
         for invocation in &met.invocations {
             let begun = Instant::now();
-            let question = invocation.subject.question("", request);
+            let question = invocation.subject.question(registry, "", request).await?;
             let variables = Variables::new(&question, request.call, &self.authorizer);
             let judgement = invocation.policy.judge(&variables, invocation.param.as_ref(), &met.namespace);
             let (names, actions) = (Names::of(invocation), self.act(invocation, judgement, request));
@@ -171,7 +171,7 @@ impl Policies {
         let before = request.object.clone();
         let mut ran = Vec::new();
         for invocation in met.invocations {
-            if self.invoke(&invocation, &met.namespace, registry, request, &mut refusals)? {
+            if self.invoke(&invocation, &met.namespace, registry, request, &mut refusals).await? {
                 ran.push((invocation, request.object.clone()));
             }
         }
@@ -180,7 +180,7 @@ impl Policies {
     }
 
     /// Runs those once more that want it, if the object is no longer as they left it.
-    pub fn mutate_again(
+    pub async fn mutate_again(
         &self,
         mutation: Mutation,
         registry: &Registry,
@@ -189,14 +189,14 @@ impl Policies {
         let mut refusals = Refusals::default();
         for (invocation, left) in mutation.ran {
             if invocation.policy.is_reinvoked && *request.object != left {
-                self.invoke(&invocation, &mutation.namespace, registry, request, &mut refusals)?;
+                self.invoke(&invocation, &mutation.namespace, registry, request, &mut refusals).await?;
             }
         }
         refusals.finish(request)
     }
 
     /// True if its conditions hold.
-    fn invoke(
+    async fn invoke(
         &self,
         invocation: &Invocation<MutatingPolicy>,
         namespace: &Value,
@@ -206,36 +206,43 @@ impl Policies {
     ) -> Result<bool> {
         let Invocation { policy, binding, subject, param } = invocation;
         let begun = Instant::now();
-        let question = subject.question("", request);
-        let variables = Variables::new(&question, request.call, &self.authorizer);
+        let (definition, call) = (policy.definition(), request.call);
+        let question = subject.question(registry, "", request).await?;
         let (null, schema) = (Value::Null, subject.served(request).schema().clone());
         let param = param.as_ref().unwrap_or(&null);
         let mut object = question["object"].clone();
-        let input = Input { variables: &variables, object: &object, param, namespace };
-        match policy.concerns(&input) {
+        // What expressions see is made for each of them: it does not outlive a conversion.
+        let concerned = {
+            let variables = Variables::new(&question, call, &self.authorizer);
+            policy.concerns(&Input { variables: &variables, object: &object, param, namespace })
+        };
+        match concerned {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => {
-                refusals.add(policy.definition(), &binding.name, "Invalid", why);
+                refusals.add(definition, &binding.name, "Invalid", why);
                 return Ok(false);
             }
         }
         for mutation in &policy.mutations {
-            let input = Input { variables: &variables, object: &object, param, namespace };
-            match policy.mutate(mutation, &input, &schema) {
+            let changed = {
+                let variables = Variables::new(&question, call, &self.authorizer);
+                let input = Input { variables: &variables, object: &object, param, namespace };
+                policy.mutate(mutation, &input, &schema)
+            };
+            match changed {
                 Ok(Some(changed)) => {
-                    let changed = subject.read_changed(registry, request, changed);
-                    *request.object = changed.map_err(|why| {
-                        let name = &policy.definition().name;
+                    let replaced = subject.replace(registry, request, changed).await;
+                    object = replaced.map_err(|why| {
+                        let name = &definition.name;
                         ApiError::internal(format_args!("policy '{name}': its patch failed: {why}"))
                     })?;
-                    object = subject.seen(request);
                 }
                 Ok(None) => {}
-                Err(why) => refusals.add(policy.definition(), &binding.name, "Invalid", why),
+                Err(why) => refusals.add(definition, &binding.name, "Invalid", why),
             }
         }
-        self.metrics.observe_mutation(&policy.definition().name, &binding.name, begun.elapsed());
+        self.metrics.observe_mutation(&definition.name, &binding.name, begun.elapsed());
         Ok(true)
     }
 }

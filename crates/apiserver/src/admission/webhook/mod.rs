@@ -120,7 +120,8 @@ impl Webhooks {
         }
         let (before, operation) = (request.object.clone(), request.operation);
         subject
-            .change(request, |request| review::patch(registry, request, hook, subject, &patch))
+            .change(registry, request, |request| review::patch(registry, request, hook, subject, &patch))
+            .await
             .inspect_err(|_| self.metrics.patch_failed(hook, operation))?;
         if request.call.tells_bodies() {
             let told = json!({"configuration": hook.configuration, "webhook": hook.name,
@@ -158,15 +159,21 @@ impl Webhooks {
             return Ok(None);
         }
         let Some(subject) = hook.matching.subject(registry, request).await? else { return Ok(None) };
-        Ok(self.conditions_hold(hook, &subject, request)?.then_some(subject))
+        Ok(self.conditions_hold(hook, &subject, registry, request).await?.then_some(subject))
     }
 
     /// Conditions that cannot be evaluated refuse the request, or leave the webhook out, as its policy says.
-    fn conditions_hold(&self, hook: &Hook, subject: &Subject, request: &Request<'_>) -> Result<bool> {
+    async fn conditions_hold(
+        &self,
+        hook: &Hook,
+        subject: &Subject,
+        registry: &Registry,
+        request: &Request<'_>,
+    ) -> Result<bool> {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        let question = subject.question("", request);
+        let question = subject.question(registry, "", request).await?;
         let variables = Variables::new(&question, request.call, &self.authorizer);
         match hook.conditions.hold(&variables.bind()) {
             Ok(hold) => Ok(hold),
@@ -192,7 +199,9 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<Option<Verdict>> {
         let begun = Instant::now();
-        let answered = review::ask(registry, hook, subject, request).await;
+        let uid = uuid::Uuid::new_v4().to_string();
+        let question = subject.question(registry, &uid, request).await?;
+        let answered = review::ask(registry, hook, &uid, question).await;
         let observe = |outcome| self.metrics.observe(kind, hook, request.operation, outcome, begun);
         match answered {
             Ok(verdict) => {

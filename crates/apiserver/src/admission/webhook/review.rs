@@ -54,16 +54,13 @@ struct Response {
 pub async fn ask(
     registry: &Registry,
     hook: &Hook,
-    subject: &Subject,
-    request: &Request<'_>,
+    uid: &str,
+    question: Value,
 ) -> std::result::Result<Verdict, String> {
-    let uid = uuid::Uuid::new_v4().to_string();
     let version = format!("admission.k8s.io/{}", hook.review_version());
-    let review = json!({
-        "kind": "AdmissionReview", "apiVersion": version, "request": subject.question(&uid, request),
-    });
+    let review = json!({"kind": "AdmissionReview", "apiVersion": version, "request": question});
     let answer = hook.client.post(registry, Bytes::from(review.to_string())).await?;
-    verdict(&hook.name, &version, &uid, &answer)
+    verdict(&hook.name, &version, uid, &answer)
 }
 
 /// The `request` of a review.
