@@ -134,9 +134,9 @@ fn paths(api: &Api) -> Vec<String> {
 async fn openapi_v2(api: &Api, incoming: &Incoming<()>) -> Result<Response<Body>> {
     let wants_protobuf = incoming.header(ACCEPT).contains("proto-openapi.spec.v2");
     let (content_type, document) = if wants_protobuf {
-        (minik8s_api::openapi::V2_PROTOBUF, crate::schemas::v2_protobuf(api))
+        (minik8s_api::openapi::V2_PROTOBUF, crate::schemas::v2_protobuf(api).await)
     } else {
-        (JSON, crate::schemas::v2_json(api))
+        (JSON, crate::schemas::v2_json(api).await)
     };
     Ok(gzip::offer(incoming.header(ACCEPT_ENCODING), with_etag(incoming, content_type, document)))
 }

@@ -21,12 +21,16 @@ pub fn v3_document(api: &Api, group: &str, version: &str) -> Option<Bytes> {
     Some(document.into())
 }
 
-pub fn v2_json(api: &Api) -> Bytes {
-    openapi::v2_json(&resources(&api.registry.catalog.snapshot())).into()
+pub async fn v2_json(api: &Api) -> Bytes {
+    let snapshot = api.registry.catalog.snapshot();
+    let others = aggregator::published(api, &snapshot).await;
+    openapi::v2_json(&resources(&snapshot), &others).into()
 }
 
-pub fn v2_protobuf(api: &Api) -> Bytes {
-    openapi::v2_protobuf(&resources(&api.registry.catalog.snapshot())).into()
+pub async fn v2_protobuf(api: &Api) -> Bytes {
+    let snapshot = api.registry.catalog.snapshot();
+    let others = aggregator::published(api, &snapshot).await;
+    openapi::v2_protobuf(&resources(&snapshot), &others).into()
 }
 
 pub fn hash(document: &[u8]) -> String {

@@ -19,7 +19,7 @@ mod wire;
 
 pub use compiled::{schema_for, schema_of};
 pub use fingerprint::fingerprint;
-pub use v2::v2_json;
+pub use v2::{Published, v2_json};
 pub use v2_protobuf::{V2_PROTOBUF, V2_PROTOBUF_REQUEST, v2_protobuf};
 pub use v3::{v3_document, v3_index};
 

@@ -1,5 +1,6 @@
 //! OpenAPI v2: one document of everything, as JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
@@ -14,13 +15,34 @@ pub(super) const API_LEVEL: &str = "v1.37.0";
 
 const DEFINITION: &str = "#/definitions/";
 
+/// Parts of the document that others wrote: extension API servers of the groups that are theirs.
+#[derive(Debug, Default)]
+pub struct Published {
+    pub definitions: Map<String, Value>,
+    pub paths: Map<String, Value>,
+}
+
+impl Published {
+    /// Their definitions but for those that are of this server.
+    pub(super) fn beside<'a>(
+        &'a self,
+        own: &'a HashSet<String>,
+    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        self.definitions.iter().filter(|(name, _)| !own.contains(*name))
+    }
+}
+
 /// The answer of `/openapi/v2` in JSON.
-pub fn v2_json(resources: &[&Resource]) -> String {
+pub fn v2_json(resources: &[&Resource], others: &Published) -> String {
     let info = json!({"title": "minik8s", "version": API_LEVEL});
     let mut out = format!(r#"{{"swagger":"2.0","info":{info},"definitions":"#);
     let mut members = Members::open(&mut out);
-    let names =
-        each_definition(resources, &mut |name, definition| members.add(name, &published(name, definition)));
+    let mut own = HashSet::new();
+    let names = each_definition(resources, &mut |name, definition| {
+        members.add(name, &published(name, definition));
+        own.insert(name.to_owned());
+    });
+    others.beside(&own).for_each(|(name, definition)| members.add(name, definition));
     members.close();
     out.push_str(r#","paths":"#);
     let mut members = Members::open(&mut out);
@@ -29,6 +51,7 @@ pub fn v2_json(resources: &[&Resource]) -> String {
             members.add(&path.template, &path_item(&path));
         }
     }
+    others.paths.iter().for_each(|(path, item)| members.add(path, item));
     members.close();
     out.push('}');
     out

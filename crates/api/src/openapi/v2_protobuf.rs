@@ -4,9 +4,12 @@
 //! extensions, and paths with their operations and parameters. Patterns and bounds are in the JSON form
 //! only. Numbers after a dot are the messages' field numbers.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::definitions::each_definition;
+use super::v2::Published;
 use super::wire::Message;
 use super::{operations, v2};
 use crate::Resource;
@@ -18,29 +21,37 @@ pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0
 pub const V2_PROTOBUF_REQUEST: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// The answer of `/openapi/v2` in protobuf.
-pub fn v2_protobuf(resources: &[&Resource]) -> Vec<u8> {
+pub fn v2_protobuf(resources: &[&Resource], others: &Published) -> Vec<u8> {
     let mut document = Message::default();
     document.string(1, "2.0");
     document.message(2, |info| {
         info.string(1, "minik8s");
         info.string(2, v2::API_LEVEL);
     });
-    let mut names = Vec::new();
+    let (mut names, mut own) = (Vec::new(), HashSet::new());
     document.message(9, |definitions| {
         names = each_definition(resources, &mut |name, definition| {
             let definition = v2::published(name, definition);
             definitions.message(1, |named| named_schema(named, name, &definition));
+            own.insert(name.to_owned());
         });
+        for (name, definition) in others.beside(&own) {
+            definitions.message(1, |named| named_schema(named, name, definition));
+        }
     });
     document.message(8, |paths| {
+        let mut add = |template: &str, value: &Value| {
+            paths.message(2, |named| {
+                named.string(1, template);
+                named.message(2, |item| path_item(item, value));
+            });
+        };
         for (resource, name) in resources.iter().zip(&names) {
             for path in operations::paths_of(resource, name) {
-                paths.message(2, |named| {
-                    named.string(1, &path.template);
-                    named.message(2, |item| path_item(item, &v2::path_item(&path)));
-                });
+                add(&path.template, &v2::path_item(&path));
             }
         }
+        others.paths.iter().for_each(|(path, item)| add(path, item));
     });
     document.into_bytes()
 }

@@ -20,7 +20,7 @@ use crate::api::Api;
 use crate::error::Result;
 use crate::registry::{Call, Registry, timestamp};
 
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 8 << 20;
 
 /// What was found, with upstream's reasons.

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use minik8s_api::openapi::Published;
 use minik8s_auth::pki::LiveIdentity;
 use minik8s_meta::error_chain;
 use parking_lot::RwLock;
@@ -33,6 +34,8 @@ pub struct Backend {
     pub spec: Value,
     tls: Result<TlsConnector, String>,
     pub known: RwLock<Known>,
+    /// Of its OpenAPI v2, and since when. Locked while it is fetched, so that it is fetched once.
+    pub published: tokio::sync::Mutex<Option<(Instant, Arc<Published>)>>,
 }
 
 /// What the last look at it found.
@@ -60,6 +63,7 @@ impl Backend {
             spec: spec.clone(),
             tls: connector(spec, identity),
             known: RwLock::default(),
+            published: tokio::sync::Mutex::default(),
         })
     }
 

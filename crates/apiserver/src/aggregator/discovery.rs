@@ -11,7 +11,7 @@ use super::backend::Backend;
 use crate::catalog::Snapshot;
 
 /// By group, the highest and its highest version first; without what this server serves itself.
-fn by_group(aggregator: &Aggregator, snapshot: &Snapshot) -> Vec<(String, Vec<Arc<Backend>>)> {
+pub(super) fn by_group(aggregator: &Aggregator, snapshot: &Snapshot) -> Vec<(String, Vec<Arc<Backend>>)> {
     let mut groups: BTreeMap<String, Vec<Arc<Backend>>> = BTreeMap::new();
     let is_own = |backend: &Backend| snapshot.of_version(&backend.group, &backend.version).next().is_some();
     for backend in aggregator.backends().iter().filter(|backend| !is_own(backend)) {

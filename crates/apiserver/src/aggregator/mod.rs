@@ -8,6 +8,7 @@ mod backend;
 mod configuration;
 mod discovery;
 mod proxy;
+mod schemas;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use discovery::{add_groups, add_to_index, aggregated_groups};
+pub use schemas::published;
 
 use self::backend::Backend;
 use crate::admission::followed;

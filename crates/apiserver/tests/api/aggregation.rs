@@ -55,6 +55,7 @@ impl Sample {
             (Method::GET, "/openapi/v3/apis/wardle.example.com/v1alpha1") => {
                 (200, json!({"openapi": "3.0.0", "info": {"title": "wardle"}}))
             }
+            (Method::GET, "/openapi/v2") => (200, openapi_v2()),
             (Method::GET, FLUNDERS) => {
                 let items = self.flunders.lock().unwrap().clone();
                 (
@@ -76,6 +77,17 @@ impl Sample {
         let answer = Response::builder().status(code).header("content-type", "application/json");
         answer.body(body.to_string()).unwrap()
     }
+}
+
+/// Of its own kind, and of one that is another server's.
+fn openapi_v2() -> Value {
+    let schema = json!({"$ref": "#/definitions/wardle.Flunder"});
+    let list = json!({"get": {"responses": {"200": {"description": "OK", "schema": schema}}}});
+    let (own, foreign) = (format!("{FLUNDERS}/"), "/apis/apps/v1/deployments");
+    let flunder = json!({"type": "object", "properties": {
+        "metadata": {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}});
+    json!({"swagger": "2.0", "paths": {own: list, foreign: list}, "definitions": {
+        "wardle.Flunder": flunder, "wardle.Unused": {}, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {}}})
 }
 
 /// The Service and its endpoint, which a controller would make of a pod.
@@ -197,6 +209,16 @@ async fn check_discovery(admin: &Client) {
     let index = admin.get("/openapi/v3").await.ok();
     let url = index["paths"]["apis/wardle.example.com/v1alpha1"]["serverRelativeURL"].as_str().unwrap();
     assert_eq!(admin.get(url).await.ok()["info"]["title"], "wardle");
+    // The older form is one document of everything.
+    let document: Value = serde_json::from_str(&admin.get("/openapi/v2").await.text_whole()).unwrap();
+    let (definitions, paths) = (&document["definitions"], &document["paths"]);
+    assert_eq!(definitions["wardle.Flunder"], openapi_v2()["definitions"]["wardle.Flunder"]);
+    assert!(definitions["wardle.Unused"].is_null());
+    assert!(definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"].is_object());
+    assert!(paths[format!("{FLUNDERS}/")]["get"].is_object());
+    assert!(paths["/apis/apps/v1/deployments"]["get"]["operationId"].is_string());
+    let protobuf = admin.accepting(minik8s_api::openapi::V2_PROTOBUF).get("/openapi/v2").await;
+    assert!(protobuf.text_whole().contains("wardle.Flunder"));
 }
 
 /// As upstream's test changes the APIService; and one that goes away is told of.

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::super::{v2_json, v2_protobuf, v3_document, v3_index};
+use super::super::{Published, v2_json, v2_protobuf, v3_document, v3_index};
 use super::reader::{all as every, get, named, text};
 use super::{all, cron_tab, pod, references};
 use crate::Resource;
@@ -16,7 +16,7 @@ fn v3(group: &str, version: &str) -> Value {
 fn v2() -> Value {
     let resources = all();
     let resources: Vec<&Resource> = resources.iter().collect();
-    v2_json(&resources).parse().unwrap()
+    v2_json(&resources, &Published::default()).parse().unwrap()
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn v2_has_no_words_of_v3() {
 fn v2_custom_kinds() {
     let published = |schema: Value| {
         let resource = Resource { definition: crate::Definition::Custom(schema.into()), ..cron_tab() };
-        let document: Value = v2_json(&[&resource]).parse().unwrap();
+        let document: Value = v2_json(&[&resource], &Published::default()).parse().unwrap();
         let mut definition = document["definitions"]["com.example.stable.v1.CronTab"].clone();
         let kind = definition.as_object_mut().unwrap().shift_remove("x-kubernetes-group-version-kind");
         assert_eq!(kind, Some(json!([{"group": "stable.example.com", "kind": "CronTab", "version": "v1"}])));
@@ -206,7 +206,7 @@ fn free_form_built_in_types_have_no_fields() {
 fn protobuf_says_what_json_says() {
     let resources = all();
     let resources: Vec<&Resource> = resources.iter().collect();
-    let bytes = v2_protobuf(&resources);
+    let bytes = v2_protobuf(&resources, &Published::default());
     let json = v2();
     assert_eq!(text(get(&bytes, &[1])), "2.0");
     let definitions = get(&bytes, &[9]);
@@ -233,8 +233,28 @@ fn protobuf_says_what_json_says() {
 }
 
 #[test]
+fn parts_of_others_stand_beside_our_own() {
+    let object = |value: Value| value.as_object().unwrap().clone();
+    let others = Published {
+        definitions: object(json!({"a.Thing": {"type": "string"}, "io.k8s.api.core.v1.Pod": {}})),
+        paths: object(json!({"/apis/a/v1/things": {"get": {"operationId": "listThings"}}})),
+    };
+    let document: Value = v2_json(&[&pod()], &others).parse().unwrap();
+    assert_eq!(document["definitions"]["a.Thing"], json!({"type": "string"}));
+    assert!(document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"].is_object(), "ours stays ours");
+    assert_eq!(document["paths"]["/apis/a/v1/things"]["get"]["operationId"], "listThings");
+    let bytes = v2_protobuf(&[&pod()], &others);
+    assert_eq!(text(get(named(get(&bytes, &[9]), 1, "a.Thing"), &[22, 1])), "string");
+    assert_eq!(text(get(named(get(&bytes, &[8]), 2, "/apis/a/v1/things"), &[2, 5])), "listThings");
+    assert_eq!(
+        every(get(&bytes, &[9]), 1).filter(|entry| text(get(entry, &[1])).ends_with(".Pod")).count(),
+        1
+    );
+}
+
+#[test]
 fn protobuf_patch_operations_name_what_clients_look_for() {
-    let bytes = v2_protobuf(&[&pod()]);
+    let bytes = v2_protobuf(&[&pod()], &Published::default());
     let item = named(get(&bytes, &[8]), 2, "/api/v1/namespaces/{namespace}/pods/{name}");
     let patch = get(item, &[8]);
     let gvk: Value = text(get(named(patch, 13, "x-kubernetes-group-version-kind"), &[2])).parse().unwrap();
