@@ -31,6 +31,7 @@ pub mod resource_metrics;
 pub mod routing;
 mod run;
 pub mod service_account;
+pub mod service_cidr;
 pub mod simulate;
 pub mod stateful_set;
 mod template;

@@ -64,6 +64,44 @@ async fn addresses_are_taken_and_given_back() {
     admin.get(&format!("{ADDRESSES}/10.96.0.51")).await.refused(404, "NotFound");
 }
 
+/// A cluster that has run out of addresses gets more by another ServiceCIDR.
+#[tokio::test]
+async fn further_service_cidrs_give_addresses() {
+    const RANGES: &str = "/apis/networking.k8s.io/v1/servicecidrs";
+    let cluster = Cluster::with(Setup { service_cidr: "10.9.0.0/28", ..Setup::default() }).await;
+    let admin = cluster.admin();
+    let asked = |name: &str, address: &str| service(name, json!({"clusterIP": address}));
+    admin.post(SERVICES, asked("asked", "10.201.0.5")).await.refused(422, "Invalid");
+    let cidrs = json!(["10.201.0.0/28", "10.202.0.0/32", "fd00::/112"]);
+    for (name, cidrs) in [("more", json!([cidrs[0], cidrs[2]])), ("single", json!([cidrs[1]]))] {
+        let metadata = json!({"name": name, "finalizers": ["example.com/hold"]});
+        admin.post(RANGES, json!({"metadata": metadata, "spec": {"cidrs": cidrs}})).await.ok();
+    }
+    admin.post(SERVICES, asked("asked", "10.201.0.5")).await.ok();
+    for wrong in ["10.201.0.0", "10.201.0.15", "10.201.0.5", "10.202.0.0", "fd00::5"] {
+        admin.post(SERVICES, asked("wrong", wrong)).await.refused(422, "Invalid");
+    }
+    // 14 addresses of each, without the API server's own, that of DNS and the one that was asked for.
+    let mut seen = HashSet::new();
+    for i in 0..25 {
+        let made = admin.post(SERVICES, service(&format!("s{i}"), json!({}))).await.ok();
+        let address = made["spec"]["clusterIP"].as_str().unwrap().to_owned();
+        // The first range is used up before the other is begun.
+        assert_eq!(address.starts_with("10.9.0."), i < 12, "{i}: {address}");
+        assert!(seen.insert(address), "{made}");
+    }
+    admin.post(SERVICES, service("full", json!({}))).await.refused(500, "InternalError");
+    // One that is being deleted takes addresses back and gives none.
+    admin.delete(&format!("{RANGES}/more")).await.ok();
+    admin.delete(&format!("{SERVICES}/asked")).await.ok();
+    admin.post(SERVICES, service("full", json!({}))).await.refused(500, "InternalError");
+    admin.post(SERVICES, asked("asked", "10.201.0.5")).await.refused(422, "Invalid");
+    let kept = admin.get(&format!("{SERVICES}/s20")).await.ok();
+    let relabelled = json!({"metadata": {"labels": {"a": "b"}}});
+    let changed = admin.patch(MERGE, &format!("{SERVICES}/s20"), relabelled).await.ok();
+    assert_eq!(changed["spec"]["clusterIP"], kept["spec"]["clusterIP"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_range_is_used_up_without_doubles() {
     let cluster = Cluster::with(Setup { service_cidr: "10.9.0.0/28", ..Setup::default() }).await;

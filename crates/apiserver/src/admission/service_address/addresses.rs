@@ -78,17 +78,16 @@ impl ServiceAddresses {
         family: IpFamily,
     ) -> Result<String> {
         let range = self.range(request, family)?;
-        let (first, last) = usable(range);
-        let lowest = reserved(last, 16, 256).max(first);
-        for _ in 0..TRIES {
-            let Some(address) = nth_address(range, rand::random_range(lowest..=last)) else { continue };
-            if registry.store.get(&address_key(registry, address)?).await?.is_none() {
-                return note_address(registry, request, address);
+        let mut free = free_address(registry, range).await?;
+        if free.is_none() {
+            for further in further_ranges(registry, range).await? {
+                free = free_address(registry, further).await?;
+                if free.is_some() {
+                    break;
+                }
             }
         }
-        let taken = taken(registry, range).await?;
-        let free = gap(&taken, lowest, last).or_else(|| gap(&taken, first, lowest - 1));
-        match free.and_then(|n| nth_address(range, n)) {
+        match free {
             Some(address) => note_address(registry, request, address),
             None => Err(ApiError::internal(format_args!(
                 "failed to allocate a serviceIP: range is full: no free address is left in the service range {range}"
@@ -104,10 +103,12 @@ impl ServiceAddresses {
         asked: &str,
     ) -> Result<String> {
         let range = self.range(request, family)?;
-        let (first, last) = usable(range);
-        let found = asked.parse::<IpAddr>().ok();
-        let fits = |address: &IpAddr| offset(range, *address).is_some_and(|n| (first..=last).contains(&n));
-        let Some(address) = found.filter(fits) else {
+        let mut found = asked.parse::<IpAddr>().ok();
+        if let Some(address) = found.filter(|address| !can_give(range, *address)) {
+            let further = further_ranges(registry, range).await?;
+            found = further.into_iter().any(|range| can_give(range, address)).then_some(address);
+        }
+        let Some(address) = found else {
             let why = format!(
                 "failed to allocate IP {asked}: the provided IP ({asked}) is not in the valid range. The range of valid \
                  IPs is {range}"
@@ -163,6 +164,44 @@ fn address_key(registry: &Registry, address: IpAddr) -> Result<String> {
     Ok(registry.built_in("networking.k8s.io", "v1", "ipaddresses")?.key("", &address.to_string()))
 }
 
+/// The ranges of further ServiceCIDRs of the same family, by name. One that is being deleted gives nothing any more.
+async fn further_ranges(registry: &Registry, first: IpNet) -> Result<Vec<IpNet>> {
+    let ranges = registry.built_in("networking.k8s.io", "v1", "servicecidrs")?;
+    let mut further = Vec::new();
+    for stored in registry.all(&ranges, "").await? {
+        if !stored["metadata"]["deletionTimestamp"].is_null() {
+            continue;
+        }
+        let nets = texts(&stored["spec"]["cidrs"]).into_iter().filter_map(|net| net.parse::<IpNet>().ok());
+        let is_further = |net: &IpNet| *net != first && net.max_prefix_len() == first.max_prefix_len();
+        further.extend(nets.filter(is_further));
+    }
+    Ok(further)
+}
+
+fn can_give(range: IpNet, address: IpAddr) -> bool {
+    let (first, last) = usable(range);
+    offset(range, address).is_some_and(|n| (first..=last).contains(&n))
+}
+
+/// One drawn by lot; the lowest if nearly all are taken.
+async fn free_address(registry: &Registry, range: IpNet) -> Result<Option<IpAddr>> {
+    let (first, last) = usable(range);
+    if first > last {
+        return Ok(None);
+    }
+    let lowest = reserved(last, 16, 256).max(first);
+    for _ in 0..TRIES {
+        let Some(address) = nth_address(range, rand::random_range(lowest..=last)) else { continue };
+        if registry.store.get(&address_key(registry, address)?).await?.is_none() {
+            return Ok(Some(address));
+        }
+    }
+    let taken = taken(registry, range).await?;
+    let free = gap(&taken, lowest, last).or_else(|| gap(&taken, first, lowest - 1));
+    Ok(free.and_then(|n| nth_address(range, n)))
+}
+
 /// How far into the range each address is that somebody holds: as many steps as there are Services, however large it is.
 async fn taken(registry: &Registry, range: IpNet) -> Result<BTreeSet<u128>> {
     let addresses = registry.built_in("networking.k8s.io", "v1", "ipaddresses")?;
@@ -186,12 +225,13 @@ fn gap(taken: &BTreeSet<u128>, first: u128, last: u128) -> Option<u128> {
     (free <= last).then_some(free)
 }
 
-/// The first and the last address that can be given: not the network's own, nor, of IPv4, that which means all of it.
+/// The first and the last address that can be given: not the network's own, nor, of IPv4, that which means all of it. The
+/// first is beyond the last where there is none.
 fn usable(range: IpNet) -> (u128, u128) {
     let bits = u32::from(range.max_prefix_len() - range.prefix_len());
     let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |size| size - 1);
     match range {
-        IpNet::V4(_) => (1, last - 1),
+        IpNet::V4(_) => (1, last.saturating_sub(1)),
         IpNet::V6(_) => (1, last),
     }
 }
@@ -255,6 +295,10 @@ mod tests {
         check("10.9.0.0/28", ("10.9.0.1", "10.9.0.14"));
         check("fd00::/112", ("fd00::1", "fd00::ffff"));
         check("fd00::/64", ("fd00::1", "fd00::ffff:ffff:ffff:ffff"));
+        for none in ["10.9.0.0/31", "10.9.0.0/32", "fd00::/128"] {
+            let (first, last) = usable(none.parse().unwrap());
+            assert!(first > last, "{none}");
+        }
         assert_eq!(offset("fd00::/112".parse().unwrap(), "10.0.0.1".parse().unwrap()), None);
     }
 }
