@@ -155,7 +155,7 @@ mod tests {
                 python.image,
                 PYTHON,
                 "minik8s.io/function-python:3.11-6",
-                "c36250905d354eae66e3ab124921fcd09aaf4c4d7826adc0dc6ac234f760ceb1",
+                "006e6208979362dd3aab49cc800508a736a5d9265d9e5e8bd2bb18422c872337",
             ),
             (
                 python.builder,

@@ -10,6 +10,7 @@ class Worker:
             signal.set_wakeup_fd(-1)
             front.forget(self.pipe)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             try:
                 work(theirs, front.handle)
             finally:
@@ -83,6 +84,8 @@ class Front:
         signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
         self.wakers = heard, woken
         self.selector.register(heard, selectors.EVENT_READ, self)
+        # A worker that ends wakes the front, which takes its process away.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
         for _ in range(WORKERS):
             self.hire()
         self.selector.register(self.listener, selectors.EVENT_READ, None)
