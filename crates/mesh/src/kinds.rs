@@ -42,7 +42,6 @@ impl Strategy for VirtualServices {
     fn row(&self, object: &Value, now: Timestamp) -> Vec<Cell> {
         let (spec, status) = (&object["spec"], &object["status"]);
         let conditions = status["conditions"].as_array().into_iter().flatten();
-        let programmed = conditions.clone().find(|condition| condition["type"] == PROGRAMMED);
         let problem = conditions.filter(|condition| condition["status"] == "False").map(|c| &c["message"]);
         let message = problem.filter_map(Value::as_str).find(|text| !text.is_empty()).unwrap_or_default();
         let count = |field: &str| table::text_or(&status["proxies"][field], "0");
@@ -52,11 +51,18 @@ impl Strategy for VirtualServices {
             table::text_or(&spec["port"], table::NONE).into(),
             subsets(&spec["subsets"]).into(),
             format!("{}/{}", count("applied"), count("total")).into(),
-            programmed.map_or("Unknown".to_owned(), |one| table::text_or(&one["status"], "Unknown")).into(),
+            programmed(status).into(),
             table::age(object, now),
             message.into(),
         ]
     }
+}
+
+/// Whether all proxies follow.
+pub fn programmed(status: &Value) -> String {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == PROGRAMMED);
+    found.map_or("Unknown".to_owned(), |one| table::text_or(&one["status"], "Unknown"))
 }
 
 /// `v1=90,v3=10`; `v2?` where requests are matched.

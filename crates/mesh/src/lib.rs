@@ -78,5 +78,6 @@ impl ServerFeature for Mesh {
         parts.controller(service::MeshServiceController);
         parts.controller(rolling_update::RollingUpdateController);
         parts.controller(gamma::GammaController);
+        parts.controller(policy::controller::MeshPolicyController);
     }
 }

@@ -1,4 +1,5 @@
-//! What a VirtualService says of itself: whether it holds, what is missing, and which proxies route by it.
+//! What a VirtualService says of itself: whether it holds, what is missing, and which proxies route by it. MeshPolicies count
+//! proxies the same way.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +26,10 @@ pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timesta
         }
         Err(_) => ProxyCounts { total: count(seen.proxies.len()), ..ProxyCounts::default() },
     };
-    let told = |kind: &str, (status, reason, message): (&str, &str, &str)| {
-        condition(virtual_service, kind, status, reason, message, now)
-    };
+    let generation = virtual_service.metadata.generation;
+    let known =
+        virtual_service.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let told = |kind: &str, said: (&str, &str, &str)| condition(known, kind, said, generation, now);
     let (accepted, resolved, programmed) = match compiled {
         Err(problem) if matches!(problem.reason, "Conflict" | "NotHTTP") => {
             let no = ("False", problem.reason, problem.message.as_str());
@@ -50,7 +52,7 @@ pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timesta
         }
     };
     let status = VirtualServiceStatus {
-        observed_generation: virtual_service.metadata.generation,
+        observed_generation: generation,
         subsets: compiled.as_ref().map(|compiled| compiled.subsets.clone()).unwrap_or_default(),
         conditions: vec![
             told(ACCEPTED, accepted),
@@ -95,22 +97,21 @@ fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-fn condition(
-    object: &VirtualService,
+/// `known` are the object's conditions as they are; of this one its status, reason and message are said.
+pub fn condition(
+    known: &[Condition],
     kind: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
+    (status, reason, message): (&str, &str, &str),
+    generation: Option<i64>,
     now: Timestamp,
 ) -> Condition {
-    let known = object.status.as_ref().and_then(|s| s.conditions.iter().find(|c| c.type_ == kind));
-    let same = known.filter(|known| known.status == status);
+    let same = known.iter().find(|known| known.type_ == kind && known.status == status);
     Condition {
         type_: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message: message.to_owned(),
-        observed_generation: object.metadata.generation,
+        observed_generation: generation,
         last_transition_time: same.map_or(Time(now), |known| known.last_transition_time.clone()),
     }
 }

@@ -1,4 +1,4 @@
-//! Which routes the proxies of this node have applied, and what the control plane is to be told of it. Pure.
+//! Which routes and policies the proxies of this node have applied, and what the control plane is to be told of it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -7,10 +7,19 @@ use minik8s_meta::mesh::{MeshAckSpec, NODE_PROXY};
 
 use super::followed::Name;
 
-/// A proxy that has not applied a route after this is named.
+/// A proxy that has not applied one after this is named.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A route as it is now.
+/// What the control plane waits for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AckedObject {
+    /// A MeshRoute.
+    Route(Name),
+    /// A MeshPolicy.
+    Policy(Name),
+}
+
+/// One of them as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub uid: String,
@@ -30,10 +39,10 @@ pub enum Reached {
 }
 
 impl Reached {
-    /// Since when a route waits for it, if it does.
-    fn lags_since(self, route: &Wanted) -> Option<Instant> {
+    /// Since when the object waits for it, if it does.
+    fn lags_since(self, wanted: &Wanted) -> Option<Instant> {
         match self {
-            Reached::Version(applied) => (applied < route.version).then_some(route.since),
+            Reached::Version(applied) => (applied < wanted.version).then_some(wanted.since),
             Reached::Unknown(since) => Some(since),
         }
     }
@@ -44,31 +53,31 @@ impl Reached {
 pub struct Applied {
     /// By their pods: namespace and name.
     pub proxies: BTreeMap<String, Reached>,
-    /// What the kernel does not lead to the node's own proxy as it should.
+    /// Routes that the kernel does not lead to the node's own proxy as it should.
     pub unled: BTreeSet<Name>,
 }
 
 /// What to tell, and after how long to look again although nothing happens.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    pub tell: Vec<(Name, MeshAckSpec)>,
+    pub tell: Vec<(AckedObject, MeshAckSpec)>,
     pub again: Option<Duration>,
 }
 
 pub fn due(
-    routes: &BTreeMap<Name, Wanted>,
+    objects: &BTreeMap<AckedObject, Wanted>,
     node: &Applied,
-    told: &BTreeMap<Name, MeshAckSpec>,
+    told: &BTreeMap<AckedObject, MeshAckSpec>,
     now: Instant,
 ) -> Due {
     let mut due = Due::default();
-    for (name, route) in routes {
-        let is_unled = node.unled.contains(name);
+    for (object, wanted) in objects {
+        let is_unled = matches!(object, AckedObject::Route(name) if node.unled.contains(name));
         // Without proxies there is nothing to be told about, nor anything to be taken back.
-        if node.proxies.is_empty() && !is_unled && !told.contains_key(name) {
+        if node.proxies.is_empty() && !is_unled && !told.contains_key(object) {
             continue;
         }
-        let lags = |(pod, reached): (&String, &Reached)| Some((pod.clone(), reached.lags_since(route)?));
+        let lags = |(pod, reached): (&String, &Reached)| Some((pod.clone(), reached.lags_since(wanted)?));
         let behind: Vec<(String, Instant)> = node.proxies.iter().filter_map(lags).collect();
         let newest = behind.iter().map(|(_, since)| now.saturating_duration_since(*since)).min();
         if let Some(waited) = newest.filter(|waited| *waited < TIMEOUT) {
@@ -78,9 +87,9 @@ pub fn due(
         }
         let own = is_unled.then(|| NODE_PROXY.to_owned());
         let waiting: Vec<String> = behind.into_iter().map(|(pod, _)| pod).chain(own).collect();
-        let ack = MeshAckSpec { revision: route.revision.clone(), waiting };
-        if told.get(name) != Some(&ack) {
-            due.tell.push((name.clone(), ack));
+        let ack = MeshAckSpec { revision: wanted.revision.clone(), waiting };
+        if told.get(object) != Some(&ack) {
+            due.tell.push((object.clone(), ack));
         }
     }
     due
@@ -96,10 +105,17 @@ mod tests {
         ("ns".to_owned(), "x".to_owned())
     }
 
+    fn route() -> AckedObject {
+        AckedObject::Route(name())
+    }
+
     /// A route that is version 3 from the beginning on.
-    fn routes(begun: Instant) -> BTreeMap<Name, Wanted> {
-        let wanted = Wanted { uid: String::new(), revision: "r".to_owned(), version: 3, since: begun };
-        BTreeMap::from([(name(), wanted)])
+    fn routes(begun: Instant) -> BTreeMap<AckedObject, Wanted> {
+        BTreeMap::from([(route(), wanted(begun))])
+    }
+
+    fn wanted(begun: Instant) -> Wanted {
+        Wanted { uid: String::new(), revision: "r".to_owned(), version: 3, since: begun }
     }
 
     fn routing(proxies: &[Reached]) -> Applied {
@@ -124,7 +140,7 @@ mod tests {
         check(&[3, 2], 2, Some(&["ns/1"]));
         check(&[], 9, None);
         let ack = MeshAckSpec { revision: "r".to_owned(), waiting: Vec::new() };
-        let told = BTreeMap::from([(name(), ack)]);
+        let told = BTreeMap::from([(route(), ack)]);
         let again = due(&routes(begun), &routing(&[Reached::Version(3)]), &told, begun);
         assert_eq!(again, Due::default(), "once");
     }
@@ -152,15 +168,20 @@ mod tests {
     #[test]
     fn proxy_of_the_node_is_named_while_the_kernel_does_not_lead_to_it() {
         let begun = Instant::now();
-        let waiting = |routing: &Applied, told: &BTreeMap<Name, MeshAckSpec>| {
+        let waiting = |routing: &Applied, told: &BTreeMap<AckedObject, MeshAckSpec>| {
             let mut due = due(&routes(begun), routing, told, begun);
             due.tell.pop().map(|(_, ack)| ack.waiting)
         };
         let unled = Applied { unled: BTreeSet::from([name()]), ..Applied::default() };
         let named = waiting(&unled, &BTreeMap::new()).unwrap();
         assert_eq!(named, [NODE_PROXY]);
-        let told = BTreeMap::from([(name(), MeshAckSpec { revision: "r".to_owned(), waiting: named })]);
+        let told = BTreeMap::from([(route(), MeshAckSpec { revision: "r".to_owned(), waiting: named })]);
         assert_eq!(waiting(&Applied::default(), &told), Some(Vec::new()), "and taken back");
         assert_eq!(waiting(&Applied::default(), &BTreeMap::new()), None);
+        // A policy of the same name is not about what the node's own proxy leads.
+        let policy = BTreeMap::from([(AckedObject::Policy(name()), wanted(begun))]);
+        let node = Applied { unled: BTreeSet::from([name()]), ..routing(&[Reached::Version(3)]) };
+        let told = due(&policy, &node, &BTreeMap::new(), begun).tell;
+        assert_eq!(told.first().map(|(_, ack)| ack.waiting.as_slice()), Some([].as_slice()));
     }
 }

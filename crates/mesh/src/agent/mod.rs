@@ -18,6 +18,7 @@ mod ruled;
 mod rules;
 mod sources;
 mod taps;
+mod tell;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +26,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Client;
 use minik8s_informer::ApiAccess;
 use minik8s_meta::mesh::{
-    MeshAck, MeshAckSpec, MeshProgress, MeshProgressSpec, MeshRouteSpec, MeshRouted, MeshServiceSpec,
-    MeshStep,
+    MeshAckSpec, MeshProgressSpec, MeshRouteSpec, MeshRouted, MeshServiceSpec, MeshStep,
 };
 use minik8s_proxy::LedServices;
 use minik8s_telemetry::Tracer;
@@ -39,7 +38,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use self::acks::{Applied, Reached, Wanted, due};
+use self::acks::{AckedObject, Applied, Reached, Wanted, due};
 use self::engine::Engine;
 pub use self::engine::tear_down;
 pub use self::feature::MeshAgent;
@@ -50,6 +49,8 @@ use self::proxies::{Encoded, Feeds, Proxy};
 use self::routed::Routing;
 pub use self::sources::workload;
 use self::sources::{Changes, Sources};
+pub use self::tell::acknowledged;
+use self::tell::{ack_of, progress_of, tell};
 use self::updates::{ProxyState, Updates};
 use crate::policy;
 use crate::program;
@@ -177,8 +178,8 @@ struct Agent {
     identities: Identities,
     /// By the pod's uid.
     proxies: BTreeMap<String, Proxy>,
-    wanted: BTreeMap<Name, Wanted>,
-    told: BTreeMap<Name, MeshAckSpec>,
+    wanted: BTreeMap<AckedObject, Wanted>,
+    told: BTreeMap<AckedObject, MeshAckSpec>,
     updates: Updates,
     routing: Routing,
     /// Of RollingUpdates.
@@ -270,14 +271,16 @@ impl Agent {
         self.begun.get_or_insert(now);
         let routes = &sources.routes.known;
         let mut wanted = BTreeMap::new();
-        // Those of a server that does not want to know have none.
-        for (name, route) in routes.iter().filter(|(_, route)| !route.spec.revision.is_empty()) {
-            let (uid, revision) = (route.spec.uid.clone(), route.spec.revision.clone());
-            let known = self.wanted.remove(name).filter(|known| known.revision == revision);
-            wanted.insert(name.clone(), known.unwrap_or(Wanted { uid, revision, version, since: now }));
+        for (object, uid, revision) in sources.acked_objects() {
+            let known = self.wanted.remove(&object).filter(|known| known.uid == uid);
+            if known.is_none() {
+                self.told.remove(&object);
+            }
+            let known = known.filter(|known| known.revision == revision);
+            wanted.insert(object, known.unwrap_or(Wanted { uid, revision, version, since: now }));
         }
         self.wanted = wanted;
-        self.told.retain(|name, _| routes.contains_key(name));
+        self.told.retain(|object, _| self.wanted.contains_key(object));
         let metrics = &self.metrics;
         self.routing.tell(&sources.services.known, routes, version);
         self.updates.take(&sources.services.known, routes, version, |service| metrics.totals(service));
@@ -387,12 +390,12 @@ impl Agent {
         let routing = Applied { proxies, unled: self.unled.clone() };
         let due = due(&self.wanted, &routing, &self.told, Instant::now());
         let mut again = due.again;
-        for (name, ack) in due.tell {
-            let uid = self.wanted.get(&name).map(|wanted| wanted.uid.clone()).unwrap_or_default();
-            match tell(&self.client, ack_of(&self.node.name, &name, uid, &ack)).await {
-                Ok(()) => drop(self.told.insert(name, ack)),
+        for (object, ack) in due.tell {
+            let uid = self.wanted.get(&object).map(|wanted| wanted.uid.clone()).unwrap_or_default();
+            match tell(&self.client, ack_of(&self.node.name, &object, uid, &ack)).await {
+                Ok(()) => drop(self.told.insert(object, ack)),
                 Err(error) => {
-                    debug!(%error, "cannot acknowledge a route");
+                    debug!(%error, ?object, "cannot acknowledge");
                     again = Some(again.map_or(RETRY, |known| known.min(RETRY)));
                 }
             }
@@ -424,59 +427,4 @@ impl Agent {
         }
         again
     }
-}
-
-fn progress_of(node: &str, (namespace, update): &Name, spec: &MeshProgressSpec) -> (String, MeshProgress) {
-    let name = format!("{update}.{node}");
-    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshprogresses/{name}");
-    let metadata = owned(name, namespace, ("minik8s.io/v1", "RollingUpdate", update), spec.uid.clone());
-    (path, MeshProgress { metadata, spec: spec.clone(), ..MeshProgress::default() })
-}
-
-fn owned(
-    name: String,
-    namespace: &str,
-    (version, kind, owner): (&str, &str, &str),
-    uid: String,
-) -> ObjectMeta {
-    let owner = OwnerReference {
-        api_version: version.to_owned(),
-        kind: kind.to_owned(),
-        name: owner.to_owned(),
-        uid,
-        ..OwnerReference::default()
-    };
-    ObjectMeta {
-        name: Some(name),
-        namespace: Some(namespace.to_owned()),
-        owner_references: Some(vec![owner]),
-        ..ObjectMeta::default()
-    }
-}
-
-/// What an acknowledgement of a MeshRoute is called, before the node: nothing with a dot. What was made of routes of the
-/// Gateway API is called after Service and port.
-pub fn acknowledged(route: &str, uid: &str) -> String {
-    match route.rsplit_once('.') {
-        Some((_, port)) => format!("{uid}-{port}"),
-        None => route.to_owned(),
-    }
-}
-
-fn ack_of(node: &str, (namespace, route): &Name, uid: String, ack: &MeshAckSpec) -> (String, MeshAck) {
-    let of = acknowledged(route, &uid);
-    let name = format!("{of}.{node}");
-    let path = format!("/apis/internal.minik8s.io/v1/namespaces/{namespace}/meshacks/{name}");
-    let owner = match route.rsplit_once('.') {
-        Some((service, _)) => ("internal.minik8s.io/v1", "ServiceRoute", service),
-        None => ("minik8s.io/v1", "VirtualService", route.as_str()),
-    };
-    let metadata = owned(name, namespace, owner, uid);
-    (path, MeshAck { metadata, spec: ack.clone(), ..MeshAck::default() })
-}
-
-async fn tell(client: &Client, (path, object): (String, impl Serialize)) -> kube::Result<()> {
-    let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
-    let request = http::Request::put(path).header("content-type", "application/json").body(body);
-    client.request::<serde_json::Value>(request.map_err(kube::Error::HttpError)?).await.map(drop)
 }

@@ -8,11 +8,12 @@ use minik8s_informer::{Caches, ListOptions};
 use minik8s_meta::mesh::{MeshRoute, MeshService};
 use tokio::time::{Instant, timeout_at};
 
+use super::acks::AckedObject;
 use super::followed::{Followed, News};
 use super::identities::Account;
 use super::ruled;
 use crate::controller;
-use crate::policy::{MeshPolicy, PodView};
+use crate::policy::{self, MeshPolicy, PodView};
 
 /// Events come in groups: a Service's endpoints, the objects of one file.
 const GATHER: Duration = Duration::from_millis(3);
@@ -42,7 +43,12 @@ impl Default for Sources {
         Sources {
             routes: Followed::new(|old, new| old.spec == new.spec),
             services: Followed::new(|old, new| old.spec == new.spec),
-            policies: Followed::new(|old, new| old.spec == new.spec),
+            // Whoever waits for the next generation waits for it although it says the same.
+            policies: Followed::new(|old, new| {
+                old.spec == new.spec
+                    && old.metadata.uid == new.metadata.uid
+                    && old.metadata.generation == new.metadata.generation
+            }),
             pods: Followed::new(|old, new| {
                 old.metadata.labels == new.metadata.labels
                     && old.metadata.uid == new.metadata.uid
@@ -79,6 +85,20 @@ impl Sources {
         complete.into_iter().all(|complete| complete)
     }
 
+    /// What the control plane waits for: each with its uid and its revision.
+    pub fn acked_objects(&self) -> impl Iterator<Item = (AckedObject, String, String)> {
+        // Those of a server that does not want to know have none.
+        let routes = self.routes.known.iter().filter(|(_, route)| !route.spec.revision.is_empty());
+        let routes = routes.map(|(name, route)| {
+            (AckedObject::Route(name.clone()), route.spec.uid.clone(), route.spec.revision.clone())
+        });
+        let policies = self.policies.known.iter().map(|(name, policy)| {
+            let uid = policy.metadata.uid.clone().unwrap_or_default();
+            (AckedObject::Policy(name.clone()), uid, policy::revision(policy))
+        });
+        routes.chain(policies)
+    }
+
     /// Whether the status of a pod (its uid; namespace and name) says that its proxy runs.
     pub fn has_running_proxy(&self, uid: &str, pod: &str) -> bool {
         let Some((namespace, name)) = pod.split_once('/') else { return false };
@@ -101,7 +121,8 @@ impl Sources {
         let (news, is_shared) = tokio::select! {
             news = self.routes.next() => (news, true),
             news = self.services.next() => (news, true),
-            news = self.policies.next() => (news, false),
+            // It is acknowledged by the version that all are told.
+            news = self.policies.next() => (news, true),
             news = self.pods.next() => (news, false),
             news = self.network_policies.next() => (news, false),
         };

@@ -1,6 +1,7 @@
 //! `minik8s mesh`: the mesh from the command line. It talks to the API alone.
 
 pub(crate) mod sight;
+mod status;
 mod tap;
 mod why;
 
@@ -20,9 +21,11 @@ use minik8s_meta::mesh::{
 };
 use serde_json::json;
 
+use self::status::print;
+
 #[derive(Debug, Subcommand)]
 pub enum MeshCommand {
-    /// Show who gets which requests, and which proxies do not route so yet
+    /// Show who gets which requests, which policies there are, and which proxies do not follow yet
     #[command(after_help = "Example: minik8s mesh status")]
     Status,
     /// Split the requests to a Service by weight, and wait until every proxy does so
@@ -111,7 +114,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 pub async fn run(command: MeshCommand, client: Client, namespace: &str) -> anyhow::Result<()> {
     let api: Api<VirtualService> = Api::namespaced(client.clone(), namespace);
     match command {
-        MeshCommand::Status => status(&api).await,
+        MeshCommand::Status => status::show(&api, client, namespace).await,
         MeshCommand::Split { service, shares, port, timeout } => {
             let services = Api::namespaced(client, namespace);
             let one = split(&api, &services, &service, &shares, port).await?;
@@ -250,55 +253,6 @@ async fn list(api: &Api<VirtualService>) -> anyhow::Result<Vec<VirtualService>> 
     }
 }
 
-async fn status(api: &Api<VirtualService>) -> anyhow::Result<()> {
-    let all = list(api).await?;
-    if all.is_empty() {
-        writeln!(
-            std::io::stdout(),
-            "no VirtualServices in this namespace: requests go to all pods of a Service"
-        )?;
-    }
-    all.iter().try_for_each(print)
-}
-
-fn print(one: &VirtualService) -> anyhow::Result<()> {
-    std::io::stdout().write_all(describe(one).as_bytes())?;
-    Ok(())
-}
-
-/// A line for the object, one for each subset, and one for whatever is not as it should be.
-fn describe(one: &VirtualService) -> String {
-    let status = one.status.clone().unwrap_or_default();
-    let mut text = format!(
-        "{} (Service {}, port {}): {} of {} proxies route by it\n",
-        one.metadata.name.as_deref().unwrap_or_default(),
-        one.spec.service_ref,
-        one.spec.port,
-        status.proxies.applied,
-        status.proxies.total
-    );
-    for subset in &one.spec.subsets {
-        let known = status.subsets.iter().find(|known| known.name == subset.name);
-        let pods = known.map_or(0, |known| known.ready);
-        let share = known.and_then(|known| known.share.clone()).unwrap_or_else(|| condition(subset));
-        text += &format!("  {:20} {share:10} {pods} ready pods\n", subset.name);
-    }
-    for waiting in &status.proxies.waiting_for {
-        text += &format!("  waiting for {} on {}\n", waiting.pod, waiting.node);
-    }
-    for problem in status.conditions.iter().filter(|one| one.status == "False" && !one.message.is_empty()) {
-        text += &format!("  {}: {}\n", problem.reason, problem.message);
-    }
-    text
-}
-
-fn condition(subset: &SubsetRoute) -> String {
-    let url = subset.url.iter().map(|url| format!("url {url}"));
-    let all: Vec<String> =
-        url.chain(subset.headers.iter().map(|(name, value)| format!("{name}: {value}"))).collect();
-    if all.is_empty() { "the rest".to_owned() } else { all.join(", ") }
-}
-
 /// Changes the VirtualService of that Service, or makes one of its name.
 async fn split(
     api: &Api<VirtualService>,
@@ -375,26 +329,5 @@ mod tests {
             assert!(share(wrong).is_err(), "{wrong}");
         }
         assert_eq!((seconds("30s"), seconds("0")), (Ok(30), Ok(0)));
-    }
-
-    #[test]
-    fn description_names_what_is_missing() {
-        let one: VirtualService = serde_json::from_value(json!({
-            "metadata": {"name": "reviews"},
-            "spec": {"serviceRef": "reviews", "port": 9080, "subsets": [{"name": "v1", "weight": 1}]},
-            "status": {
-                "proxies": {"total": 3, "applied": 2, "waitingFor": [{"pod": "ns/web", "node": "n1"}]},
-                "subsets": [{"name": "v1", "ready": 2, "share": "100.0%"}],
-                "conditions": [{"type": "ResolvedRefs", "status": "False", "reason": "SubsetEmpty",
-                    "message": "nobody", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-            },
-        }))
-        .unwrap();
-        let text = describe(&one);
-        for part in
-            ["2 of 3 proxies", "100.0%", "2 ready pods", "waiting for ns/web on n1", "SubsetEmpty: nobody"]
-        {
-            assert!(text.contains(part), "{part} in {text}");
-        }
     }
 }

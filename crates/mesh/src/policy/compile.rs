@@ -30,6 +30,11 @@ pub fn compile<'a>(policies: impl Iterator<Item = &'a MeshPolicy>, pod: &PodView
     Inbound { strict: strict.last_key_value().is_some_and(|(_, strict)| *strict), policies: found }
 }
 
+/// Whether a policy has anything to say about the pod.
+pub fn is_about(policy: &MeshPolicy, pod: &PodView) -> bool {
+    level(policy, pod).is_some()
+}
+
 /// How specific a policy is about the pod; `None` if it is not about it at all.
 fn level(policy: &MeshPolicy, pod: &PodView) -> Option<u8> {
     let (namespace, name) = names(policy);

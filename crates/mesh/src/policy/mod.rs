@@ -1,20 +1,23 @@
 //! MeshPolicy: who may call a pod, and whether only pods that prove who they are may. What it must look like; what it
-//! comes to for one pod is in [`compile`], and what it says of one request in [`verdict`].
+//! comes to for one pod is in [`compile`], what it says of one request in [`verdict`], and what is said of itself in
+//! [`controller`].
 
 mod compile;
+pub mod controller;
 pub mod verdict;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
 use minik8s_api::{At, Cell, Column, FieldErrors, Resource, Strategy, table};
+use minik8s_meta::mesh::ProxyCounts;
 use minik8s_meta::{api_version, kind, served_type};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use compile::{PodView, compile};
+pub use compile::{PodView, compile, is_about};
 
-use crate::pattern;
+use crate::{kinds, pattern};
 
 /// The policy of this namespace and name holds for all namespaces.
 pub const CLUSTER_WIDE: (&str, &str) = ("kube-system", "default");
@@ -39,6 +42,9 @@ pub struct MeshPolicy {
     /// spec is what the user wants.
     #[serde(default)]
     pub spec: MeshPolicySpec,
+    /// status is who enforces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<MeshPolicyStatus>,
 }
 
 /// MeshPolicySpec says which pods are meant, and who may call them.
@@ -63,6 +69,23 @@ pub struct MeshPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub rules: Option<Vec<MeshPolicyRule>>,
+}
+
+/// MeshPolicyStatus says who enforces the policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "io.minik8s.v1.MeshPolicyStatus")]
+#[serde(rename_all = "camelCase")]
+pub struct MeshPolicyStatus {
+    /// observedGeneration is the generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// proxies of the pods that it is about that run, and those of them that enforce it.
+    #[serde(default)]
+    pub proxies: ProxyCounts,
+    /// conditions: Programmed, which is true when all of them enforce it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
 }
 
 /// MeshPolicyRule matches a request by who sends it and what it is.
@@ -121,12 +144,18 @@ impl Default for MeshPolicy {
             kind: kind::<Self>(),
             metadata: ObjectMeta::default(),
             spec: MeshPolicySpec::default(),
+            status: None,
         }
     }
 }
 
+/// By which acknowledgements of it are told from those of an earlier one: it changes with the spec alone.
+pub fn revision(policy: &MeshPolicy) -> String {
+    policy.metadata.generation.unwrap_or_default().to_string()
+}
+
 pub fn resource() -> Resource {
-    Resource::of::<MeshPolicy>(MeshPolicies).counted()
+    Resource::of::<MeshPolicy>(MeshPolicies).status().counted()
 }
 
 struct MeshPolicies;
@@ -155,12 +184,13 @@ impl Strategy for MeshPolicies {
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
-        Some(table::texts(&["Name", "mTLS", "Action", "Rules", "Dry-Run", "Age"]))
+        Some(table::texts(&["Name", "mTLS", "Action", "Rules", "Dry-Run", "Proxies", "Programmed", "Age"]))
     }
 
     fn row(&self, object: &Value, now: Timestamp) -> Vec<Cell> {
-        let spec = &object["spec"];
+        let (spec, status) = (&object["spec"], &object["status"]);
         let has_rules = spec["rules"].is_array();
+        let count = |field: &str| table::text_or(&status["proxies"][field], "0");
         let action =
             if has_rules { table::text_or(&spec["action"], "Allow") } else { table::NONE.to_owned() };
         vec![
@@ -169,6 +199,8 @@ impl Strategy for MeshPolicies {
             action.into(),
             table::count(&spec["rules"]).to_string().into(),
             (spec["dryRun"] == true).to_string().into(),
+            format!("{}/{}", count("applied"), count("total")).into(),
+            kinds::programmed(status).into(),
             table::age(object, now),
         ]
     }

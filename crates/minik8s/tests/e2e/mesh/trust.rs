@@ -115,8 +115,10 @@ fn all_failed(counts: &Counts) -> bool {
 
 /// Only pods that prove who they are are let in; probes, whose connections begin inside, are not kept out.
 pub fn strict_pods_let_in_the_mesh_alone(shop: &Shop) {
-    shop.apply(&policy(json!({"mtls": "Strict"})));
-    shop.until("pods outside of the mesh are refused", || all_failed(&shop.ask_as("outside", 3, &[])));
+    shop.enforce(json!({"mtls": "Strict"}));
+    assert!(all_failed(&shop.ask_as("outside", 3, &[])), "pods outside of the mesh are refused");
+    let told = shop.kubectl(&["mesh", "status"]);
+    assert!(told.contains("MeshPolicy reviews: ") && told.contains(" proxies enforce it"), "{told}");
     let meshed = shop.ask(20, &[]);
     assert!(!meshed.contains_key("failed"), "{meshed:?}");
     let since = Instant::now();
@@ -138,12 +140,12 @@ pub fn policies_are_enforced(shop: &Shop) {
         assert!(!shop.ask(3, &[]).contains_key("failed"), "and refuses nobody");
         shop.metrics().lines().any(|line| line.contains("what=\"would_deny\",policy=\"shop/reviews\""))
     });
-    shop.apply(&policy(json!({"selector": selector, "rules": rules("nobody", "/.*")})));
-    shop.until("another account is refused", || all_failed(&shop.ask(3, &[])));
+    shop.enforce(json!({"selector": selector, "rules": rules("nobody", "/.*")}));
+    assert!(all_failed(&shop.ask(3, &[])), "another account is refused");
     let way = shop.kubectl(&["mesh", "why", "client", "http://reviews:9080/reviews/1"]);
     assert!(way.contains("MeshPolicy shop/reviews refuses it"), "{way}");
-    shop.apply(&policy(json!({"selector": selector, "rules": rules("default", "/reviews/[0-9]+")})));
-    shop.until("its own account is let in", || !shop.ask(3, &[]).contains_key("failed"));
+    shop.enforce(json!({"selector": selector, "rules": rules("default", "/reviews/[0-9]+")}));
+    assert!(!shop.ask(3, &[]).contains_key("failed"), "its own account is let in");
     assert!(all_failed(&shop.ask(3, &["path=/reviews/1/new"])), "by path");
     assert!(all_failed(&shop.ask_as("outside", 3, &[])), "whoever proves nothing has no account");
     shop.kubectl(&["delete", "meshpolicy", "reviews"]);
@@ -174,6 +176,14 @@ pub fn killed_proxies_refuse_nobody(shop: &Shop) {
 }
 
 impl Shop {
+    /// Applies the policy, and returns when every proxy that it is about enforces it.
+    fn enforce(&self, spec: Value) {
+        self.apply(&policy(spec));
+        self.kubectl(&["wait", "meshpolicy/reviews", "--for=condition=Programmed", "--timeout=120s"]);
+        let proxies = self.get("meshpolicy", "reviews")["status"]["proxies"].clone();
+        assert!(proxies["total"].as_u64() > Some(0) && proxies["total"] == proxies["applied"], "{proxies}");
+    }
+
     /// Waits until something holds.
     pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
         let begun = Instant::now();
