@@ -1,17 +1,28 @@
 //! Attaches and detaches, for drivers that have something to attach; for others an attachment is only a word.
+//!
+//! By what name a driver knows the node is written on the attachment before the driver is asked: it is told to detach by that
+//! name also when it is being replaced there, or the node is gone. What nobody told it would stay attached in its storage
+//! system, and could be attached nowhere else.
 
-use k8s_openapi::api::core::v1::PersistentVolume;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_csi::controller::{Can, PublishVolume, UnpublishVolume};
 use minik8s_csi::{Code, Mode, Mount, VolumeCapability};
 use minik8s_runtime::Key;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::due::attacher_finalizer;
 use super::operator::Operator;
 use super::remote::RemoteError;
 use super::secrets;
+use crate::annotation::{annotation, finalizers_patch};
+use crate::fit::reaches;
+
+/// As external-attacher keeps it.
+const NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 
 impl Operator {
     pub async fn attach(
@@ -45,9 +56,12 @@ impl Operator {
         }
         let spec = volume.spec.clone().unwrap_or_default();
         let csi = spec.csi.unwrap_or_default();
-        let node_id = self.node_id(driver, &attachment.spec.node_name)?;
+        let csi_node = self.caches.of::<CSINode>().get(&Key::new("", &*attachment.spec.node_name));
+        let node_id = node_id(attachment, csi_node.as_deref())?;
         // Before the driver is asked: what may be attached must be detached.
-        self.patch_finalizers(attachment, &[&attacher_finalizer(driver)], &[]).await?;
+        if let Some(patch) = begun(attachment, &node_id) {
+            self.patch_unchanged(attachment, patch).await?;
+        }
         let mount = Mount {
             fs_type: csi.fs_type.unwrap_or_default(),
             mount_flags: spec.mount_options.unwrap_or_default(),
@@ -89,9 +103,11 @@ impl Operator {
         csi: k8s_openapi::api::core::v1::CSIPersistentVolumeSource,
         volume: &PersistentVolume,
     ) -> Result<(), RemoteError> {
-        // The attachment may be of a node that is gone, and with it the driver's name of it: then there is nothing
-        // that could be told to the driver.
-        let Ok(node_id) = self.node_id(&csi.driver, &attachment.spec.node_name) else { return Ok(()) };
+        let csi_node = self.caches.of::<CSINode>().get(&Key::new("", &*attachment.spec.node_name));
+        let nodes = self.caches.of::<Node>().list();
+        let Some(node_id) = node_id_to_leave(attachment, volume, csi_node.as_deref(), &nodes)? else {
+            return Ok(());
+        };
         let remote = self.remote_of(&csi.driver, volume)?;
         let call = UnpublishVolume {
             volume_id: csi.volume_handle,
@@ -103,14 +119,108 @@ impl Operator {
             other => other.map(drop),
         }
     }
+}
 
-    /// A driver's own name of a node.
-    fn node_id(&self, driver: &str, node: &str) -> Result<String, RemoteError> {
-        let csi_node = self.caches.of::<CSINode>().get(&Key::new("", node));
-        let drivers = csi_node.map(|csi_node| csi_node.spec.drivers.clone()).unwrap_or_default();
-        let known = drivers.into_iter().find(|known| known.name == driver);
-        let missing =
-            || RemoteError::Wish(format!("the driver {driver} is not registered on node {node} (yet)"));
-        known.map(|known| known.node_id).ok_or_else(missing)
+/// The driver's own name of the attachment's node, as it says now.
+fn node_id(attachment: &VolumeAttachment, csi_node: Option<&CSINode>) -> Result<String, RemoteError> {
+    let driver = &attachment.spec.attacher;
+    let known = csi_node.and_then(|node| node.spec.drivers.iter().find(|known| known.name == *driver));
+    let node = &attachment.spec.node_name;
+    let missing = || RemoteError::Wish(format!("the driver {driver} is not registered on node {node} (yet)"));
+    known.map(|known| known.node_id.clone()).ok_or_else(missing)
+}
+
+/// What says on an attachment that its driver may have been asked; None if that is said.
+fn begun(attachment: &VolumeAttachment, node_id: &str) -> Option<Value> {
+    let meta = &attachment.metadata;
+    let finalizer = attacher_finalizer(&attachment.spec.attacher);
+    let mut patch = finalizers_patch(meta, &[&finalizer], &[]);
+    if annotation(meta, NODE_ID) != Some(node_id) {
+        patch.get_or_insert_default()["metadata"]["annotations"] = json!({NODE_ID: node_id});
+    }
+    patch
+}
+
+/// The name by which the driver knows the node that it is told to detach from. None if nobody is left to be told: the node is
+/// gone, and with it all from which the volume can be reached.
+fn node_id_to_leave(
+    attachment: &VolumeAttachment,
+    volume: &PersistentVolume,
+    csi_node: Option<&CSINode>,
+    nodes: &[Arc<Node>],
+) -> Result<Option<String>, RemoteError> {
+    let is_gone = !nodes.iter().any(|node| node.metadata.name.as_ref() == Some(&attachment.spec.node_name));
+    if is_gone && !nodes.iter().any(|node| reaches(volume, node)) {
+        return Ok(None);
+    }
+    if let Some(kept) = annotation(&attachment.metadata, NODE_ID) {
+        return Ok(Some(kept.to_owned()));
+    }
+    match node_id(attachment, csi_node) {
+        // Attached before the name was kept.
+        Err(_) if is_gone => Ok(None),
+        told => told.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn attachment(meta: Value) -> VolumeAttachment {
+        read(json!({"metadata": meta, "spec": {"attacher": "d.example", "nodeName": "a",
+            "source": {"persistentVolumeName": "v"}}}))
+    }
+
+    #[test]
+    fn name_of_the_node_is_written_down_with_the_finalizer() {
+        let (finalizer, annotations) = ("external-attacher/d-example", json!({NODE_ID: "id"}));
+        let patch = begun(&attachment(json!({"finalizers": ["other"]})), "id").unwrap();
+        assert_eq!(
+            patch,
+            json!({"metadata": {"finalizers": ["other", finalizer], "annotations": annotations}})
+        );
+        // Attached before the name was kept, or begun, and the node has another name since.
+        let patch = begun(&attachment(json!({"finalizers": [finalizer]})), "id").unwrap();
+        assert_eq!(patch, json!({"metadata": {"annotations": annotations}}));
+        let whole = json!({"finalizers": [finalizer], "annotations": annotations});
+        assert_eq!(begun(&attachment(whole), "id"), None);
+    }
+
+    #[test]
+    fn driver_is_told_to_detach_also_while_it_is_away_from_the_node() {
+        let node =
+            |name: &str| Arc::new(read::<Node>(json!({"metadata": {"name": name, "labels": {"at": name}}})));
+        let csi_node: CSINode = read(
+            json!({"metadata": {"name": "a"}, "spec": {"drivers": [{"name": "d.example", "nodeID": "now"}]}}),
+        );
+        let terms = json!([{"matchExpressions": [{"key": "at", "operator": "In", "values": ["a"]}]}]);
+        let bound = json!({"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}});
+        let check = |meta: Value,
+                     spec: &Value,
+                     is_known: bool,
+                     nodes: &[&str],
+                     expected: Result<Option<&str>, ()>| {
+            let nodes: Vec<Arc<Node>> = nodes.iter().map(|name| node(name)).collect();
+            let volume: PersistentVolume = read(json!({"metadata": {"name": "v"}, "spec": spec}));
+            let found =
+                node_id_to_leave(&attachment(meta), &volume, Some(&csi_node).filter(|_| is_known), &nodes);
+            assert_eq!(found.as_ref().map(Option::as_deref).map_err(drop), expected, "{is_known} {nodes:?}");
+        };
+        let kept = || json!({"annotations": {NODE_ID: "then"}});
+        let anywhere = json!({});
+        check(kept(), &anywhere, true, &["a", "b"], Ok(Some("then")));
+        check(kept(), &anywhere, false, &["a", "b"], Ok(Some("then")));
+        check(kept(), &anywhere, false, &["b"], Ok(Some("then")));
+        check(kept(), &bound, false, &["a", "b"], Ok(Some("then")));
+        check(kept(), &bound, false, &["b"], Ok(None));
+        // Attached before the name was kept.
+        check(json!({}), &anywhere, true, &["a", "b"], Ok(Some("now")));
+        check(json!({}), &anywhere, false, &["a", "b"], Err(()));
+        check(json!({}), &anywhere, false, &["b"], Ok(None));
     }
 }

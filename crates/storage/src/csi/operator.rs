@@ -189,12 +189,14 @@ impl Operator {
         remove: &[&str],
     ) -> Result<(), RemoteError> {
         match finalizers_patch(object.meta(), add, remove) {
-            Some(patch) => {
-                let target = Target::unchanged(object);
-                self.write(Action::Patch { target, subresource: None, patch }).await
-            }
+            Some(patch) => self.patch_unchanged(object, patch).await,
             None => Ok(()),
         }
+    }
+
+    /// Fails if anybody has changed the object meanwhile.
+    pub async fn patch_unchanged<K: Object>(&self, object: &K, patch: Value) -> Result<(), RemoteError> {
+        self.write(Action::Patch { target: Target::unchanged(object), subresource: None, patch }).await
     }
 
     pub async fn patch_status<K: Object>(&self, object: &K, status: Value) -> Result<(), RemoteError> {
