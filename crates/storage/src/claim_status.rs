@@ -58,14 +58,13 @@ pub fn grow(
     if statuses.is_none_or(|statuses| !statuses.contains_key("storage")) {
         let message =
             "Waiting for the node to make the file system larger; it does so while a pod uses the claim.";
-        plan.act(Action::patch_status(
-            claim,
-            json!({
-                "allocatedResources": {"storage": wanted.to_string()},
-                "allocatedResourceStatuses": {"storage": "NodeResizePending"},
-                "conditions": [{"type": "FileSystemResizePending", "status": "True", "message": message}],
-            }),
-        ));
+        let patch = json!({"status": {
+            "allocatedResources": {"storage": wanted.to_string()},
+            "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+            "conditions": [{"type": "FileSystemResizePending", "status": "True", "message": message}],
+        }});
+        // The node may be done already: its word is never taken back.
+        plan.act(Action::Patch { target: Target::unchanged(claim), subresource: Some("status"), patch });
         plan.event(EventRecord::normal(claim, "FileSystemResizeRequired", message));
     }
 }
@@ -81,5 +80,31 @@ pub fn refuse_modification(claim: &PersistentVolumeClaim, volume: &PersistentVol
         let message =
             format!("the volume has nothing that the VolumeAttributesClass {wanted:?} could change");
         plan.event(EventRecord::warning(claim, "VolumeModifyFailed", message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use minik8s_runtime::testing::World;
+
+    use super::*;
+
+    #[test]
+    fn growth_is_not_called_pending_after_the_node_was_done() {
+        let mut world = World::default();
+        let object = json!({"metadata": {"name": "c", "namespace": "ns", "uid": "u"}, "spec": {"volumeName": "v",
+                "resources": {"requests": {"storage": "2Gi"}}}, "status": {"capacity": {"storage": "1Gi"}}});
+        let claim = world.insert::<PersistentVolumeClaim>(&serde_json::from_value(object).unwrap());
+        let object = json!({"metadata": {"name": "v", "uid": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+            "csi": {"driver": local_volume::DRIVER, "volumeHandle": "v"}}});
+        let volume = world.insert::<PersistentVolume>(&serde_json::from_value(object).unwrap());
+        let class = StorageClass { allow_volume_expansion: Some(true), ..StorageClass::default() };
+        let mut plan = Plan::default();
+        grow(&claim, &volume, Some(&class), &mut plan);
+        let [larger, pending] = &plan.actions[..] else { panic!("{:?}", plan.actions) };
+        world.apply(larger).unwrap();
+        let done = json!({"capacity": {"storage": "2Gi"}, "conditions": null});
+        world.apply(&Action::patch_status(&claim, done)).unwrap();
+        assert!(world.apply(pending).is_err());
     }
 }
