@@ -52,11 +52,11 @@ impl<F: Front> Worker<F> {
         client: &Client,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
-        if route.answers_itself() {
-            return F::answer(self, route, host, client, request).await;
-        }
         if let Some(pause) = route.delay() {
             tokio::time::sleep(pause).await;
+        }
+        if route.answers_itself() {
+            return F::answer(self, route, host, client, request).await;
         }
         let endpoints = route.endpoints_for(client)?;
         let place = self.shared.requests.admit(client).ok_or_else(|| {
@@ -85,7 +85,7 @@ impl<F: Front> Worker<F> {
                 let both = [first, second].map(|address| (address, self.secured(address)));
                 upgrade::send_to(both, timeouts, request, upgraded).await
             }
-            None => self.send(&endpoints, start, timeouts, request).await,
+            None => self.send(route, &endpoints, start, timeouts, request).await,
         };
         let response = sent.map_err(|failure| failure.refusal(route))?;
         Ok(response.map(|body| body.holding(place)))
@@ -94,6 +94,7 @@ impl<F: Front> Worker<F> {
     /// A second try, at the next endpoint and on a new connection, if the first cannot have had an effect.
     pub async fn send(
         &self,
+        route: &F::Route,
         endpoints: &[SocketAddr],
         start: usize,
         timeouts: Timeouts,
@@ -110,27 +111,51 @@ impl<F: Front> Worker<F> {
             Ok(lease) => lease,
             Err(error) => {
                 debug!(endpoint = %first, %error, "cannot connect; trying {second}");
-                let lease = self.connect(second, timeouts.connect).await;
-                let lease = lease.map_err(|e| Failure::Connect(second, e))?;
-                let response = exchange(lease, request, timeouts).await?;
-                return Ok(self.noted(second, response));
+                route.outcome(first, true);
+                return self.send_anew(route, second, timeouts, request).await;
             }
         };
         // A backend may close a waiting connection in the moment it is used: no answer then says nothing about
         // whether the request arrived. What can be repeated without harm is.
         let copy =
             (reused && request.body().is_empty() && is_idempotent(request.method())).then(|| copy(&request));
-        let again = match lease.send(request, timeouts.answer).await {
-            Ok(response) => return Ok(self.noted(first, finish(response, lease, timeouts.silence).await)),
-            Err(ExchangeError::NotSent(request)) => *request,
-            Err(ExchangeError::Broken(error)) => {
-                copy.ok_or(Failure::Exchange(first, ExchangeError::Broken(error)))?
+        let failure = match (lease.send(request, timeouts.answer).await, copy) {
+            (Ok(response), _) => {
+                route.outcome(first, response.status().is_server_error());
+                return Ok(self.noted(first, finish(response, lease, timeouts.silence).await));
             }
-            Err(error) => return Err(Failure::Exchange(first, error)),
+            (Err(ExchangeError::NotSent(request)), _) => {
+                return self.send_anew(route, second, timeouts, *request).await;
+            }
+            (Err(ExchangeError::Broken(_)), Some(copy)) => {
+                return self.send_anew(route, second, timeouts, copy).await;
+            }
+            (Err(error), _) => Failure::Exchange(first, error),
         };
-        let lease = self.connect(second, timeouts.connect).await;
-        let lease = lease.map_err(|e| Failure::Connect(second, e))?;
-        Ok(self.noted(second, exchange(lease, again, timeouts).await?))
+        if failure.is_of_endpoint() {
+            route.outcome(first, true);
+        }
+        Err(failure)
+    }
+
+    /// On a new connection, and only there.
+    async fn send_anew(
+        &self,
+        route: &F::Route,
+        address: SocketAddr,
+        timeouts: Timeouts,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Body>, Failure> {
+        let sent = match self.connect(address, timeouts.connect).await {
+            Ok(lease) => exchange(lease, request, timeouts).await,
+            Err(error) => Err(Failure::Connect(address, error)),
+        };
+        match &sent {
+            Ok(response) => route.outcome(address, response.status().is_server_error()),
+            Err(failure) if failure.is_of_endpoint() => route.outcome(address, true),
+            Err(_) => {}
+        }
+        Ok(self.noted(address, sent?))
     }
 }
 
@@ -168,6 +193,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the endpoint is to blame, and not a client whose body has ended early.
+    pub fn is_of_endpoint(&self) -> bool {
+        !matches!(self, Failure::Exchange(_, ExchangeError::Broken(error)) if error.is_user())
+    }
+
     pub fn refusal(self, route: &impl Route) -> Refusal {
         use StatusCode as Code;
         let (status, address, what) = match &self {

@@ -1,12 +1,14 @@
-//! Proxies as they are in pods, but for the rules that lead connections to them: many connections in one moment, and gRPC.
+//! Proxies as they are in pods, but for the rules that lead connections to them: many connections in one moment, gRPC, and
+//! endpoints that fail.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http2 as client;
-use hyper::server::conn::http2 as server;
+use hyper::server::conn::{http1, http2 as server};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
@@ -170,8 +172,8 @@ fn connection_is_small_while_it_waits() {
     });
 }
 
-/// A server of gRPC's protocol that counts what it is asked.
-async fn grpc_server(asked: Arc<AtomicUsize>) -> SocketAddr {
+/// A server of gRPC's protocol that counts what it is asked, and answers with that status of gRPC.
+async fn grpc_server(asked: Arc<AtomicUsize>, status: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -179,7 +181,8 @@ async fn grpc_server(asked: Arc<AtomicUsize>) -> SocketAddr {
             let asked = asked.clone();
             let answering = service_fn(move |_: Request<Incoming>| {
                 asked.fetch_add(1, Ordering::Relaxed);
-                std::future::ready(Ok::<_, Infallible>(Response::new(String::new())))
+                let response = Response::builder().header("grpc-status", status).body(String::new());
+                std::future::ready(Ok::<_, Infallible>(response.unwrap()))
             });
             let serving = server::Builder::new(TokioExecutor::new());
             tokio::spawn(serving.serve_connection(TokioIo::new(stream), answering));
@@ -192,19 +195,81 @@ async fn grpc_server(asked: Arc<AtomicUsize>) -> SocketAddr {
 #[tokio::test]
 async fn grpc_is_balanced_by_request() {
     let asked: [Arc<AtomicUsize>; 2] = Default::default();
-    let servers = [grpc_server(asked[0].clone()).await, grpc_server(asked[1].clone()).await];
+    let servers = [grpc_server(asked[0].clone(), "0").await, grpc_server(asked[1].clone(), "0").await];
     let endpoints = servers.map(|one| json!({"address": one.to_string(), "pod": "p", "weight": 1}));
     let port = json!({"addresses": [VIP], "grpc": true, "endpoints": endpoints});
     let service = serde_json::from_value(json!({"service": "shop/grpc", "ports": [port]})).unwrap();
     let table = Table::new(&[], &[service], None, "", &Table::default());
     assert!(matches!(table.way(VIP.parse().unwrap()), Way::GrpcRequests(_)));
-    let stream = TcpStream::connect(outbound_proxy(table).await).await.unwrap();
+    ask_grpc(outbound_proxy(table).await, 10).await;
+    assert_eq!(asked.map(|count| count.load(Ordering::Relaxed)), [5, 5]);
+}
+
+/// So many requests, one after the other, of one connection.
+async fn ask_grpc(proxy: SocketAddr, number: usize) {
+    let stream = TcpStream::connect(proxy).await.unwrap();
     let (mut sender, connection) =
         client::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    for _ in 0..10 {
+    for _ in 0..number {
         let request = Request::post("http://grpc/a.B/C").body(String::new()).unwrap();
         assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
     }
-    assert_eq!(asked.map(|count| count.load(Ordering::Relaxed)), [5, 5]);
+}
+
+/// What a VirtualService says that lets endpoints rest after two failures, and delays all requests by this.
+fn resting(endpoints: [SocketAddr; 2], grpc: bool, milliseconds: u64) -> Table {
+    let endpoints = endpoints.map(|one| json!({"address": one.to_string(), "pod": "p", "weight": 1}));
+    let route = json!({"uid": "u", "revision": "r", "service": "shop/reviews", "addresses": [VIP], "grpc": grpc,
+        "rules": [{"endpoints": endpoints}], "outlier": {"failures": 2, "ejectSeconds": 3600},
+        "delay": {"percent": 100, "milliseconds": milliseconds}});
+    Table::new(&[serde_json::from_value(route).unwrap()], &[], None, "", &Table::default())
+}
+
+#[tokio::test]
+async fn grpc_endpoint_that_fails_rests() {
+    const PAUSE: u64 = 20;
+    let asked: [Arc<AtomicUsize>; 2] = Default::default();
+    let servers = [grpc_server(asked[0].clone(), "0").await, grpc_server(asked[1].clone(), "14").await];
+    let begun = std::time::Instant::now();
+    ask_grpc(outbound_proxy(resting(servers, true, PAUSE)).await, 20).await;
+    assert_eq!(asked.map(|count| count.load(Ordering::Relaxed)), [18, 2]);
+    assert!(begun.elapsed() >= Duration::from_millis(20 * PAUSE), "each was held back");
+}
+
+/// Also where the body is still on its way when the request begins.
+#[tokio::test]
+async fn endpoint_that_fails_requests_with_bodies_rests() {
+    const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: reviews\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+    let asked: [Arc<AtomicUsize>; 2] = Default::default();
+    let servers = [http_server(asked[0].clone(), 200).await, http_server(asked[1].clone(), 503).await];
+    let proxy = outbound_proxy(resting(servers, false, 0)).await;
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(proxy).await.unwrap();
+        stream.write_all(REQUEST).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 "));
+    }
+    assert_eq!(asked.map(|count| count.load(Ordering::Relaxed)), [18, 2]);
+}
+
+/// A server that counts what it is asked, reads it, and answers with that code.
+async fn http_server(asked: Arc<AtomicUsize>, code: u16) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let asked = asked.clone();
+            let answering = service_fn(move |request: Request<Incoming>| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let _ = request.into_body().collect().await;
+                    Ok::<_, Infallible>(Response::builder().status(code).body(String::new()).unwrap())
+                }
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answering));
+        }
+    });
+    address
 }

@@ -17,8 +17,8 @@ use super::backend::{self, Protocol};
 use super::{Mirror, Treatment, Treats, filter};
 use crate::forward::two_tries;
 use crate::{
-    Body, Client, Failure, Refusal, RequestBody, Route, Timeouts, Worker, headers, target, upgrade,
-    wants_upgrade,
+    Body, Client, ExchangeError, Failure, Refusal, RequestBody, Route, Timeouts, Worker, headers, target,
+    upgrade, wants_upgrade,
 };
 
 /// Of bodies that must be kept, to be sent again or twice.
@@ -163,7 +163,7 @@ async fn tries<F: Treats>(
         let body = once.take().unwrap_or_else(|| RequestBody::kept(bytes.clone()));
         let request = Request::from_parts(parts.clone(), body);
         let first = start + usize::try_from(number).unwrap_or_default();
-        let sent = send(worker, treatment, endpoints, first, timeouts, request).await;
+        let sent = send(worker, (route, treatment), endpoints, first, timeouts, request).await;
         let is_bad = match &sent {
             Ok(response) => retry.is_some_and(|retry| retry.codes.contains(&response.status().as_u16())),
             Err(_) => retry.is_some(),
@@ -178,7 +178,7 @@ async fn tries<F: Treats>(
 
 async fn send<F: Treats>(
     worker: &Worker<F>,
-    treatment: &Treatment<F::Route>,
+    (route, treatment): (&F::Route, &Treatment<F::Route>),
     endpoints: &[SocketAddr],
     start: usize,
     timeouts: Timeouts,
@@ -186,15 +186,20 @@ async fn send<F: Treats>(
 ) -> Result<Response<Body>, Failure> {
     let (mut address, second) = two_tries(endpoints, start);
     let response = match Protocol::of(treatment) {
-        Protocol::Http => return worker.send(endpoints, start, timeouts, request).await,
+        Protocol::Http => return worker.send(route, endpoints, start, timeouts, request).await,
         Protocol::H2c => {
             // Nothing was sent yet, so another may have it.
             let h2c = &worker.shared.treating().h2c;
             if h2c.get(address, worker.secured(address), timeouts).await.is_err() {
+                route.outcome(address, true);
                 address = second;
             }
             let at = (address, worker.secured(address));
-            backend::send_h2c(&worker.shared.treating().h2c, at, timeouts, request).await?
+            let sent = backend::send_h2c(h2c, at, timeouts, request).await;
+            if let Some(failed) = outcome(&sent) {
+                route.outcome(address, failed);
+            }
+            sent?
         }
         Protocol::Tls(tls) => {
             let shown = worker.shared.treating().certificate(tls);
@@ -202,6 +207,21 @@ async fn send<F: Treats>(
         }
     };
     Ok(worker.noted(address, response))
+}
+
+/// Whether an endpoint has failed. An exchange that broke says nothing: clients end requests over HTTP/2 as they like.
+fn outcome(sent: &Result<Response<Body>, Failure>) -> Option<bool> {
+    match sent {
+        Ok(response) => Some(response.status().is_server_error() || is_grpc_failure(response.headers())),
+        Err(Failure::Connect(..) | Failure::Exchange(_, ExchangeError::TimedOut)) => Some(true),
+        Err(Failure::Exchange(..)) => None,
+    }
+}
+
+/// Of an answer that says so at once: unknown, deadline exceeded, internal, unavailable, data loss.
+fn is_grpc_failure(headers: &HeaderMap) -> bool {
+    let code = headers.get("grpc-status").and_then(|code| code.to_str().ok());
+    matches!(code, Some("2" | "4" | "13" | "14" | "15"))
 }
 
 fn change_request<R>(parts: &mut Parts, treatment: &Treatment<R>) {
