@@ -17,6 +17,7 @@ mod limit_ranger;
 mod matching;
 mod namespace_lifecycle;
 mod node_restriction;
+mod param_rights;
 mod pod_security;
 mod policy;
 mod priority;
@@ -150,7 +151,8 @@ impl Chain {
             Box::new(node_restriction::NodeRestriction),
             Box::new(definition_lifecycle::DefinitionLifecycle),
             Box::new(rbac_escalation::RbacEscalation { authorizer: authorizer.clone() }),
-            Box::new(signer_rights::SignerRights { authorizer }),
+            Box::new(signer_rights::SignerRights { authorizer: authorizer.clone() }),
+            Box::new(param_rights::ParamRights { authorizer }),
             Box::new(requester::Requester),
             Box::new(service_account::ServiceAccounts),
             // After the tokens, which the containers that features add need none of.

@@ -35,6 +35,7 @@ mod pod_security;
 mod policies;
 mod protobuf;
 mod puts;
+mod rights;
 mod samples;
 mod services;
 mod signers;
