@@ -6,6 +6,7 @@ mod eviction;
 mod partial;
 mod scale;
 mod token;
+mod token_audience;
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ use minik8s_api::{FieldErrors, Path};
 use minik8s_auth::service_account_token::{ObjectRef, TokenSpec};
 use serde_json::{Value, json};
 
+use super::token_audience;
 use crate::answer::{self, Body};
 use crate::api::Api;
 use crate::error::{ApiError, Result};
@@ -37,8 +38,11 @@ pub async fn issue(api: &Arc<Api>, call: &Call, mut request: Value) -> Result<Re
         audiences,
         ..TokenSpec::default()
     };
-    bind(api, call, &request["spec"]["boundObjectRef"], &mut spec).await?;
+    let pod = bind(api, call, &request["spec"]["boundObjectRef"], &mut spec).await?;
     check_node(call, &spec)?;
+    if call.user.node_name().is_some() {
+        token_audience::check(api, call, &pod, &spec.audiences).await?;
+    }
     let for_api_server =
         spec.audiences.is_empty() || spec.audiences == api.authenticator.issuer.api_audiences();
     let is_extended = !options.is_not_extended && seconds == POD_TOKEN;
@@ -95,10 +99,10 @@ fn check_seconds(call: &Call, given: &Value) -> Result<i64> {
     Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", &call.name, errors))
 }
 
-/// Looks the bound object up: it must exist, and a pod must run as this account.
-async fn bind(api: &Arc<Api>, call: &Call, reference: &Value, spec: &mut TokenSpec) -> Result<()> {
+/// Looks the bound object up and gives it back, null if there is none. It must exist, and a pod must run as this account.
+async fn bind(api: &Arc<Api>, call: &Call, reference: &Value, spec: &mut TokenSpec) -> Result<Value> {
     if reference.is_null() {
-        return Ok(());
+        return Ok(Value::Null);
     }
     let name = reference["name"].as_str().unwrap_or_default();
     let wanted_uid = reference["uid"].as_str().unwrap_or_default();
@@ -145,5 +149,5 @@ async fn bind(api: &Arc<Api>, call: &Call, reference: &Value, spec: &mut TokenSp
         "secrets" => spec.secret = Some(bound),
         _ => spec.node = Some(bound),
     }
-    Ok(())
+    Ok(object)
 }
