@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_cri::v1 as cri;
 use k8s_openapi::api::core::v1 as core;
 
-use super::expand::expand;
+use super::expand::{Room, TooLarge};
 use super::resources::linux_resources;
 use crate::cri::*;
 use crate::pod::{ContainerSpec, DesiredPod, qos_class};
@@ -28,22 +28,26 @@ pub struct Request<'a> {
     pub termination_message: String,
 }
 
-pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
+pub fn container_config(request: Request<'_>) -> Result<cri::ContainerConfig, TooLarge> {
     let Request { desired_pod, container, .. } = request;
     let spec = &container.spec;
-    let lookup = |name: &str| request.env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
-    let words =
-        |list: &Option<Vec<String>>| list.iter().flatten().map(|word| expand(word, &lookup)).collect();
+    let known: HashMap<&str, &str> = request.env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let mut room = Room::default();
+    let mut words = |list: &Option<Vec<String>>| {
+        let words = list.iter().flatten().map(|word| room.expand(word, |name| known.get(name).copied()));
+        words.collect::<Result<Vec<String>, TooLarge>>()
+    };
+    let (command, args) = (words(&spec.command)?, words(&spec.args)?);
     let resources = spec.resources.clone().unwrap_or_default();
-    cri::ContainerConfig {
+    Ok(cri::ContainerConfig {
         metadata: Some(cri::ContainerMetadata { name: spec.name.clone(), attempt: request.attempt }),
         image: Some(cri::ImageSpec {
             image: request.image_id.to_owned(),
             user_specified_image: spec.image.clone().unwrap_or_default(),
             ..Default::default()
         }),
-        command: words(&spec.command),
-        args: words(&spec.args),
+        command,
+        args,
         working_dir: spec.working_dir.clone().unwrap_or_default(),
         envs: request.env.iter().map(|(k, v)| cri::KeyValue { key: k.clone(), value: v.clone() }).collect(),
         mounts: request.mounts,
@@ -64,7 +68,7 @@ pub fn container_config(request: Request<'_>) -> cri::ContainerConfig {
             security_context: Some(request.security),
         }),
         ..Default::default()
-    }
+    })
 }
 
 fn labels(desired_pod: &DesiredPod, spec: &core::Container) -> HashMap<String, String> {

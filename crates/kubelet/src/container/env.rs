@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use thiserror::Error;
 
-use super::expand::expand;
+use super::expand::{Room, TooLarge};
 use super::field_ref::{self, FieldError, Placement};
 use crate::objects::Objects;
 use crate::pod::{ContainerSpec, DesiredPod};
@@ -18,6 +18,8 @@ pub enum EnvError {
     MissingKey { kind: &'static str, namespace: String, name: String, key: String },
     #[error(transparent)]
     Field(#[from] FieldError),
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
 }
 
 /// Name and value pairs in the order in which they are set; later ones win.
@@ -30,7 +32,7 @@ pub fn environment(
 ) -> Result<Vec<(String, String)>, EnvError> {
     let mut env = Environment::default();
     for (name, value) in service_links {
-        env.set(name, value.clone());
+        env.set(name, value.clone())?;
     }
     for source in container.spec.env_from.iter().flatten() {
         env.set_all(source, objects)?;
@@ -38,11 +40,12 @@ pub fn environment(
     for variable in container.spec.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {
             (_, Some(source)) => from_source(desired_pod, container, source, objects, placement)?,
-            (Some(text), None) => Some(expand(text, &|name| env.get(name))),
+            // Counted where it is set.
+            (Some(text), None) => Some(Room::default().expand(text, |name| env.get(name))?),
             (None, None) => Some(String::new()),
         };
         if let Some(value) = value {
-            env.set(&variable.name, value);
+            env.set(&variable.name, value)?;
         }
     }
     Ok(env.order.into_iter().map(|name| (name.clone(), env.values[&name].clone())).collect())
@@ -52,17 +55,20 @@ pub fn environment(
 struct Environment {
     order: Vec<String>,
     values: BTreeMap<String, String>,
+    room: Room,
 }
 
 impl Environment {
-    fn set(&mut self, name: &str, value: String) {
+    fn set(&mut self, name: &str, value: String) -> Result<(), TooLarge> {
+        self.room.take(name.len() + value.len())?;
         if self.values.insert(name.to_owned(), value).is_none() {
             self.order.push(name.to_owned());
         }
+        Ok(())
     }
 
-    fn get(&self, name: &str) -> Option<String> {
-        self.values.get(name).cloned()
+    fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
     }
 
     fn set_all(&mut self, source: &core::EnvFromSource, objects: &Objects) -> Result<(), EnvError> {
@@ -76,7 +82,7 @@ impl Environment {
             Some(data) => {
                 for (key, value) in data {
                     if is_variable_name(key) {
-                        self.set(&format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned());
+                        self.set(&format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned())?;
                     }
                 }
                 Ok(())

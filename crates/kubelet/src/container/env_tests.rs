@@ -50,6 +50,22 @@ fn values_refer_to_earlier_ones() {
     check(json!({"env": [{"name": "A"}, {"name": "A", "value": "2"}]}), Ok(&[("A", "2")]));
 }
 
+/// A pod of some lines that would take the node's memory, and a pod that names a large key again and again.
+#[test]
+fn values_that_grow_without_end_are_refused() {
+    let too_large =
+        "environment, command and paths with their variables are larger than 6291456 bytes together";
+    let mut doubling = vec![json!({"name": "V0", "value": "laugh"})];
+    for n in 1..100 {
+        let before = n - 1;
+        doubling.push(json!({"name": format!("V{n}"), "value": format!("$(V{before})$(V{before})")}));
+    }
+    check(json!({"env": doubling}), Err(too_large));
+    let large = "x".repeat(1_000_000);
+    let repeated: Vec<Value> = (0..10).map(|n| json!({"name": format!("V{n}"), "value": large})).collect();
+    check(json!({"env": repeated}), Err(too_large));
+}
+
 #[test]
 fn whole_objects() {
     check(

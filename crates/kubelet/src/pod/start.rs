@@ -66,7 +66,8 @@ impl Operation {
             security,
             node_memory: self.context.node.machine.memory as i64,
             termination_message: message.to_string_lossy().into_owned(),
-        });
+        })
+        .map_err(|e| self.failed(name, "CreateContainerConfigError", e))?;
         given.add_annotations(&mut config);
         let leave = self.context.node.starts.acquire().await;
         let log_dir = sandbox::pod_log_dir(&self.context.node.config, &self.desired_pod).join(name);

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::PodVolumes;
 use super::sub_path::{self, SubPathError};
-use crate::container::expand;
+use crate::container::{Room, TooLarge};
 use crate::pod::ContainerSpec;
 
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";
@@ -24,6 +24,8 @@ pub enum MountError {
     RecursiveReadOnly(String),
     #[error(transparent)]
     SubPath(#[from] SubPathError),
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     #[error("cannot prepare {path:?}: {source}")]
     Io { path: PathBuf, source: io::Error },
 }
@@ -85,9 +87,11 @@ impl ContainerFiles<'_> {
         }
         let volume =
             self.volumes.path(&mount.name).ok_or_else(|| MountError::NoVolume(mount.name.clone()))?;
-        let lookup = |name: &str| self.env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+        let lookup = |name: &str| self.env.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let part = match (&mount.sub_path_expr, &mount.sub_path) {
-            (Some(expression), _) if !expression.is_empty() => Some(expand(expression, &lookup)),
+            (Some(expression), _) if !expression.is_empty() => {
+                Some(Room::default().expand(expression, lookup)?)
+            }
             (_, Some(path)) if !path.is_empty() => Some(path.clone()),
             _ => None,
         };
