@@ -18,6 +18,10 @@ use crate::Objects;
 /// Any body: whole or streamed.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
+/// On a request of the server's own parts to a node or a pod: the answer is taken piece by piece, however long it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Piecewise;
+
 /// Answers requests that the API server has authenticated and authorized.
 #[async_trait]
 pub trait Handler: Send + Sync {

@@ -39,7 +39,9 @@ pub use authorization::{
 pub use backing::{Backing, Computed, Objects, ReadError, ResourceRef, Scope};
 pub use column::{Cell, Column, age};
 pub use extension::Extension;
-pub use handler::{Access, Body, Handler, HandlerRequest, Requester, Route, respond, respond_lines};
+pub use handler::{
+    Access, Body, Handler, HandlerRequest, Piecewise, Requester, Route, respond, respond_lines,
+};
 pub use label_selector::validate_label_selector;
 pub use log_search::{LOGS_GROUP, LOGS_RESOURCE};
 pub use metadata::{validate_metadata, validate_metadata_update};

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;
 use kube::{Api, Client};
+use minik8s_api::Piecewise;
 use minik8s_feature::Parts;
 use minik8s_meta::error_chain;
 use minik8s_meta::function::{
@@ -200,7 +201,8 @@ fn waits_for(map: &ConfigMap, pod: &Pod) -> bool {
 async fn packages(client: &Client, pod: &Pod, namespace: &str, name: &str) -> Result<String, TakeError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{PORT}/proxy/");
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let request = Request::get(path).header("x-function-build", uid).body(Body::empty())?;
+    let request = Request::get(path).header("x-function-build", uid).extension(Piecewise);
+    let request = request.body(Body::empty())?;
     let response = client.send(request).await?;
     if response.status() != StatusCode::OK {
         return Err(TakeError::Status(response.status()));

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, Uri};
-use http_body_util::BodyExt;
 use kube::Client;
 use rustls::pki_types::ServerName;
 use serde_json::{Map, Value};
@@ -171,7 +170,7 @@ async fn through_proxy(
     let request =
         request.body(kube::client::Body::from(call.body)).map_err(|error| socket(error.to_string()))?;
     let (parts, body) = client.send(request).await.map_err(|error| socket(error.to_string()))?.into_parts();
-    let body = body.collect().await.map_err(|error| socket(error.to_string()))?.to_bytes();
+    let body = outgoing::whole(body).await.map_err(|error| socket(error.to_string()))?;
     response::output(parts.status, &parts.headers, &body)
 }
 

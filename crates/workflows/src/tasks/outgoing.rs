@@ -70,14 +70,23 @@ async fn exchange(
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let exchanged = async {
         let (parts, body) = sender.send_request(request.map(Full::new)).await?.into_parts();
-        let body = Limited::new(body, LARGEST_BODY).collect().await.map_err(SendError::Body)?;
-        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+        Ok(Answer { status: parts.status, headers: parts.headers, body: whole(body).await? })
     };
     // The connection lives as long as the exchange, and no longer.
     tokio::select! {
         answer = exchanged => answer,
         Err(error) = connection => Err(error.into()),
     }
+}
+
+/// All of a body, which may be one without end.
+pub async fn whole<B>(body: B) -> Result<Bytes, SendError>
+where
+    B: hyper::body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let whole = Limited::new(body, LARGEST_BODY).collect().await.map_err(SendError::Body)?;
+    Ok(whole.to_bytes())
 }
 
 /// Trusts what this machine trusts.
@@ -95,4 +104,23 @@ fn tls() -> Result<TlsConnector, SendError> {
         Ok(TlsConnector::from(Arc::new(config)))
     });
     made.clone().map_err(SendError::Roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::StreamExt;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn body_without_end_is_not_held() {
+        let piece = || Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b'x'; 1 << 16])));
+        let pieces = |count| StreamBody::new(futures::stream::repeat_with(piece).take(count));
+        assert_eq!(whole(pieces(16)).await.unwrap().len(), LARGEST_BODY);
+        assert!(matches!(whole(pieces(usize::MAX)).await, Err(SendError::Body(_))));
+    }
 }
