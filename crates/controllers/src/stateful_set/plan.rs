@@ -18,6 +18,8 @@ use crate::template::{creation_events, deletion_events};
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 /// At most one pod in this time is made for an ordinal: one that fails at once is not replaced at once.
 const FAILED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+/// Pods that are made in one round at most: a set may ask for more than there is memory to plan.
+const BURST: usize = 500;
 
 /// A set with its pods by ordinal, and the plan that is being made for it.
 pub(super) struct Round<'a> {
@@ -125,8 +127,13 @@ impl Round<'_> {
 /// Brings the right number of pods about; true if all are there and well enough to think of updates.
 fn manage(round: &mut Round<'_>) -> bool {
     let ordered = round.is_ordered();
+    let mut missing = 0;
     for ordinal in round.ordinals() {
         let pod = round.pods.get(&ordinal).cloned();
+        missing += usize::from(pod.is_none());
+        if missing > BURST {
+            return false;
+        }
         claims::tie(round.seen, ordinal, pod.as_deref(), false, &mut round.plan);
         let settled = match pod {
             None => {

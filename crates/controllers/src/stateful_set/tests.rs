@@ -1,5 +1,5 @@
-use minik8s_runtime::key_of;
 use minik8s_runtime::testing::{Actor, Kubelet, Simulation, World, check_convergence};
+use minik8s_runtime::{Action, key_of};
 use serde_json::{Value, json};
 
 use super::*;
@@ -185,6 +185,22 @@ fn parallel_does_not_wait() {
     let mut simulation = Simulation::new(world).with(StatefulSets);
     simulation.settle().unwrap();
     assert_eq!(names(&simulation.world), ["db-0"], "in order, the first one blocks");
+}
+
+/// Whoever may make a set may ask for more pods than there is memory to plan.
+#[test]
+fn one_round_makes_a_bounded_number_of_pods() {
+    let mut world = rolled_out(json!({"podManagementPolicy": "Parallel"}));
+    world.change::<StatefulSet>(&key(), |set| set.spec.replicas = Some(i32::MAX));
+    let seen = StatefulSets.observe(world.caches(), &key()).unwrap();
+    let plan = StatefulSets.plan(&seen, world.now());
+    let made = plan.actions.iter().filter(|action| matches!(action, Action::Create { .. }));
+    assert_eq!(made.count(), 2 * 500, "as many pods, each with its claim");
+    let mut world = World::default();
+    world.insert(&stateful_set(json!({"podManagementPolicy": "Parallel", "replicas": 501})));
+    let mut simulation = Simulation::new(world).with(StatefulSets);
+    simulation.settle().unwrap();
+    assert_eq!(names(&simulation.world).len(), 501, "the others are made in the next");
 }
 
 #[test]
