@@ -240,6 +240,8 @@ pub fn cidr(text: &str) -> Vec<String> {
 /// An address of another machine's interface: not unspecified, loopback, link-local or multicast.
 pub fn endpoint_ip(text: &str) -> Vec<String> {
     let Ok(address) = text.parse::<IpAddr>() else { return ip(text) };
+    // ::ffff:127.0.0.1 leads to this machine as well.
+    let address = address.to_canonical();
     let link_local = match address {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -321,9 +323,10 @@ mod tests {
         check(cidr, &["10.0.0.0/8", "::/0"], &["10.0.0.0", "10.0.0.0/33", ""]);
         check(
             endpoint_ip,
-            &["10.0.0.1"],
-            &["0.0.0.0", "127.0.0.1", "169.254.1.1", "224.0.0.1", "::1", "fe80::1"],
+            &["10.0.0.1", "fd00::1"],
+            &["0.0.0.0", "127.0.0.1", "169.254.1.1", "224.0.0.1", "::1", "fe80::1", "x"],
         );
+        check(endpoint_ip, &["::ffff:10.0.0.1"], &["::ffff:127.0.0.1", "::ffff:169.254.169.254"]);
         check(wildcard_subdomain, &["*.a.b"], &["*", "a.b", "*.", "*.*.a"]);
         check(fully_qualified, &["a.b"], &["a", "A.b"]);
     }

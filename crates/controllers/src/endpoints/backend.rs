@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use minik8s_meta::IpFamily;
+use minik8s_meta::{IpFamily, format};
 
 use crate::pods;
 
@@ -113,6 +113,8 @@ fn addresses(pod: &Pod) -> Vec<String> {
     if let Some(ip) = status.pod_ip.as_ref().filter(|ip| !ip.is_empty() && !all.contains(ip)) {
         all.insert(0, ip.clone());
     }
+    // No slice may hold others: one pod whose node names such an address would keep a Service as it is.
+    all.retain(|ip| format::endpoint_ip(ip).is_empty());
     all
 }
 

@@ -96,6 +96,21 @@ fn pods_become_endpoints() {
     });
 }
 
+/// As a stolen node can tell them of its own pods.
+#[test]
+fn addresses_that_no_slice_may_hold_keep_no_other_pod_out() {
+    let odd = ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "::1", "::ffff:127.0.0.1", "x"];
+    let mut pods: Vec<Pod> =
+        odd.iter().enumerate().map(|(n, ip)| pod(&format!("odd-{n}"), ip, true, 80)).collect();
+    pods.push(pod("a", "10.0.0.1", true, 80));
+    pods.push(dual_stack_pod("b", ["::ffff:127.0.0.1", "10.0.0.2"]));
+    let service = service(json!({"ipFamilies": ["IPv4", "IPv6"]}));
+    check_convergence(
+        || simulate(&service, &pods),
+        |simulation| assert_eq!(by_family(&simulation.world), ["IPv4 10.0.0.1 10.0.0.2", "IPv6 -"]),
+    );
+}
+
 #[test]
 fn without_pods_there_is_one_empty_slice() {
     check_convergence(
