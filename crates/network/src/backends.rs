@@ -81,6 +81,11 @@ impl Backends {
         !self.changed.is_empty()
     }
 
+    /// As if every Service had changed.
+    pub fn mark_all(&mut self) {
+        self.changed.extend(self.services.iter().map(key));
+    }
+
     /// The Services that changed, or whose slices did, since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<Key> {
         let changed = std::mem::take(&mut self.changed);

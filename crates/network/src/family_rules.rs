@@ -11,7 +11,7 @@ use tracing::debug;
 
 use crate::backends::{Backends, Key};
 use crate::proxy::{
-    Book, Nft, NftError, Routes, Table, diff, forget_flows, plan_service, ruleset, stale_flows,
+    Book, Nft, NftError, Place, Routes, Table, diff, forget_flows, plan_service, ruleset, stale_flows,
     stale_flows_between,
 };
 
@@ -50,8 +50,8 @@ impl FamilyRules {
         self.table.is_none()
     }
 
-    pub fn plan(&self, service: &Key, object: &Service, backends: &Backends, node: &str) -> Routes {
-        plan_service(object, backends.slices(service), (node, self.family))
+    pub fn plan(&self, service: &Key, object: &Service, backends: &Backends, place: Place<'_>) -> Routes {
+        plan_service(object, backends.slices(service), (place, self.family))
     }
 
     pub fn put(&mut self, service: &Key, routes: Routes) {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use minik8s_informer::{ApiAccess, Backoff, Kind, ListOptions};
+use kube::ResourceExt;
+use minik8s_informer::{ApiAccess, Backoff, Change, Kind, ListOptions};
 use minik8s_meta::pod_address::PodAddress;
 use minik8s_meta::{IpFamily, error_chain};
 use tokio::sync::mpsc;
@@ -29,6 +30,7 @@ use crate::{Config, policy, sysctl};
 
 /// Events come in groups: a Service and its slices, the pods of a Deployment.
 const GATHER: Duration = Duration::from_millis(5);
+const ZONE: &str = "topology.kubernetes.io/zone";
 /// After rules were refused.
 pub(crate) const RETRY: Backoff = Backoff::millis(500, 4_000);
 
@@ -63,7 +65,8 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
     let (mut service_changes, mut slice_changes) = (services.subscribe(), slices.subscribe());
     let mut drains = Drains::new(client, caches.clone(), &config.node_name, config.mesh.clone());
     let (pod_network_config, pod_network_reports) = (config.clone(), reports.clone());
-    let nodes = caches.informer(ListOptions::default());
+    let nodes = caches.informer::<Node>(ListOptions::default());
+    let mut node_changes = nodes.subscribe();
     let mut pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
         pod_network::follow(&pod_network_config, nodes, &pod_network_reports).await;
     }));
@@ -96,6 +99,14 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
             change = slice_changes.next() => {
                 if backends.take_slice(change) {
                     config.metrics.rules.slice_changed();
+                }
+            }
+            change = node_changes.next() => {
+                if let Change::Applied { new: node, .. } = change
+                    && node.name_any() == config.node_name
+                    && rules.is_moved_to(node.labels().get(ZONE).cloned())
+                {
+                    backends.mark_all();
                 }
             }
             Some(pod) = ending.recv() => drains.add(pod),

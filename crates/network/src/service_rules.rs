@@ -15,11 +15,13 @@ use crate::metrics::{Extent, Metrics};
 use crate::names::Names;
 use crate::pod_network::{Kernel, Owner};
 use crate::ports::{Port, keep_own, listened, node_ports};
-use crate::proxy::{NftError, Routes};
+use crate::proxy::{NftError, Place, Routes};
 use crate::reports::Reports;
 
 pub struct ServiceRules {
     node: String,
+    /// That the node is in, as its labels say.
+    zone: Option<String>,
     families: Vec<FamilyRules>,
     /// Services whose routes are to be looked at again.
     waiting: BTreeSet<Key>,
@@ -49,6 +51,7 @@ impl ServiceRules {
         let families = config.cluster_cidr.iter().map(|range| FamilyRules::new(&config.table(), range));
         ServiceRules {
             node: config.node_name.clone(),
+            zone: None,
             families: families.collect(),
             waiting: BTreeSet::new(),
             own_ports: config.own_ports.clone(),
@@ -108,11 +111,19 @@ impl ServiceRules {
         }
     }
 
+    /// Whether the node is in another zone than before: any Service may lead elsewhere then.
+    pub fn is_moved_to(&mut self, zone: Option<String>) -> bool {
+        let is_moved = self.zone != zone;
+        self.zone = zone;
+        is_moved
+    }
+
     fn plan(&mut self, backends: &Backends, names: Option<&Names>) {
         for service in std::mem::take(&mut self.waiting) {
             let object = backends.service(&service);
+            let place = Place { node: &self.node, zone: self.zone.as_deref() };
             let plan = |rules: &FamilyRules| match object {
-                Some(object) => rules.plan(&service, object, backends, &self.node),
+                Some(object) => rules.plan(&service, object, backends, place),
                 None => Routes::default(),
             };
             let mut all: Vec<Routes> = self.families.iter().map(plan).collect();

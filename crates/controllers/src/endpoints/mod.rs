@@ -4,6 +4,7 @@
 //! endpoint stays in the slice it is in, so that one changed pod rewrites one slice.
 
 mod backend;
+mod hints;
 mod legacy;
 mod plan;
 mod slices;

@@ -11,6 +11,7 @@ use minik8s_meta::IpFamily;
 use minik8s_runtime::{Action, Plan, owner_reference};
 
 use super::backend::{Backend, Port};
+use super::hints::hints;
 use super::{HEADLESS, MANAGED_BY, MANAGER, Observed, SERVICE_NAME};
 
 const MOST_ENDPOINTS: usize = 100;
@@ -73,14 +74,14 @@ impl Group<'_> {
                     endpoint.target_ref.as_ref().map(|r| &r.uid) == Some(&backend.pod.uid)
                 };
                 if let Some(i) = missing.iter().position(same) {
-                    endpoints.push(endpoint_of(missing.remove(i)));
+                    endpoints.push(self.endpoint(missing.remove(i)));
                 }
             }
             contents.push((slice, endpoints));
         }
         for (_, endpoints) in &mut contents {
             let room = MOST_ENDPOINTS.saturating_sub(endpoints.len()).min(missing.len());
-            endpoints.extend(missing.drain(..room).map(endpoint_of));
+            endpoints.extend(missing.drain(..room).map(|backend| self.endpoint(backend)));
         }
         let total: usize = contents.iter().map(|(_, endpoints)| endpoints.len()).sum();
         let is_empty = total == 0 && missing.is_empty();
@@ -93,7 +94,9 @@ impl Group<'_> {
             self.update(slice, endpoints, plan);
         }
         for chunk in missing.chunks(MOST_ENDPOINTS) {
-            plan.act(Action::create(&self.slice(chunk.iter().map(|b| endpoint_of(b)).collect())));
+            plan.act(Action::create(
+                &self.slice(chunk.iter().map(|backend| self.endpoint(backend)).collect()),
+            ));
         }
         if is_empty && kept.is_empty() {
             plan.act(Action::create(&self.slice(Vec::new())));
@@ -115,6 +118,23 @@ impl Group<'_> {
 
     fn trigger(&self) -> BTreeMap<String, String> {
         [(TRIGGER.to_owned(), self.changed_at.to_string())].into()
+    }
+
+    fn endpoint(&self, backend: &Backend) -> Endpoint {
+        Endpoint {
+            addresses: backend.addresses.clone(),
+            conditions: Some(EndpointConditions {
+                ready: Some(backend.is_ready),
+                serving: Some(backend.is_serving),
+                terminating: Some(backend.is_terminating),
+            }),
+            hints: hints(self.service, backend),
+            hostname: backend.hostname.clone(),
+            node_name: backend.node.clone(),
+            zone: backend.zone.clone(),
+            target_ref: Some(backend.pod.clone()),
+            ..Endpoint::default()
+        }
     }
 
     fn slice(&self, endpoints: Vec<Endpoint>) -> EndpointSlice {
@@ -140,22 +160,6 @@ impl Group<'_> {
             endpoints: Some(endpoints),
             ports: Some(self.ports.iter().map(port_of).collect()),
         }
-    }
-}
-
-fn endpoint_of(backend: &Backend) -> Endpoint {
-    Endpoint {
-        addresses: backend.addresses.clone(),
-        conditions: Some(EndpointConditions {
-            ready: Some(backend.is_ready),
-            serving: Some(backend.is_serving),
-            terminating: Some(backend.is_terminating),
-        }),
-        hostname: backend.hostname.clone(),
-        node_name: backend.node.clone(),
-        zone: backend.zone.clone(),
-        target_ref: Some(backend.pod.clone()),
-        ..Endpoint::default()
     }
 }
 

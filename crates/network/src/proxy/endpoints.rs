@@ -7,6 +7,7 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use minik8s_meta::IpFamily;
 
 use super::Protocol;
+use super::place::{Hinted, Place};
 
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
@@ -17,6 +18,8 @@ struct Candidate {
     maybe_local: bool,
     ready: bool,
     serving: bool,
+    by_node: Hinted,
+    by_zone: Hinted,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +31,7 @@ impl Candidates {
         slices: impl IntoIterator<Item = &'a discovery::EndpointSlice>,
         port_name: &str,
         protocol: Protocol,
-        (node, family): (&str, IpFamily),
+        (place, family): (Place<'_>, IpFamily),
     ) -> Self {
         let mut found = Vec::new();
         for slice in slices.into_iter().filter(|slice| slice.address_type == family.name()) {
@@ -41,28 +44,44 @@ impl Candidates {
                 if IpFamily::of(ip) != family {
                     continue;
                 }
-                let conditions = endpoint.conditions.as_ref();
+                let (conditions, hints) = (endpoint.conditions.as_ref(), endpoint.hints.as_ref());
                 let ready = conditions.and_then(|c| c.ready).unwrap_or(true);
                 found.push(Candidate {
                     address: SocketAddr::new(ip, port),
-                    local: endpoint.node_name.as_deref() == Some(node),
-                    maybe_local: endpoint.node_name.as_deref().is_none_or(|name| name == node),
+                    local: endpoint.node_name.as_deref() == Some(place.node),
+                    maybe_local: endpoint.node_name.as_deref().is_none_or(|name| name == place.node),
                     ready,
                     serving: conditions.and_then(|c| c.serving).unwrap_or(ready),
+                    by_node: place.by_node(hints),
+                    by_zone: place.by_zone(hints),
                 });
             }
         }
         Candidates(found)
     }
 
-    /// All ready endpoints; if there are none, those that still serve while they terminate.
+    /// All ready endpoints, but for those that are meant for others; if there are none, those that still serve while they
+    /// terminate.
     pub(super) fn usable(&self, only_local: bool) -> BTreeSet<SocketAddr> {
+        if !only_local && let Some(near) = self.hinted(|c| c.by_node).or_else(|| self.hinted(|c| c.by_zone)) {
+            return near;
+        }
         let here = || self.0.iter().filter(|candidate| candidate.local || !only_local);
         let ready: BTreeSet<_> = here().filter(|c| c.ready).map(|c| c.address).collect();
         if !ready.is_empty() {
             return ready;
         }
         here().filter(|c| c.serving).map(|c| c.address).collect()
+    }
+
+    /// Those whose hints name this place. None where nobody's do, or somebody says nothing: hints may be half written.
+    fn hinted(&self, by: impl Fn(&Candidate) -> Hinted) -> Option<BTreeSet<SocketAddr>> {
+        let ready = || self.0.iter().filter(|candidate| candidate.ready);
+        if ready().any(|candidate| by(candidate) == Hinted::Not) {
+            return None;
+        }
+        let here: BTreeSet<_> = ready().filter(|c| by(c) == Hinted::Here).map(|c| c.address).collect();
+        (!here.is_empty()).then_some(here)
     }
 
     pub(super) fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {

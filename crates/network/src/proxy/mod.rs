@@ -10,11 +10,14 @@ mod key_types;
 mod layout;
 mod listing;
 mod nft;
+mod place;
 mod plan;
 mod routes;
 mod ruleset;
 mod table;
 
+#[cfg(test)]
+mod hint_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +27,7 @@ pub use diff::{Change, diff};
 pub use layout::ruleset;
 pub use listing::{Listing, stale_flows_between};
 pub use nft::{Nft, NftError};
+pub use place::Place;
 pub use plan::{plan, plan_service};
 pub use routes::{Balance, Frontend, Pick, Protocol, Route, RouteChanges, Routes};
 pub use ruleset::{Chain, Map, Ruleset, nft_family};

@@ -12,7 +12,7 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use minik8s_meta::IpFamily;
 
 use super::endpoints::Candidates;
-use super::{Balance, Frontend, Pick, Protocol, Route, Routes};
+use super::{Balance, Frontend, Pick, Place, Protocol, Route, Routes};
 
 /// Three hours, as upstream: for Services that say nothing about it.
 const STICKY_SECONDS: u32 = 10_800;
@@ -21,13 +21,14 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const BALANCE: &str = "minik8s.io/balance";
 const ROUND_ROBIN: &str = "round-robin";
 
-/// The routes of a family on the node with that name. Services come in a fixed order: if two claim one address and port,
+/// The routes of a family at that place. Services come in a fixed order: if two claim one address and port,
 /// the first has it.
 pub fn plan<'a>(
     services: impl IntoIterator<Item = &'a core::Service>,
     slices: impl IntoIterator<Item = &'a discovery::EndpointSlice>,
-    (node, family): (&str, IpFamily),
+    (place, family): (impl Into<Place<'a>>, IpFamily),
 ) -> Routes {
+    let place = place.into();
     let mut slices_of: BTreeMap<(&str, &str), Vec<&discovery::EndpointSlice>> = BTreeMap::new();
     for slice in slices {
         let labels = slice.metadata.labels.as_ref();
@@ -40,7 +41,7 @@ pub fn plan<'a>(
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let slices = slices_of.get(&(namespace, name)).map(Vec::as_slice).unwrap_or_default();
-        let own = plan_service(service, slices.iter().copied(), (node, family));
+        let own = plan_service(service, slices.iter().copied(), (place, family));
         routes.own_endpoints.extend(own.own_endpoints);
         for (frontend, route) in own.frontends {
             routes.frontends.entry(frontend).or_insert(route);
@@ -53,9 +54,9 @@ pub fn plan<'a>(
 pub fn plan_service<'a>(
     service: &core::Service,
     slices: impl Iterator<Item = &'a discovery::EndpointSlice> + Clone,
-    (node, family): (&str, IpFamily),
+    (place, family): (impl Into<Place<'a>>, IpFamily),
 ) -> Routes {
-    let mut routes = Routes::default();
+    let (mut routes, place) = (Routes::default(), place.into());
     let Some(spec) = &service.spec else { return routes };
     let cluster_ips = addresses(spec, family);
     if cluster_ips.is_empty() || spec.type_.as_deref() == Some("ExternalName") {
@@ -71,7 +72,7 @@ pub fn plan_service<'a>(
         let Some(protocol) = protocol(port.protocol.as_deref()) else { continue };
         let Some(number) = port_number(Some(port.port)) else { continue };
         let name = port.name.as_deref().unwrap_or_default();
-        let candidates = Candidates::collect(slices.clone(), name, protocol, (node, family));
+        let candidates = Candidates::collect(slices.clone(), name, protocol, (place, family));
         routes.own_endpoints.extend(candidates.own_addresses());
         let balance = |only_local| Balance { pick, endpoints: candidates.usable(only_local) };
         for &address in &cluster_ips {
