@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use futures::future::join_all;
 use minik8s_csi::registration::{CSI_PLUGIN, InfoRequest, RegistrationStatus};
 use minik8s_csi::{Driver, driver_name_fault, node};
 use minik8s_meta::Backoff;
 use nix::sys::inotify::AddWatchFlags;
 use parking_lot::RwLock;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::socket::{SocketId, sockets};
@@ -26,6 +28,8 @@ use crate::dir_changes::tell_changes;
 const AGAIN: Duration = Duration::from_secs(20);
 /// A socket is there a moment before anybody listens.
 const RETRY: Backoff = Backoff { first: Duration::from_secs(1), most: AGAIN };
+/// Who registers says at once who it is. One that hangs keeps the others waiting no longer.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// A driver that is registered.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +61,11 @@ impl Drivers {
 
 /// Never returns.
 pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
+    let looked = Notify::new();
+    tokio::join!(keep_registered(context, dra, &looked), take_away_unused(context, dra, &looked));
+}
+
+async fn keep_registered(context: &VolumeContext, dra: &Dra, looked: &Notify) {
     let dir = context.node.config.plugins_registry_dir();
     let (sender, mut changes) = mpsc::channel(1);
     let interesting = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
@@ -72,9 +81,9 @@ pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
         if let Err(error) = csi_node::tell(context).await {
             warn!(%error, "cannot tell the CSI drivers of this node");
         }
-        removal::release_unused(context).await;
-        dra.unprepare_unused().await;
+        // Not beside it: nothing is wiped of a driver that has just come back.
         dra.plugins.wipe_slices_of_lost_drivers(&context.client, &context.node.config.node_name).await;
+        looked.notify_one();
         tokio::select! {
             Some(()) = changes.recv() => retries.succeeded(),
             () = tokio::time::sleep(pause) => {}
@@ -82,9 +91,24 @@ pub async fn keep_drivers(context: &VolumeContext, dra: &Dra) {
     }
 }
 
+/// Beside the above: a driver that hangs when its volume is taken away keeps no other from being registered.
+async fn take_away_unused(context: &VolumeContext, dra: &Dra, looked: &Notify) {
+    loop {
+        looked.notified().await;
+        removal::release_unused(context).await;
+        dra.unprepare_unused().await;
+    }
+}
+
 /// Registers what is new and forgets what is gone. False if a socket did not answer.
 async fn scan(drivers: &Drivers, plugins: &Plugins, dir: &Path) -> bool {
-    let sockets = sockets(dir);
+    let sockets = match sockets(dir) {
+        Ok(sockets) => sockets,
+        Err(error) => {
+            warn!(%error, ?dir, "cannot tell which drivers are there");
+            return false;
+        }
+    };
     let gone: Vec<String> = {
         let mut known = drivers.known.write();
         let is_there = |one: &Registered| sockets.contains(&one.socket);
@@ -94,12 +118,14 @@ async fn scan(drivers: &Drivers, plugins: &Plugins, dir: &Path) -> bool {
     };
     gone.iter().for_each(|driver| info!(driver, "a CSI driver is gone"));
     plugins.retain_sockets(|socket| sockets.contains(socket));
+    let is_known = |socket: &SocketId| {
+        drivers.known.read().values().any(|one| one.socket == *socket) || plugins.has_socket(socket)
+    };
+    let new: Vec<SocketId> = sockets.into_iter().filter(|socket| !is_known(socket)).collect();
+    let answers = join_all(new.iter().map(|socket| register(drivers, plugins, socket))).await;
     let mut is_complete = true;
-    for socket in sockets {
-        if drivers.known.read().values().any(|one| one.socket == socket) || plugins.has_socket(&socket) {
-            continue;
-        }
-        match register(drivers, plugins, &socket).await {
+    for (socket, registered) in new.into_iter().zip(answers) {
+        match registered {
             Ok(Some(name)) => {
                 drivers.mute.write().remove(&socket);
                 info!(driver = name, "a driver is registered");
@@ -119,7 +145,9 @@ async fn scan(drivers: &Drivers, plugins: &Plugins, dir: &Path) -> bool {
 /// Asks a plugin who it is. None if it is no driver of volumes or devices, or is refused, which it is told.
 async fn register(drivers: &Drivers, plugins: &Plugins, socket: &SocketId) -> Result<Option<String>, String> {
     let plugin = Driver::new(&socket.path);
-    let found = plugin.call(&InfoRequest {}).await.map_err(|error| error.to_string())?;
+    let found = timeout(ANSWER, plugin.call(&InfoRequest {})).await;
+    let found =
+        found.map_err(|_| format!("no answer within {ANSWER:?}"))?.map_err(|error| error.to_string())?;
     if found.kind == DRA_PLUGIN {
         let refused = plugins.register(&found, socket).err();
         return Ok(answer(&plugin, found.name, refused).await);
@@ -199,7 +227,7 @@ mod tests {
             let (at, answers) = (socket.clone(), Arc::new(Fake(name, version)));
             let server = tokio::spawn(async move { serve(&at, answers).await });
             let found = loop {
-                match sockets(dir.path()).pop() {
+                match sockets(dir.path()).unwrap().pop() {
                     Some(socket) => break socket,
                     None => tokio::task::yield_now().await,
                 }
@@ -243,5 +271,32 @@ mod tests {
             assert!(server.await.is_err());
             std::fs::remove_file(socket).unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn plugin_that_hangs_keeps_no_other_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let mute = |name: &str| std::os::unix::net::UnixListener::bind(dir.path().join(name)).unwrap();
+        let _mute = ["a-reg.sock", "c-reg.sock", "d-reg.sock"].map(mute);
+        let (drivers, plugins) = (Drivers::default(), Plugins::default());
+        let socket = dir.path().join("b-reg.sock");
+        let (at, answers) = (socket.clone(), Arc::new(Fake("b.example", "1.0.0")));
+        let server = tokio::spawn(async move { serve(&at, answers).await });
+        while tokio::net::UnixStream::connect(&socket).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        let registered = async {
+            while drivers.get("b.example").is_none() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            _ = scan(&drivers, &plugins, dir.path()) => panic!("the others do not answer"),
+            in_time = timeout(ANSWER / 2, registered) => in_time.unwrap(),
+        }
+        // What cannot be looked at is not gone.
+        assert!(!scan(&drivers, &plugins, &socket).await);
+        assert!(drivers.get("b.example").is_some());
+        server.abort();
     }
 }

@@ -1,6 +1,7 @@
 //! The sockets by which plugins register, each told from all that were there before it. Nothing is asked of them here.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,12 +16,22 @@ pub struct SocketId {
     pub created: Option<SystemTime>,
 }
 
-pub fn sockets(dir: &Path) -> Vec<SocketId> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let sockets = entries.filter_map(|entry| {
-        let metadata = fs::symlink_metadata(entry.path()).ok()?;
-        let id = SocketId { path: entry.path(), inode: metadata.ino(), created: metadata.created().ok() };
-        metadata.file_type().is_socket().then_some(id)
-    });
-    sockets.collect()
+/// A directory that cannot be read is an error: nobody may take that for drivers that are gone.
+pub fn sockets(dir: &Path) -> io::Result<Vec<SocketId>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut sockets = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let metadata = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        if metadata.file_type().is_socket() {
+            sockets.push(SocketId { path, inode: metadata.ino(), created: metadata.created().ok() });
+        }
+    }
+    Ok(sockets)
 }
