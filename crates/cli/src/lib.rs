@@ -34,6 +34,7 @@ pub use error::Error;
 pub use flags::GlobalFlags;
 pub use manifest::place;
 pub use print::bar;
+pub use print::tabs::escaped;
 pub use progress::Progress;
 use session::Session;
 use verbs::Verb;

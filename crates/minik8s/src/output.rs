@@ -15,3 +15,8 @@ pub fn text(text: impl Display) -> std::io::Result<()> {
         written => written,
     }
 }
+
+/// The same with words of others, which must not order the terminal about.
+pub fn words(text: &str) -> std::io::Result<()> {
+    self::text(minik8s_cli::escaped(text))
+}

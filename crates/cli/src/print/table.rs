@@ -73,7 +73,7 @@ impl Table {
         for row in &self.rows {
             text.push_str(&self.row(row, style));
         }
-        text
+        tabs::escaped(&text).into_owned()
     }
 
     pub fn render(&self, style: &Style) -> String {

@@ -1,5 +1,10 @@
 //! Columns as Go's `text/tabwriter` makes them, which decides how every kubectl output looks: a cell ends at a
 //! tab, and a column is as wide as its widest cell among neighbouring lines that have that column.
+//!
+//! What stands in the cells may come from anybody who can write an event or end a container with a message, and must not
+//! reach the terminal as orders.
+
+use std::borrow::Cow;
 
 /// How columns are set.
 #[derive(Debug, Clone, Copy)]
@@ -13,8 +18,17 @@ pub const TABLE: Style = Style { least: 6, padding: 3 };
 /// The texts of `describe`.
 pub const DESCRIPTION: Style = Style { least: 0, padding: 2 };
 
+/// A text in which nothing begins an order to a terminal, as kubectl writes it.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    match text.contains(['\u{1b}', '\r']) {
+        true => Cow::Owned(text.replace('\u{1b}', "^[").replace('\r', "\\r")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// Sets the cells of a text.
 pub fn align(text: &str, style: Style) -> String {
+    let text = &*escaped(text);
     let lines: Vec<Vec<&str>> = text.split('\n').map(|line| line.split('\t').collect()).collect();
     let mut out = String::new();
     format(&lines, 0, lines.len(), &mut Vec::new(), style, &mut out);
@@ -90,6 +104,16 @@ mod tests {
             ),
             "Name:       x\nNamespace:  default\nLabels:     a=b\n            c=d\nEvents:\n  Type  Reason\n  ----  ------\n"
         );
+    }
+
+    /// A title, a colour and a line that overwrites another.
+    #[test]
+    fn orders_to_the_terminal_are_shown_and_not_carried_out() {
+        assert_eq!(
+            align("NAME\tMESSAGE\nweb\t\u{1b}]0;x\u{7}\u{1b}[2J\rall is well\n", TABLE),
+            "NAME   MESSAGE\nweb    ^[]0;x\u{7}^[[2J\\rall is well\n"
+        );
+        assert_eq!(align("Message:\t\u{1b}[31mred\n", DESCRIPTION), "Message:  ^[[31mred\n");
     }
 
     #[test]

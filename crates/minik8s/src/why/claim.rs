@@ -31,6 +31,6 @@ pub async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result
         )
     });
     let told: Vec<String> = last.into_iter().collect();
-    output::text(minik8s_storage::explain(&claim, class.as_ref(), &volumes, &told))?;
+    output::words(&minik8s_storage::explain(&claim, class.as_ref(), &volumes, &told))?;
     Ok(())
 }

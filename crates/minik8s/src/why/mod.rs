@@ -96,7 +96,7 @@ async fn pod(client: Client, namespace: &str, name: &str) -> anyhow::Result<()> 
             let mut events = events.list(&about).await?.items;
             let uid = pod.metadata.uid.clone();
             events.retain(|event| event.involved_object.uid == uid);
-            output::text(containers::explain(&pod, node.as_ref(), &events))?;
+            output::words(&containers::explain(&pod, node.as_ref(), &events))?;
         }
     }
     Ok(())
