@@ -8,6 +8,7 @@
 mod calls;
 mod demand;
 mod page;
+mod reach;
 mod report;
 mod split;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use tokio::sync::{Notify, oneshot};
 pub use calls::CallRecord;
 use calls::CallRing;
 use demand::Demand;
+use reach::Reach;
 pub use report::report;
 use split::Split;
 
@@ -78,8 +80,7 @@ struct Instance {
     /// On this node.
     local: bool,
     ready: bool,
-    /// It said that it takes no more requests, or could not be reached.
-    leaving: bool,
+    reach: Reach,
     running: u32,
 }
 
@@ -236,7 +237,7 @@ impl Gate {
 
     /// Whether an instance is there that has answered and takes requests.
     pub fn is_ready(&self) -> bool {
-        self.state.lock().instances.values().any(|one| one.ready && !one.leaving)
+        self.state.lock().instances.values().any(|one| one.ready && one.reach.limit(1) > 0)
     }
 
     pub fn pod_at(&self, address: SocketAddr) -> Option<String> {
@@ -252,19 +253,6 @@ impl Gate {
     /// Of all instances, also of those that take no more requests.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.state.lock().instances.keys().copied().collect()
-    }
-
-    pub fn mark_ready(&self, address: SocketAddr) {
-        if let Some(instance) = self.state.lock().instances.get_mut(&address) {
-            instance.ready = true;
-        }
-    }
-
-    /// No request goes there until the control plane names it anew.
-    pub fn mark_leaving(&self, address: SocketAddr) {
-        if let Some(instance) = self.state.lock().instances.get_mut(&address) {
-            instance.leaving = true;
-        }
     }
 
     /// Requests that run and that wait.
@@ -324,13 +312,15 @@ impl Gate {
 }
 
 impl State {
-    /// The least busy instance that has a place: those that have answered first, those of this node before others.
+    /// The least busy instance that has a place: those that can be reached first, of them those that have answered, and
+    /// those of this node before others.
     fn take(&mut self, revision: Option<&str>) -> Option<Granted> {
-        let limit = self.settings.concurrency.max(1);
+        let places = self.settings.concurrency.max(1);
         let is_fit = |one: &Instance| revision.is_none_or(|wanted| one.revision == wanted);
-        let free =
-            self.instances.iter_mut().filter(|(_, one)| !one.leaving && one.running < limit && is_fit(one));
-        let (address, instance) = free.min_by_key(|(_, one)| (!one.ready, one.running, !one.local))?;
+        let has_place = |one: &Instance| one.running < one.reach.limit(places);
+        let free = self.instances.iter_mut().filter(|(_, one)| has_place(one) && is_fit(one));
+        let rank = |one: &Instance| (one.reach.is_doubtful(), !one.ready, one.running, !one.local);
+        let (address, instance) = free.min_by_key(|(_, one)| rank(one))?;
         instance.running += 1;
         Some(Granted { address: *address, ready: instance.ready })
     }

@@ -129,6 +129,56 @@ async fn instances_that_leave_get_nothing_more() {
     assert!(held.iter().all(|permit| permit.address.ip().to_string() == "10.0.0.2"));
 }
 
+/// It may be reached again: at first with one request, and the others wait for how that goes.
+#[tokio::test]
+async fn instance_that_cannot_be_reached_is_tried_again_ever_later() {
+    let gates = Gates::default();
+    let gate = gate(&gates, &endpoints(&["10.0.0.1"], None));
+    let address = "10.0.0.1:8080".parse().unwrap();
+    for seconds in [1, 2, 4, 8, 16, 30, 30] {
+        assert_eq!(gate.mark_unreachable(address), Some(Duration::from_secs(seconds)));
+        assert_eq!(gate.mark_unreachable(address), None, "somebody sees to it already");
+        assert!(!gate.is_ready());
+        let waiting: Vec<_> = [(); 2]
+            .map(|()| gate.clone())
+            .into_iter()
+            .map(|gate| tokio::spawn(async move { gate.acquire(soon()).await.unwrap() }))
+            .collect();
+        while gate.counts().1 < 2 {
+            tokio::task::yield_now().await;
+        }
+        gate.try_again(address);
+        assert_eq!(gate.counts(), (1, 1), "one tries it");
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+        for task in waiting {
+            let _ = task.await;
+        }
+        assert_eq!(gate.counts(), (0, 0));
+    }
+    gate.mark_ready(address);
+    assert_eq!(gate.mark_unreachable(address), Some(Duration::from_secs(1)), "it was there meanwhile");
+}
+
+#[tokio::test]
+async fn instance_that_could_not_be_reached_comes_after_the_others() {
+    let gates = Gates::default();
+    let gate = gate(&gates, &endpoints(&["10.0.0.1", "10.0.0.2"], None));
+    let address = "10.0.0.1:8080".parse().unwrap();
+    gate.mark_unreachable(address);
+    gate.try_again(address);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(gate.acquire(soon()).await.unwrap());
+    }
+    let order: Vec<String> = held.iter().map(|permit| permit.address.ip().to_string()).collect();
+    assert_eq!(order, ["10.0.0.2", "10.0.0.2", "10.0.0.1"]);
+    gate.mark_leaving(address);
+    gate.try_again(address);
+    drop(held);
+    assert!((0..2).all(|_| gate.state.lock().take(None).unwrap().address != address), "it ends");
+    assert!(gate.state.lock().take(None).is_none());
+}
+
 /// A request that waits for one revision does not hold up those of another.
 #[tokio::test]
 async fn revisions_get_their_part_each_with_a_queue_of_its_own() {

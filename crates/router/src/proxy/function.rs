@@ -4,6 +4,7 @@
 //! begun is never repeated, but for a GET or HEAD without a body whose instance is lost, once.
 
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +35,8 @@ const LARGEST_BODY: usize = 6 << 20;
 pub(super) const NOT_EXECUTED: &str = "minik8s-not-executed";
 /// Whether a function's answer is a handler's failure.
 const FUNCTION_ERROR: &str = "minik8s-function-error";
-/// Between tries at an instance that does not listen yet.
+/// Between tries at an instance that does not listen yet: at first a quarter of the time that it has taken.
+const FIRST_KNOCK: Duration = Duration::from_millis(1);
 const KNOCK: Duration = Duration::from_millis(10);
 /// Over the handler's own time limit, which the instance keeps.
 pub(super) const SLACK: Duration = Duration::from_secs(5);
@@ -76,6 +78,8 @@ pub(super) async fn to_function(
     };
     let prefix = route.strip.then_some(route.path.as_str()).filter(|path| *path != "/");
     headers::for_backend(&mut parts, client, host, prefix, !body.is_empty(), true);
+    // The instance's word: who sends back what it gets would be asked again and again.
+    parts.headers.remove(NOT_EXECUTED);
     let tells = instance::is_asked(&mut parts.headers);
     if kept::is_asked(&parts) {
         return Ok(kept::ask(worker, &gate, &parts, tells).await.map(|body| body.holding(place)));
@@ -262,6 +266,7 @@ impl Call<'_> {
         if let Some(lease) = worker.pooled(address).await {
             return Ok(lease);
         }
+        let begun = Instant::now();
         loop {
             match worker.connect(address, CONNECT).await {
                 Ok(lease) => {
@@ -272,13 +277,26 @@ impl Call<'_> {
                     let waits = !permit.ready && self.gate.has(address) && Instant::now() < deadline;
                     if !waits {
                         debug!(instance = %address, %error, "cannot connect");
-                        self.gate.mark_leaving(address);
+                        // One that has not answered yet may do so later.
+                        if permit.ready {
+                            self.leave_alone(address);
+                        }
                         return Err(Miss::NotExecuted);
                     }
                 }
             }
-            sleep(KNOCK).await;
+            sleep((begun.elapsed() / 4).clamp(FIRST_KNOCK, KNOCK)).await;
         }
+    }
+
+    /// Until it is tried again.
+    fn leave_alone(&self, address: SocketAddr) {
+        let Some(pause) = self.gate.mark_unreachable(address) else { return };
+        let gate = self.gate.clone();
+        tokio::spawn(async move {
+            sleep(pause).await;
+            gate.try_again(address);
+        });
     }
 
     /// A connection that becomes a WebSocket holds its place until it ends.
@@ -331,7 +349,7 @@ impl Call<'_> {
             Ok(response) => response,
             Err(Failure::Connect(_, error)) => {
                 debug!(instance = %address, %error, "cannot connect");
-                self.gate.mark_leaving(address);
+                self.leave_alone(address);
                 return Err(Miss::NotExecuted);
             }
             Err(Failure::Exchange(_, ExchangeError::TimedOut)) => {

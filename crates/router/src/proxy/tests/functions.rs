@@ -43,10 +43,14 @@ async fn living(ip: &str) {
 
 /// A function with these instances, of which the first gets the first request.
 fn function(lab: &Lab, ips: [&str; 2]) {
-    let instance = |ip: &str| FunctionInstance {
-        pod: ip.to_owned(),
-        ip: ip.to_owned(),
-        ready: true,
+    function_with(lab, &ips, true, 30);
+}
+
+fn function_with(lab: &Lab, ips: &[&str], ready: bool, queue_seconds: u32) {
+    let instance = |ip: &&str| FunctionInstance {
+        pod: (*ip).to_owned(),
+        ip: (*ip).to_owned(),
+        ready,
         ..FunctionInstance::default()
     };
     let mut endpoints = FunctionEndpoints::default();
@@ -54,9 +58,9 @@ fn function(lab: &Lab, ips: [&str; 2]) {
     endpoints.spec = FunctionEndpointsSpec {
         concurrency: 1,
         queue_max: 10,
-        queue_seconds: 30,
+        queue_seconds,
         timeout_seconds: 30,
-        instances: ips.map(instance).into(),
+        instances: ips.iter().map(instance).collect(),
         ..FunctionEndpointsSpec::default()
     };
     lab.shared.gates.apply([&endpoints].into_iter(), "n");
@@ -96,6 +100,31 @@ async fn safe_request_is_repeated_once() {
     function(&lab, ips);
     let (status, text) = lab.get("h", "/fn/ns/f").await;
     assert!(status == StatusCode::BAD_GATEWAY && text.contains("InstanceLost"), "{status} {text}");
+}
+
+/// A start that takes longer than a request may wait.
+#[tokio::test]
+async fn instance_that_listens_late_gets_the_requests_that_come_later() {
+    let lab = Lab::start().await;
+    function_with(&lab, &["127.66.6.1"], false, 1);
+    let (status, text) = lab.get("h", "/fn/ns/f").await;
+    assert!(status == StatusCode::SERVICE_UNAVAILABLE && text.contains("NoInstance"), "{status} {text}");
+    living("127.66.6.1").await;
+    assert_eq!(lab.get("h", "/fn/ns/f").await.0, StatusCode::OK);
+}
+
+/// Whoever could not be reached for a moment is there afterwards.
+#[tokio::test]
+async fn request_waits_for_an_instance_that_cannot_be_reached() {
+    let lab = Lab::start().await;
+    function_with(&lab, &["127.66.7.1"], true, 30);
+    let request = lab.get("h", "/fn/ns/f");
+    let comes_back = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        living("127.66.7.1").await;
+    };
+    let ((status, text), ()) = tokio::join!(request, comes_back);
+    assert_eq!(status, StatusCode::OK, "{text}");
 }
 
 #[tokio::test]

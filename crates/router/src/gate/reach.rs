@@ -1,0 +1,78 @@
+//! Which instances can be reached. One that says that it ends gets nothing more. One to which no connection can be made is
+//! left alone for a while, ever longer, and is then tried with one request: its node's network may have been cut off for a
+//! moment. Whoever calls here waits; nothing here does.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use minik8s_meta::Backoff;
+
+use super::Gate;
+
+const PAUSES: Backoff = Backoff::millis(1_000, 30_000);
+
+/// How an instance was reached last.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reach {
+    /// It said that it takes no more requests.
+    is_leaving: bool,
+    /// Connections in a row that could not be made.
+    failures: u32,
+    /// It is left alone since the last of them.
+    is_resting: bool,
+}
+
+impl Reach {
+    /// How many of its places may be taken.
+    pub fn limit(&self, places: u32) -> u32 {
+        match (self.is_leaving || self.is_resting, self.failures) {
+            (true, _) => 0,
+            (false, 0) => places,
+            (false, _) => 1,
+        }
+    }
+
+    /// The next request shows whether it is there again.
+    pub fn is_doubtful(&self) -> bool {
+        self.failures > 0
+    }
+}
+
+impl Gate {
+    /// It has been reached.
+    pub fn mark_ready(self: &Arc<Self>, address: SocketAddr) {
+        let mut state = self.state.lock();
+        let Some(instance) = state.instances.get_mut(&address) else { return };
+        instance.ready = true;
+        if instance.reach.is_doubtful() {
+            (instance.reach.failures, instance.reach.is_resting) = (0, false);
+            self.hand_out(&mut state);
+        }
+    }
+
+    /// It said that it ends.
+    pub fn mark_leaving(&self, address: SocketAddr) {
+        if let Some(instance) = self.state.lock().instances.get_mut(&address) {
+            instance.reach.is_leaving = true;
+        }
+    }
+
+    /// No request goes there until [`Gate::try_again`], which is due after this time; `None` if somebody else sees to it.
+    pub fn mark_unreachable(&self, address: SocketAddr) -> Option<Duration> {
+        let mut state = self.state.lock();
+        let reach = &mut state.instances.get_mut(&address)?.reach;
+        if std::mem::replace(&mut reach.is_resting, true) {
+            return None;
+        }
+        reach.failures = reach.failures.saturating_add(1);
+        Some(PAUSES.after(reach.failures))
+    }
+
+    pub fn try_again(self: &Arc<Self>, address: SocketAddr) {
+        let mut state = self.state.lock();
+        let Some(instance) = state.instances.get_mut(&address) else { return };
+        instance.reach.is_resting = false;
+        self.hand_out(&mut state);
+    }
+}
