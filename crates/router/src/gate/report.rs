@@ -2,14 +2,17 @@
 //! often as it matters while there are some, and not at all while there are none.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
+use futures::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use minik8s_meta::function::{FunctionDemand, FunctionDemandSpec};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::{Gate, Gates};
@@ -20,33 +23,62 @@ const LOOK: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
 /// The control plane forgets what it has not heard for a minute.
 const REPEAT: Duration = Duration::from_secs(20);
+/// Functions that are told of at the same time.
+const TOLD_AT_ONCE: usize = 8;
 
 /// Runs for ever.
 pub async fn report(gates: &Gates, client: &Client, node: &str) {
+    let tell = |gate: Arc<Gate>, wanted, uid| async move { tell(&gate, wanted, uid, client, node).await };
+    follow(gates, tell).await;
+}
+
+/// A function that has its first request is told of at once, also while others are busy: only what failed waits for the
+/// next look, so that requests do not ask anew whoever does not answer.
+async fn follow<T>(gates: &Gates, tell: impl Fn(Arc<Gate>, u32, String) -> T)
+where
+    T: Future<Output = kube::Result<()>>,
+{
     let mut complained = false;
     loop {
         gates.needs.notified().await;
+        let mut look_at = tokio::time::Instant::now();
         loop {
-            let all = gates.list();
-            let busy: Vec<_> = all.iter().filter(|gate| !gate.state.lock().demand.is_quiet()).collect();
+            let mut busy = gates.list();
+            busy.retain(|gate| !gate.state.lock().demand.is_quiet());
             if busy.is_empty() {
                 break;
             }
-            for gate in busy {
-                let Some((wanted, uid)) = gate.due() else { continue };
-                match gates.heard(tell(gate, wanted, uid, client, node)).await {
+            let is_look = tokio::time::Instant::now() >= look_at;
+            busy.retain(|gate| is_look || gate.state.lock().demand.is_news());
+            let telling = busy.into_iter().filter_map(|gate| {
+                let (wanted, uid) = gate.due()?;
+                let heard = gates.heard(tell(gate.clone(), wanted, uid));
+                Some(async move { (gate, wanted, heard.await) })
+            });
+            let mut telling = pin!(stream::iter(telling).buffer_unordered(TOLD_AT_ONCE));
+            let mut failed = false;
+            while let Some((gate, wanted, told)) = telling.next().await {
+                match told {
                     Ok(()) => {
                         complained = false;
                         gate.state.lock().demand.told(wanted, Instant::now());
                     }
-                    Err(error) if !complained => {
-                        complained = true;
-                        warn!(%error, "cannot tell the control plane about requests for functions");
+                    Err(error) => {
+                        failed = true;
+                        if !std::mem::replace(&mut complained, true) {
+                            warn!(%error, "cannot tell the control plane about requests for functions");
+                        }
+                        debug!(%error, "cannot tell about requests");
                     }
-                    Err(error) => debug!(%error, "cannot tell about requests"),
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            if is_look {
+                look_at = tokio::time::Instant::now() + LOOK;
+            }
+            match failed {
+                true => tokio::time::sleep_until(look_at).await,
+                false => drop(timeout_at(look_at, gates.needs.notified()).await),
+            }
         }
     }
 }
@@ -112,6 +144,8 @@ async fn tell(gate: &Gate, requests: u32, uid: String, client: &Client, node: &s
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
+
     use super::super::Refused;
     use super::super::tests::{endpoints, gate};
     use super::*;
@@ -161,5 +195,71 @@ mod tests {
         };
         let (told, was_silent) = tokio::join!(gates.heard(slow), looking);
         assert!(told.is_ok() && was_silent && !gates.silent.load(Ordering::Relaxed));
+    }
+
+    /// The functions `f` and `g`, each with one instance.
+    fn two(gates: &Gates) -> [Arc<Gate>; 2] {
+        let named = |name: &str| {
+            let mut one = endpoints(&["10.0.0.1"], None);
+            one.metadata.name = Some(name.to_owned());
+            one
+        };
+        gates.apply([named("f"), named("g")].iter(), "n");
+        ["f", "g"].map(|name| gates.get(&("ns".to_owned(), name.to_owned())).unwrap())
+    }
+
+    async fn wait(milliseconds: u64) {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_request_is_told_at_once_while_another_function_is_busy() {
+        let (gates, told) = (Gates::default(), Mutex::new(Vec::new()));
+        let [f, g] = two(&gates);
+        let telling = follow(&gates, async |gate: Arc<Gate>, wanted, _| {
+            told.lock().push((gate.name.1.clone(), wanted));
+            Ok(())
+        });
+        let calling = async {
+            let _one = f.acquire(Instant::now()).await.unwrap();
+            wait(10).await;
+            assert_eq!(*told.lock(), [("f".to_owned(), 1)]);
+            let _two = g.acquire(Instant::now()).await.unwrap();
+            wait(1).await;
+            assert_eq!(told.lock()[1..], [("g".to_owned(), 1)], "before the next look");
+            let _three = f.acquire(Instant::now()).await.unwrap();
+            wait(1).await;
+            assert_eq!(told.lock().len(), 2, "the number is looked at now and then");
+            wait(100).await;
+            assert_eq!(told.lock()[2..], [("f".to_owned(), 2)]);
+        };
+        tokio::select! {
+            () = telling => unreachable!("it runs for ever"),
+            () = calling => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_do_not_ask_anew_whoever_does_not_answer() {
+        let (gates, asked) = (Gates::default(), Mutex::new(0));
+        let [f, _] = two(&gates);
+        let telling = follow(&gates, async |_, _, _| {
+            *asked.lock() += 1;
+            Err(gone())
+        });
+        let calling = async {
+            for _ in 0..2 {
+                let _permit = f.acquire(Instant::now()).await.unwrap();
+                wait(20).await;
+                assert_eq!(*asked.lock(), 1);
+            }
+            let _permit = f.acquire(Instant::now()).await.unwrap();
+            wait(100).await;
+            assert_eq!(*asked.lock(), 2, "at the next look");
+        };
+        tokio::select! {
+            () = telling => unreachable!("it runs for ever"),
+            () = calling => {}
+        }
     }
 }
