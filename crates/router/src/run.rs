@@ -148,7 +148,13 @@ pub async fn run(access: ApiAccess, config: Config, router: Arc<Router>) -> io::
             biased;
             () = config.stop.cancelled() => return Ok(()),
             () = ended.cancelled() => return Err(io::Error::other("a thread that serves connections has ended")),
-            () = watched.changed.notified() => tokio::time::sleep(GATHER).await,
+            () = watched.changed.notified() => {
+                // Requests wait for instances: those do not wait for more events.
+                if let Some(functions) = watched.functions() {
+                    router.apply_functions(&functions, &config);
+                }
+                tokio::time::sleep(GATHER).await;
+            }
             Ok(()) = led.changed() => {}
         }
         let Some(mut objects) = watched.objects() else { continue };
@@ -313,6 +319,12 @@ impl Watched {
             caches: caches.clone(),
             changed,
         }
+    }
+
+    /// `None` while there is no table that leads to them, or the server has not told of them all.
+    fn functions(&self) -> Option<Vec<Arc<FunctionEndpoints>>> {
+        let are_known = self.is_begun && self.functions.sight() == Sight::Synced;
+        are_known.then(|| self.functions.list(|_| true))
     }
 
     /// `None` while something is still missing: half of the objects would take away routes that are right.
