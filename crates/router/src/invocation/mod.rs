@@ -5,6 +5,7 @@
 
 mod call;
 mod event;
+mod places;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use minik8s_informer::{Backoff, Caches, ListOptions};
 use minik8s_meta::invocation::{Invocation, InvocationSpec};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::sleep;
 use tracing::debug;
 
@@ -28,9 +29,8 @@ pub use event::{Answered, Delivery, EVENTS};
 use crate::Config;
 use crate::proxy::Shared;
 use crate::sources::{Name, Source};
+use places::Places;
 
-/// Calls at once. Others wait, in the store.
-const AT_ONCE: usize = 64;
 /// Where neither the call nor its function says.
 const ATTEMPTS: i32 = 3;
 /// Results that are longer are cut: they are part of an object.
@@ -100,7 +100,8 @@ pub async fn run(client: &Client, caches: &Caches, config: &Config, shared: &Sha
     let own = ListOptions::fields(format!("spec.node={}", config.node_name));
     let source: Source<Invocation> = Source::follow(caches, own, changed.clone(), |_| true);
     let running = Arc::new(Mutex::new(HashSet::<Name>::new()));
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    // Others wait, in the store.
+    let places = Arc::<Places>::default();
     loop {
         tokio::select! {
             Some(offer) = offers.recv() => {
@@ -119,8 +120,8 @@ pub async fn run(client: &Client, caches: &Caches, config: &Config, shared: &Sha
                     let gate = shared.gates.get(&(name.0.clone(), invocation.spec.function.clone()));
                     let usual = gate.map(|gate| gate.call_limits()).unwrap_or_default();
                     tokio::spawn(async move {
-                        let _place = places.acquire().await;
-                        carry_out(&client, router, &invocation, Limits::of(&invocation, usual)).await;
+                        let limits = Limits::of(&invocation, usual);
+                        carry_out(&client, router, &invocation, limits, &places).await;
                         running.lock().remove(&name);
                     });
                 }
@@ -173,14 +174,16 @@ async fn carry_out(
     router: Option<std::net::SocketAddr>,
     invocation: &Invocation,
     limits: Limits,
+    places: &Places,
 ) {
+    let namespace = invocation.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &invocation.spec;
     let first = Duration::from_secs(u64::try_from(spec.backoff_seconds.unwrap_or(1)).unwrap_or(1));
     let backoff = Backoff { first, most: LONGEST_PAUSE.max(first) };
     let mut attempt = 1;
     let (code, result) = loop {
         let answer = match router {
-            Some(router) => call::post(router, invocation, attempt).await,
+            Some(router) => places.within(namespace, call::post(router, invocation, attempt)).await,
             None => Err("this node's router listens on no HTTP port".to_owned()),
         };
         let (code, text) = answer.unwrap_or_else(|error| (502, error));
