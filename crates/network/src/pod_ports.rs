@@ -6,6 +6,7 @@
 //! table of the bridge family; its sets outlive the agent, and ports that are gone are taken out of them when the kernel says
 //! that they are. Ports that nobody told of are left alone.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -42,21 +43,38 @@ pub async fn guard_ports(
         .ok();
     // At once: ports may have gone while nobody looked.
     let mut prune_at = Some(Instant::now());
+    // Guarded by this agent. Only as long as it hears of those that go.
+    let mut known = HashSet::new();
     loop {
         tokio::select! {
             request = requests.recv() => {
                 let Some((pod, port, done)) = request else { return };
-                let guarded = Nft.apply(&(rules(&table, has_v6) + &elements(&table, &port))).await;
-                let guarded = guarded.map_err(|error| error.to_string());
-                let policies = policies.clone();
+                let (addresses, policies) = (port.2.clone(), policies.clone());
                 // Pods do not wait for each other.
-                tokio::spawn(async move {
+                let answer = move |guarded: Result<(), String>| tokio::spawn(async move {
                     let enforced = match pod {
-                        Some(pod) => enforce(&policies, pod, port.2).await,
+                        Some(pod) => enforce(&policies, pod, addresses).await,
                         None => Ok(()),
                     };
                     let _ = done.send(guarded.and(enforced));
                 });
+                let rules = rules(&table, has_v6) + &elements(&table, &port);
+                let guard = async { Nft.apply(&rules).await.map_err(|error| error.to_string()) };
+                // A slot's port was guarded when the slot was made: its pod does not wait for that to be done again.
+                let guarded = match known.remove(&port) {
+                    true => {
+                        answer(Ok(()));
+                        guard.await.inspect_err(|error| warn!(port = port.0, "cannot guard it again: {error}"))
+                    }
+                    false => {
+                        let guarded = guard.await;
+                        answer(guarded.clone());
+                        guarded
+                    }
+                };
+                if guarded.is_ok() && links.is_some() {
+                    known.insert(port);
+                }
             }
             () = removed(&mut links) => {
                 prune_at.get_or_insert_with(|| Instant::now() + SETTLE);
@@ -64,6 +82,7 @@ pub async fn guard_ports(
             () = sleep_until(prune_at.unwrap_or_else(Instant::now)), if prune_at.is_some() => {
                 prune_at = None;
                 prune(&table).await;
+                known.retain(|(device, ..): &PodPort| is_there(device));
             }
         }
     }
@@ -173,13 +192,16 @@ async fn prune(table: &str) {
         Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).unwrap_or_default(),
         _ => return,
     };
-    let is_there = |device: &str| Path::new("/sys/class/net").join(device).exists();
     let stale = stale_elements(table, &listed, is_there);
     if !stale.is_empty()
         && let Err(error) = Nft.apply(&stale).await
     {
         warn!("cannot forget ports of pods that are gone: {error}");
     }
+}
+
+fn is_there(device: &str) -> bool {
+    Path::new("/sys/class/net").join(device).exists()
 }
 
 /// What takes ports that are not there any more out of the sets.
