@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use minik8s_api::{At, Cell, Column, CronSchedule, FieldErrors, Resource, Strategy, table, time_zone};
-use minik8s_meta::trigger::{READY, Trigger};
+use minik8s_meta::trigger::{CONCURRENCY_POLICIES, FORBID, READY, Trigger};
 use serde_json::Value;
 
 use super::call::check_template;
@@ -105,6 +105,10 @@ fn target(spec: &At<'_>, errors: &mut FieldErrors) {
         (true, true) => target.invalid(errors, "must have one of function and workflow, not both"),
         (true, false) => {}
         (false, true) => {
+            let policy = spec.field("source").field("schedule").field("concurrencyPolicy");
+            if policy.text() == FORBID {
+                policy.forbidden(errors, "is for functions: runs of workflows are not looked at");
+            }
             for field in ["deadLetter", "retry"] {
                 if spec.field(field).is_set() {
                     spec.field(field)
@@ -174,6 +178,7 @@ fn schedule(schedule: &At<'_>, errors: &mut FieldErrors) {
     if zone.is_set() && time_zone(zone.text()).is_none() {
         zone.invalid(errors, "unknown time zone");
     }
+    schedule.field("concurrencyPolicy").one_of(errors, &CONCURRENCY_POLICIES);
 }
 
 fn objects(object: &At<'_>, errors: &mut FieldErrors) {

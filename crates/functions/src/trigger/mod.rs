@@ -75,6 +75,8 @@ pub struct Observed {
     trigger: Arc<Trigger>,
     /// Names of the calls that it has made.
     made: BTreeSet<String>,
+    /// Of those that have not ended.
+    running: BTreeSet<String>,
     /// Calls of those that failed.
     failed: usize,
     /// That look at its files, or listen to its subject.
@@ -108,11 +110,13 @@ impl Controller for TriggerController {
         let made = caches.of::<Invocation>().controlled_by(uid);
         let has_failed = |one: &&Arc<Invocation>| one.status.as_ref().is_some_and(|s| s.phase == "Failed");
         let failed = made.iter().filter(has_failed).count();
-        let made = made.iter().filter_map(|invocation| invocation.metadata.name.clone()).collect();
+        let name = |invocation: &Arc<Invocation>| invocation.metadata.name.clone();
+        let running = made.iter().filter(|one| !one.has_ended()).filter_map(name).collect();
+        let made = made.iter().filter_map(name).collect();
         let pods = caches.of::<Pod>().controlled_by(uid);
         let nodes = caches.of::<Node>().list();
         let router_port = nodes.iter().find_map(|node| port_of(node)).unwrap_or(USUAL_PORT);
-        Some(Observed { trigger, made, failed, pods, router_port })
+        Some(Observed { trigger, made, running, failed, pods, router_port })
     }
 
     fn plan(&self, seen: &Observed, now: k8s_openapi::jiff::Timestamp) -> Plan {

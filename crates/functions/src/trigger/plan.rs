@@ -4,9 +4,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use minik8s_meta::trigger::{READY, Trigger, TriggerSchedule, TriggerStatus};
+use minik8s_meta::trigger::{FORBID, READY, Trigger, TriggerSchedule, TriggerStatus};
 use minik8s_meta::{CronSchedule, time_zone};
-use minik8s_runtime::{Action, Plan, Target};
+use minik8s_runtime::{Action, EventRecord, Plan, Target};
 use serde_json::json;
 
 use super::event::Event;
@@ -107,11 +107,11 @@ fn by_the_clock(
     }
     let mut ready = ("True", "Scheduled", String::new());
     if let Some(moment) = due {
-        if let Err(problem) = fire(seen, moment, plan) {
-            ready = ("False", "BadInput", problem);
+        match fire(seen, schedule, moment, plan) {
+            Ok(has_fired) => status.fired += i64::from(has_fired),
+            Err(problem) => ready = ("False", "BadInput", problem),
         }
         status.last_fired = Some(Time(moment));
-        status.fired += 1;
     }
     status.next_fire = next.map(Time);
     if let Some(next) = next {
@@ -120,22 +120,34 @@ fn by_the_clock(
     ready
 }
 
-fn fire(seen: &Observed, moment: Timestamp, plan: &mut Plan) -> Result<(), String> {
+/// False for a moment that is left out.
+fn fire(
+    seen: &Observed,
+    schedule: &TriggerSchedule,
+    moment: Timestamp,
+    plan: &mut Plan,
+) -> Result<bool, String> {
     let trigger = &*seen.trigger;
     let event = moment_event(trigger, moment);
     if trigger.spec.target.workflow.is_some() {
         // Whoever takes events knows a run that is there already; here it is not seen.
         plan.act(Action::Post { target: Target::of(trigger), subresource: EVENTS, body: event.0 });
-        return Ok(());
+        return Ok(true);
     }
     let made = call::call(trigger, &event)?;
-    // A plan that was cut short has made it already.
     let name = made.object["metadata"]["name"].as_str().unwrap_or_default();
+    let before = seen.running.iter().find(|running| *running != name);
+    if let Some(before) = before.filter(|_| schedule.concurrency_policy.as_deref() == Some(FORBID)) {
+        let told = format!("Not called at {moment}: the call {before} has not ended");
+        plan.event(EventRecord::normal(trigger, "CallAlreadyActive", told));
+        return Ok(false);
+    }
+    // A plan that was cut short has made it already.
     if !seen.made.contains(name) {
         let namespace = trigger.metadata.namespace.clone().unwrap_or_default();
         plan.act(Action::Create { kind: made.kind, namespace, object: made.object, told: None });
     }
-    Ok(())
+    Ok(true)
 }
 
 fn moment_event(trigger: &Trigger, moment: Timestamp) -> Event {

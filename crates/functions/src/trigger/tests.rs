@@ -22,6 +22,7 @@ fn seen(trigger: &Trigger) -> Observed {
     Observed {
         trigger: Arc::new(trigger.clone()),
         made: BTreeSet::new(),
+        running: BTreeSet::new(),
         failed: 0,
         pods: Vec::new(),
         router_port: 80,
@@ -70,6 +71,39 @@ fn schedule_fires_once_for_every_moment() {
         (1, 2),
         "of those that were missed only the newest"
     );
+}
+
+/// A moment that is left out is over: it is not made up for when the call before has ended.
+#[test]
+fn schedule_leaves_out_moments_while_a_call_runs_where_that_is_forbidden() {
+    let calls = |policy: &str, running: &[&str]| {
+        let schedule = json!({"cron": "* * * * *", "concurrencyPolicy": policy});
+        let target = json!({"function": "f"});
+        let one =
+            trigger("2026-11-17T10:00:30Z", json!({"source": {"schedule": schedule}, "target": target}));
+        let mut seen = seen(&one);
+        seen.running = running.iter().map(|name| (*name).to_owned()).collect();
+        let plan = plan::plan(&seen, "2026-11-17T10:01:05Z".parse().unwrap());
+        let made = plan.actions.iter().find_map(|action| match action {
+            Action::Create { object, .. } => object["metadata"]["name"].as_str().map(str::to_owned),
+            _ => None,
+        });
+        let told = plan.actions.iter().find_map(|action| match action {
+            Action::Update { object, .. } => Some(object["status"].clone()),
+            _ => None,
+        });
+        let told = told.unwrap();
+        assert_eq!(told["lastFired"], "2026-11-17T10:01:00Z", "{policy} {running:?}");
+        assert_eq!(plan.events.len(), usize::from(made.is_none()), "{policy} {running:?}");
+        (made, told["fired"].as_i64().unwrap_or_default())
+    };
+    let (made, fired) = calls("Forbid", &[]);
+    let made = made.unwrap();
+    assert_eq!(fired, 1);
+    assert_eq!(calls("Forbid", &["t-before"]), (None, 0));
+    assert_eq!(calls("Forbid", &[&made]).1, 1, "it is this call that runs");
+    assert_eq!(calls("Allow", &["t-before"]).1, 1);
+    assert_eq!(calls("", &["t-before"]).1, 1);
 }
 
 /// 29 March 2026 has no 02:30 in Berlin, and 25 October two of them.
@@ -126,6 +160,11 @@ fn triggers_are_checked() {
     check(cron("*/5 * * * *", "Europe/Berlin"), "");
     check(cron("every now and then", ""), "cron");
     check(cron("* * * * *", "Middle/Earth"), "unknown time zone");
+    let policy = |policy: &str| json!({"schedule": {"cron": "* * * * *", "concurrencyPolicy": policy}});
+    check(to(policy("Forbid")), "");
+    check(to(policy("Replace")), "Allow");
+    check(json!({"source": policy("Allow"), "target": {"workflow": "w"}}), "");
+    check(json!({"source": policy("Forbid"), "target": {"workflow": "w"}}), "is for functions");
     check(to(json!({})), "exactly one of schedule, webhook");
     check(to(json!({"webhook": {"secretRef": {"name": "s"}}, "cloudEvents": {}})), "exactly one of");
     check(to(json!({"webhook": {"secretRef": {"name": "s"}}})), "");

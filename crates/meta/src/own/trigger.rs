@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::own::{api_version, kind};
 use crate::served_type;
 
+/// Policies of schedules for calls that have not ended.
+pub const CONCURRENCY_POLICIES: [&str; 2] = ["Allow", FORBID];
+pub const FORBID: &str = "Forbid";
 /// Whether the trigger can fire.
 pub const READY: &str = "Ready";
 
@@ -138,6 +141,9 @@ pub struct TriggerSchedule {
     /// timeZone of the schedule, e.g. Europe/Berlin; UTC by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
+    /// concurrencyPolicy Forbid leaves out moments at which a call of the trigger has not ended; Allow by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_policy: Option<String>,
 }
 
 /// TriggerWebhook fires for signed requests.

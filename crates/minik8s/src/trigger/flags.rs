@@ -6,8 +6,9 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use minik8s_meta::trigger::{
-    Trigger, TriggerCloudEvents, TriggerFile, TriggerNats, TriggerNatsSecret, TriggerObject, TriggerRetry,
-    TriggerSchedule, TriggerSecret, TriggerSource, TriggerSpec, TriggerTarget, TriggerWebhook,
+    CONCURRENCY_POLICIES, Trigger, TriggerCloudEvents, TriggerFile, TriggerNats, TriggerNatsSecret,
+    TriggerObject, TriggerRetry, TriggerSchedule, TriggerSecret, TriggerSource, TriggerSpec, TriggerTarget,
+    TriggerWebhook,
 };
 use serde_json::Value;
 
@@ -58,6 +59,9 @@ pub enum New {
         /// Of the schedule; UTC by default
         #[arg(long, value_name = "ZONE")]
         time_zone: Option<String>,
+        /// Forbid leaves out moments at which a call has not ended; Allow by default
+        #[arg(long, value_name = "POLICY", value_parser = CONCURRENCY_POLICIES)]
+        concurrency_policy: Option<String>,
         #[command(flatten)]
         common: Common,
     },
@@ -196,8 +200,8 @@ impl New {
         let secret = |name: String| TriggerSecret { name, key: None };
         let mut source = TriggerSource::default();
         let common = match self {
-            New::Schedule { cron, time_zone, common } => {
-                source.schedule = Some(TriggerSchedule { cron, time_zone });
+            New::Schedule { cron, time_zone, concurrency_policy, common } => {
+                source.schedule = Some(TriggerSchedule { cron, time_zone, concurrency_policy });
                 common
             }
             New::Webhook { secret: name, common } => {
