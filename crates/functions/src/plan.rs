@@ -164,7 +164,7 @@ fn demanded(seen: &Observed, now: Timestamp, plan: &mut Plan) -> usize {
             plan.again_at(until, now);
         }
     }
-    let wanted = requests.div_ceil(u64::from(spec.concurrency()));
+    let wanted = spec.instances_for(requests);
     // Routers tell of requests until the function has been idle for its time.
     let active = if requests > 0 { u64::from(spec.min_active()) } else { 0 };
     let (min, max) = (u64::from(spec.min()).max(active), u64::from(spec.max()));

@@ -84,6 +84,22 @@ fn function_has_as_many_instances_as_requests_within_its_bounds() {
     }
 }
 
+#[test]
+fn function_has_room_to_spare_where_it_asks_for_it() {
+    for (requests, instances) in [(1, 1), (8, 1), (9, 2), (16, 2), (17, 3), (500, 5)] {
+        let mut world = build(requests).world;
+        world.change::<Function>(&key(), |function| {
+            function.spec.concurrency = Some(10);
+            function.spec.scale.as_mut().unwrap().target_utilization = Some(80);
+        });
+        let mut simulation =
+            Simulation::new(world).with(FunctionController::default()).with_actor(Kubelet::default().actor());
+        simulation.stop_at(SignedDuration::from_secs(30));
+        simulation.settle().unwrap();
+        assert_eq!(live(&simulation).len(), instances, "{requests} requests");
+    }
+}
+
 /// While there are requests; a revision that is only proved, and one that is idle, have none of it.
 #[test]
 fn function_has_its_least_instances_while_it_is_called() {

@@ -140,6 +140,7 @@ fn bounds(spec: &At<'_>, errors: &mut FieldErrors) {
     within(scale.field("max"), 1, MOST_INSTANCES);
     within(scale.field("idleSeconds"), 1, 86_400);
     within(scale.field("scaleDownSeconds"), 1, 3600);
+    within(scale.field("targetUtilization"), 1, 100);
     within(queue.field("seconds"), 0, 600);
     within(queue.field("max"), 0, 10_000);
     within(spec.field("async").field("retries"), 0, 99);
@@ -273,6 +274,8 @@ mod tests {
         check(with("scale", json!({"minActive": 3, "max": 2})), "larger than max");
         check(with("scale", json!({"minActive": 2, "max": 2})), "");
         check(with("scale", json!({"idleSeconds": 0})), "between 1 and");
+        check(with("scale", json!({"targetUtilization": 80})), "");
+        check(with("scale", json!({"targetUtilization": 0})), "between 1 and 100");
         check(with("async", json!({"retries": 100})), "between 0 and 99");
         check(with("async", json!({"retries": 0, "maxAgeSeconds": 60, "onSuccess": {"workflow": "w"}})), "");
         check(with("async", json!({"onFailure": {"workflow": "w", "function": "f"}})), "{workflow: NAME}");

@@ -265,6 +265,10 @@ pub struct FunctionScale {
     /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down_seconds: Option<i32>,
+    /// targetUtilization is how much of the instances' concurrency the most requests at once may take before there is another
+    /// instance, in percent; 100 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_utilization: Option<i32>,
 }
 
 /// FunctionQueue bounds how many requests wait for an instance, and how long.
@@ -513,6 +517,13 @@ impl FunctionSpec {
 
     pub fn scale_down_seconds(&self) -> u32 {
         positive(self.scale.as_ref().and_then(|scale| scale.scale_down_seconds), 30)
+    }
+
+    /// Instances for so many requests at once, without bounds.
+    pub fn instances_for(&self, requests: u64) -> u64 {
+        let percent = positive(self.scale.as_ref().and_then(|scale| scale.target_utilization), 100);
+        let places = u64::from(self.concurrency()) * u64::from(percent.clamp(1, 100));
+        requests.saturating_mul(100).div_ceil(places)
     }
 
     pub fn queue_seconds(&self) -> u32 {
