@@ -115,7 +115,7 @@ pub trait Runtime: Send + Sync + 'static {
         _image: &str,
         _config: &PodSandboxConfig,
         _container: &ContainerConfig,
-    ) -> Result<Option<String>, RuntimeError> {
+    ) -> Result<Option<SandboxRecord>, RuntimeError> {
         Ok(None)
     }
     /// Its port of the node's bridge; `None` if it has none, or if the runtime does not tell.

@@ -130,9 +130,9 @@ impl Operation {
         // Before anything asks for the pod's cgroup, which may be the slot's.
         let adopted = self.adopt_slot(attempt, &handler).await;
         if let Err(error) = self.limit_pod() {
-            if let Some(id) = &adopted {
+            if let Some(sandbox) = &adopted {
                 // Nothing of it may run without its limits.
-                let _ = self.context.node.runtime.stop_sandbox(id).await;
+                let _ = self.context.node.runtime.stop_sandbox(&sandbox.id).await;
             }
             return Err(error);
         }
@@ -140,8 +140,8 @@ impl Operation {
         tokio::fs::create_dir_all(&config.log_directory)
             .await
             .map_err(|e| OperationError::new("FailedCreatePodSandBox", format!("log directory: {e}")))?;
-        let id = match adopted {
-            Some(id) => id,
+        let id = match &adopted {
+            Some(sandbox) => sandbox.id.clone(),
             None => self
                 .context
                 .node
@@ -161,7 +161,10 @@ impl Operation {
             let _ = self.context.node.runtime.stop_sandbox(&id).await;
             return Err(self.no_sandbox(format!("the pod's connections cannot be led to its proxy: {error}")));
         }
-        let sandbox = self.context.node.runtime.sandbox(&id).await.ok().flatten();
+        let sandbox = match adopted {
+            Some(sandbox) => Some(sandbox),
+            None => self.context.node.runtime.sandbox(&id).await.ok().flatten(),
+        };
         Ok(Done { started: sandbox.map(Started::Sandbox), ..done })
     }
 

@@ -9,13 +9,13 @@ use super::port;
 use crate::Config;
 use crate::container::container_security;
 use crate::context::NodeContext;
-use crate::cri::ImageRecord;
+use crate::cri::{ImageRecord, SandboxRecord};
 use crate::events::Severity;
 use crate::image::runtime_of;
 
 impl Operation {
     /// The sandbox that the pod has adopted, if there was one that fits.
-    pub(super) async fn adopt_slot(&self, attempt: u32, handler: &str) -> Option<String> {
+    pub(super) async fn adopt_slot(&self, attempt: u32, handler: &str) -> Option<SandboxRecord> {
         let [container] = self.desired_pod.containers.as_slice() else { return None };
         let image = container.spec.image.as_deref().filter(|image| runtime_of(image).is_some())?;
         if attempt > 0 || !handler.is_empty() || self.desired_pod.host_network() {

@@ -29,7 +29,7 @@ use tracing::{debug, warn};
 use crate::Config;
 use form::Form;
 pub use keeper::keep;
-use record::{Adoption, SlotRecord};
+use record::{AdoptedContainer, Adoption, SlotRecord};
 pub use runtime::SlotRuntime;
 
 /// By which pods of the runtime are known for slots.
@@ -162,6 +162,14 @@ impl Slots {
         state.doors.contains_key(&slot.uid) && door::is_watched(&self.dir.join(&slot.uid))
     }
 
+    /// What the pod has made of the container. It need not be on the disk before [`Slots::update`] says that it was
+    /// started: until then an agent that was killed destroys the slot either way.
+    fn enter(&self, uid: &str, container: AdoptedContainer) {
+        if let Some(adoption) = self.state.lock().slots.get_mut(uid).and_then(|slot| slot.adoption.as_mut()) {
+            adoption.container = Some(container);
+        }
+    }
+
     /// Changes what is written down of a pod's slot.
     fn update(&self, uid: &str, change: impl FnOnce(&mut Adoption)) -> io::Result<()> {
         let mut state = self.state.lock();
@@ -271,7 +279,6 @@ fn tell_failure(slot: &str, error: &dyn std::fmt::Display) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::AdoptedContainer;
 
     /// What an agent that was killed leaves is free, a pod's, or to be destroyed: never two of them.
     #[test]

@@ -67,9 +67,7 @@ impl SlotRuntime {
         if let Some(resources) = form.changed_resources(config) {
             self.inner.update_resources(&slot.container, resources).await.map_err(|e| e.to_string())?;
         }
-        let container = adopted_container(config, sandbox);
-        let written = self.slots.update(&slot.uid, |adoption| adoption.container = Some(container));
-        written.map_err(|error| error.to_string())?;
+        self.slots.enter(&slot.uid, adopted_container(config, sandbox));
         self.messages.lock().insert(slot.container.clone(), message(config, sandbox));
         Ok(())
     }
@@ -147,7 +145,7 @@ impl Runtime for SlotRuntime {
         image: &str,
         config: &cri::PodSandboxConfig,
         container: &cri::ContainerConfig,
-    ) -> Result<Option<String>, RuntimeError> {
+    ) -> Result<Option<SandboxRecord>, RuntimeError> {
         let (slots, image) = (self.slots.clone(), image.to_owned());
         let (sandbox, container) = (config.clone(), container.clone());
         let taken = tokio::task::spawn_blocking(move || slots.take(&image, &sandbox, &container)).await;
@@ -161,7 +159,7 @@ impl Runtime for SlotRuntime {
             }
         };
         match self.inner.sandbox(&slot.sandbox).await {
-            Ok(Some(sandbox)) if sandbox.ready => Ok(Some(slot.sandbox)),
+            Ok(Some(sandbox)) if sandbox.ready => Ok(Some(sandbox)),
             _ => {
                 tell_failure(&slot.uid, &"its sandbox does not run any more");
                 self.slots.spoil(&slot.uid);
