@@ -6,14 +6,15 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use minik8s_meta::Backoff;
 use serde_json::Value;
 
 use crate::https::Client;
 
 const LARGEST: usize = 1 << 20;
 /// Beyond a bad moment of the webhook it is not asked again for one request.
-const TRIES: usize = 2;
-const PAUSE: Duration = Duration::from_millis(200);
+const TRIES: u32 = 2;
+const RETRY: Backoff = Backoff::millis(200, 1_000);
 
 pub struct WebhookConnection {
     url: String,
@@ -47,7 +48,7 @@ impl WebhookConnection {
         let mut why = String::new();
         for attempt in 0..TRIES {
             if attempt > 0 {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY.after(attempt)).await;
             }
             match self.client.post(&self.url, body.clone()).await {
                 Ok(answer) => return Ok(answer),

@@ -5,10 +5,12 @@
 //! be imported is found out before anybody calls it. Instances leave the endpoints before they are told to end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_meta::Backoff;
 use minik8s_meta::function::{
     Function, FunctionEndpoints, FunctionEndpointsSpec, FunctionInstance, REVISION_READY, runtime,
 };
@@ -25,8 +27,7 @@ const DEMAND_LIFE: SignedDuration = SignedDuration::from_secs(60);
 /// Revisions that are kept to go back to.
 const KEPT: usize = 10;
 /// Between a start that failed and the next: doubled each time.
-const FIRST_PAUSE: i64 = 1;
-const LONGEST_PAUSE: i64 = 120;
+const BACKOFF: Backoff = Backoff::millis(1_000, 120_000);
 
 pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -203,9 +204,11 @@ fn add(
     }
     if let Some(failure) = verdict.failure.as_ref().filter(|failure| failure.revision == hash) {
         // One that was lost is replaced at once; what does not start is tried again ever later.
-        let doublings = u32::try_from(failure.count - 2).ok();
-        let pause = doublings.map_or(0, |doublings| (FIRST_PAUSE << doublings.min(10)).min(LONGEST_PAUSE));
-        let next = failure.at.0.checked_add(SignedDuration::from_secs(pause)).unwrap_or(now);
+        let pause = match u32::try_from(failure.count.saturating_sub(1)).unwrap_or(0) {
+            0 => Duration::ZERO,
+            failures => BACKOFF.after(failures),
+        };
+        let next = failure.at.0.checked_add(pause).unwrap_or(now);
         if next > now {
             plan.again_at(next, now);
             return;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use minik8s_meta::Backoff;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -39,9 +40,11 @@ impl RetryOn {
     }
 }
 
+const BACKOFF: Backoff = Backoff::millis(25, 400);
+
 /// The pause before a further attempt, which grows.
 pub(crate) fn backoff(attempt: u32) -> Duration {
-    Duration::from_millis(25 << attempt.min(4))
+    BACKOFF.after(attempt.saturating_add(1))
 }
 
 /// Copies of requests that are on their way at a time; what is more is not sent.

@@ -6,6 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_meta::Backoff;
 use minik8s_runtime::{Action, EventRecord, Plan, Propagation};
 
 use super::account::{Account, is_indexed, release, replaces_only_failed};
@@ -17,8 +18,7 @@ use crate::pods;
 use crate::template::{creation_events, deletion_events};
 
 const BURST: i32 = 500;
-const FIRST_PAUSE: i64 = 10;
-const LONGEST_PAUSE: i64 = 600;
+const BACKOFF: Backoff = Backoff::millis(10_000, 600_000);
 
 pub(super) fn plan(seen: &Observed, now: Timestamp) -> Plan {
     let job = &*seen.job;
@@ -212,7 +212,5 @@ fn paused_until<'a>(tries: impl Iterator<Item = &'a Arc<Pod>> + Clone) -> Option
     let failures: Vec<Timestamp> =
         ends("Failed").filter(|at| last_success.is_none_or(|success| *at > success)).collect();
     let last = failures.iter().max()?;
-    let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX).min(10);
-    let seconds = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
-    last.checked_add(SignedDuration::from_secs(seconds)).ok()
+    last.checked_add(BACKOFF.after(u32::try_from(failures.len()).unwrap_or(u32::MAX))).ok()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use minik8s_meta::Backoff;
 use minik8s_runtime::{Action, Plan};
 
 use super::{Observed, Replicated, ReplicatedStatus};
@@ -16,6 +17,8 @@ use crate::template::{creation_events, deletion_events, pod_for};
 const BURST: usize = 500;
 /// Failures count for this long.
 const FAILURE_WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// Between rounds of failures.
+const BACKOFF: Backoff = Backoff::millis(10_000, 300_000);
 /// So few failures never slow down anything.
 const FREE_FAILURES: usize = 3;
 
@@ -101,8 +104,7 @@ fn paused_until(mine: &[Arc<Pod>], wanted: usize, now: Timestamp) -> Option<Time
         .collect();
     let rounds = failures.len() / wanted.max(FREE_FAILURES);
     let last = failures.iter().max().filter(|_| rounds > 0)?;
-    let seconds = 10i64.saturating_mul(1 << (rounds - 1).min(6)).min(300);
-    let until = last.checked_add(SignedDuration::from_secs(seconds)).ok()?;
+    let until = last.checked_add(BACKOFF.after(u32::try_from(rounds).unwrap_or(u32::MAX))).ok()?;
     (until > now).then_some(until)
 }
 

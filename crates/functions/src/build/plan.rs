@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
+use minik8s_meta::Backoff;
 use minik8s_meta::function::{BUILD_LABEL, DEPENDENCIES_ANNOTATION, FunctionFailure};
 use minik8s_runtime::{Action, Plan};
 use serde_json::json;
@@ -14,8 +15,7 @@ use crate::revision::Code;
 use crate::status::has_ended;
 
 /// Between a build that failed and the next: doubled each time. Most failures are the user's to mend, others an index's.
-const FIRST_PAUSE: i64 = 15;
-const LONGEST_PAUSE: i64 = 900;
+const BACKOFF: Backoff = Backoff::millis(15_000, 900_000);
 
 /// What a revision's instances import beside its code.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,9 +92,7 @@ fn pause(failure: &FunctionFailure, newest: &str) -> Option<Timestamp> {
     if failure.reason != FAILED || failure.revision != newest {
         return None;
     }
-    let doublings = u32::try_from(failure.count - 1).unwrap_or(0).min(10);
-    let seconds = (FIRST_PAUSE << doublings).min(LONGEST_PAUSE);
-    failure.at.0.checked_add(SignedDuration::from_secs(seconds)).ok()
+    failure.at.0.checked_add(BACKOFF.after(u32::try_from(failure.count).unwrap_or(0))).ok()
 }
 
 fn image_of(map: &ConfigMap) -> Option<String> {

@@ -5,22 +5,24 @@
 //! the window begins and so knows when it has arrived.
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use minik8s_meta::Backoff;
 
 use super::{Shared, feed};
 use crate::watch::{Attach, Queue};
 use crate::{Error, Result, Revision};
 
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Backoff = Backoff::millis(50, 1_000);
 
 pub(super) async fn run(shared: Arc<Shared>, queue: Arc<Queue>, mut reached: Revision) {
+    let mut retries = RETRY.retries();
     loop {
         match catch_up(&shared, &queue, &mut reached).await {
             Ok(()) => return,
             Err(error @ Error::Compacted { .. }) => return queue.fail(error),
             Err(error) => tracing::warn!(%error, "catching up with etcd broke off; trying again"),
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(retries.failed()).await;
     }
 }
 
