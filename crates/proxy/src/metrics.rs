@@ -1,6 +1,7 @@
 //! Counts requests by route and code and how long backends took, without a lock held while counting.
 //!
-//! Labels are those of the table, never those that clients make up, so that their number is bounded.
+//! Labels are those of the table, never those that clients make up, so that their number is bounded. So is that of codes,
+//! which backends make up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use parking_lot::RwLock;
 /// Upper bounds in seconds.
 pub const DURATION_BUCKETS: [f64; 11] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0];
+
+/// Codes of a label that are counted each; of others their class is.
+const MOST_CODES: usize = 64;
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -101,7 +105,10 @@ impl LabelMetrics {
     pub fn count(&self, code: u16, took: Duration) {
         let known = self.codes.read().get(&code).map(|count| count.fetch_add(1, Ordering::Relaxed));
         if known.is_none() {
-            self.codes.write().entry(code).or_default().fetch_add(1, Ordering::Relaxed);
+            let mut codes = self.codes.write();
+            let has_room = codes.len() < MOST_CODES || codes.contains_key(&code);
+            let code = if has_room { code } else { code / 100 * 100 };
+            codes.entry(code).or_default().fetch_add(1, Ordering::Relaxed);
         }
         self.took.observe(took);
     }
@@ -131,5 +138,16 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
         }
+    }
+
+    #[test]
+    fn codes_of_a_label_are_few() {
+        let metrics = Metrics::new("minik8s_router", "host");
+        let host: Arc<str> = "a.b".into();
+        (100..1000).chain(100..200).for_each(|code| metrics.count(&host, code, Duration::ZERO));
+        let counts: BTreeMap<u16, u64> =
+            metrics.counts().into_iter().map(|(_, code, count)| (code, count)).collect();
+        assert!(counts.len() <= MOST_CODES + 10, "{counts:?}");
+        assert_eq!((counts[&101], counts[&700], counts.values().sum::<u64>()), (2, 100, 1000));
     }
 }

@@ -12,6 +12,7 @@ use minik8s_meta::mesh::{LISTENERS_SOCKET, NETNS_FILE, SIDECAR_UID, SOCKET};
 use minik8s_telemetry::Tracer;
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -26,8 +27,8 @@ use super::taps::Taps;
 use crate::handover::Keeper;
 use crate::protocol::{Own, Report};
 
-/// Of all that a proxy may say on one connection at a time.
-const LONGEST_LINE: u64 = 256 << 10;
+/// Of all that a proxy may say on one connection at a time: what it has counted of some thousand Services.
+const LONGEST_LINE: u64 = 2 << 20;
 /// Beside the sockets, for an agent that is started anew: namespace and name of the pod.
 const POD: &str = "pod";
 /// Of one pod at a time; a further one waits until one ends.
@@ -239,15 +240,43 @@ fn bind(dir: &Path, name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// It is heard while it is told: each could wait for the other to take what was said.
 async fn feed(
     stream: UnixStream,
     feeds: &Feeds,
-    (mut own, taps): (watch::Receiver<Option<Own>>, &Taps),
+    (own, taps): (watch::Receiver<Option<Own>>, &Taps),
     process: &Process,
 ) -> io::Result<()> {
-    let (mut config, mut filters) = (feeds.config.clone(), taps.filters());
-    let (reader, mut writer) = stream.into_split();
+    let (reader, writer) = stream.into_split();
+    tokio::select! {
+        ended = hear(reader, feeds, taps, process) => ended,
+        ended = tell(writer, feeds, (own, taps)) => ended,
+    }
+}
+
+async fn hear(reader: OwnedReadHalf, feeds: &Feeds, taps: &Taps, process: &Process) -> io::Result<()> {
     let mut lines = BufReader::new(reader.take(LONGEST_LINE)).lines();
+    while let Some(line) = lines.next_line().await? {
+        lines.get_mut().get_mut().set_limit(LONGEST_LINE);
+        let mut report: Report = serde_json::from_str(&line)?;
+        process.of.hear(process.number, report.applied, report.open);
+        if let Some(tracer) = &feeds.tracer {
+            let spans = std::mem::take(&mut report.spans).into_iter();
+            spans.filter_map(|span| span.of_pod(&process.pod)).for_each(|span| tracer.tell(span));
+        }
+        taps.tell(&report.tapped, report.tap_dropped);
+        feeds.metrics.set(&process.pod, process.number, report);
+        feeds.progress.notify_one();
+    }
+    Ok(())
+}
+
+async fn tell(
+    mut writer: OwnedWriteHalf,
+    feeds: &Feeds,
+    (mut own, taps): (watch::Receiver<Option<Own>>, &Taps),
+) -> io::Result<()> {
+    let (mut config, mut filters) = (feeds.config.clone(), taps.filters());
     // How long its certificate is waited for, from the moment on when there is something to tell.
     let (mut until, mut is_told) = (None, false);
     config.mark_changed();
@@ -263,21 +292,6 @@ async fn feed(
             changed = config.changed() => if changed.is_err() { return Ok(()) },
             changed = own.changed() => if changed.is_err() { return Ok(()) },
             changed = filters.changed() => if changed.is_err() { return Ok(()) },
-            line = lines.next_line() => {
-                let Some(line) = line? else { return Ok(()) };
-                lines.get_mut().get_mut().set_limit(LONGEST_LINE);
-                let mut report: Report = serde_json::from_str(&line)?;
-                process.of.hear(process.number, report.applied, report.open);
-                if let Some(tracer) = &feeds.tracer {
-                    let spans = std::mem::take(&mut report.spans).into_iter();
-                    spans.filter_map(|span| span.of_pod(&process.pod)).for_each(|span| tracer.tell(span));
-                }
-                taps.tell(&report.tapped, report.tap_dropped);
-                feeds.metrics.set(&process.pod, process.number, report);
-                feeds.progress.notify_one();
-                // What has changed meanwhile stays unseen: it is told in the next turn.
-                continue;
-            }
         }
         let newest = config.borrow_and_update().clone();
         let Some(own) = own.borrow_and_update().clone().filter(|_| newest.version > 0) else { continue };
@@ -394,6 +408,32 @@ mod tests {
             let line = line.unwrap_or_else(|_| panic!("version {version} is not told")).unwrap().unwrap();
             assert_eq!(serde_json::from_str::<Config>(&line).unwrap().version, version);
         }
+    }
+
+    /// Both have more to say than a socket holds, and neither listens before it has said it.
+    #[tokio::test]
+    async fn proxy_is_heard_while_it_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let filling = "x".repeat(4 << 20);
+        let shared = format!("{{\"version\":1,\"routes\":[],\"filling\":\"{filling}\"").into();
+        let (_config, receiver) = watch::channel(Arc::new(Encoded { version: 1, shared }));
+        let feeds =
+            Feeds { config: receiver, progress: Arc::default(), metrics: Arc::default(), tracer: None };
+        let mut proxy = Proxy::listen(dir.path(), "ns/p", feeds.clone()).unwrap();
+        proxy.own.send_replace(Some(own("a")));
+        let long = "x".repeat(1000);
+        let count = |number: u32| format!("{{\"service\":\"ns/{long}-{number}\",\"code\":200,\"count\":7}}");
+        let counts: Vec<String> = (0..1000).map(count).collect();
+        let said = format!("{{\"applied\":1,\"requests\":[{}]}}\n", counts.join(","));
+        assert!(said.len() > 512 << 10);
+        let mut stream = BufReader::new(UnixStream::connect(dir.path().join(SOCKET)).await.unwrap());
+        let saying = async {
+            stream.get_mut().write_all(said.as_bytes()).await.unwrap();
+            proxy.applied.wait_for(|applied| *applied == Some(1)).await.unwrap();
+        };
+        tokio::time::timeout(Duration::from_secs(60), saying).await.expect("it is heard");
+        assert!(feeds.metrics.page().contains("x-999\""));
+        assert!(read_line(&mut stream).await.contains(&filling));
     }
 
     /// A certificate may be late as well as the server that tells the rest; who may come in is told with the first word.
