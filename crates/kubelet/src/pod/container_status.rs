@@ -132,7 +132,7 @@ fn will_restart(
     local_state: &LocalState,
     now: Timestamp,
 ) -> bool {
-    let ended_to_restart = current.exit_code().is_some_and(|code| spec.restart.restarts_after(code));
+    let ended_to_restart = current.exit_code().is_some_and(|code| spec.restarts_after(code));
     ended_to_restart && !must_stop(desired_pod, record, local_state, now)
 }
 

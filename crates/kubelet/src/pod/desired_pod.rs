@@ -78,6 +78,27 @@ impl RestartPolicy {
     }
 }
 
+impl ContainerSpec {
+    /// Whether it starts again: the first of its own rules that fits says so, else its policy. An init container that ended
+    /// well is done.
+    pub fn restarts_after(&self, exit_code: i32) -> bool {
+        let mut rules = self.spec.restart_policy_rules.iter().flatten();
+        let is_done = self.kind == Kind::Init && exit_code == 0;
+        !is_done && rules.any(|rule| fits(rule, exit_code)) || self.restart.restarts_after(exit_code)
+    }
+}
+
+fn fits(rule: &core::ContainerRestartRule, exit_code: i32) -> bool {
+    rule.exit_codes.as_ref().is_some_and(|codes| {
+        let is_listed = codes.values.iter().flatten().any(|listed| *listed == exit_code);
+        match codes.operator.as_str() {
+            "In" => is_listed,
+            "NotIn" => !is_listed,
+            _ => false,
+        }
+    })
+}
+
 impl DesiredPod {
     pub fn new(pod: Arc<core::Pod>) -> Self {
         let spec = pod.spec.clone().unwrap_or_default();
@@ -190,4 +211,33 @@ fn hash(spec: &core::Container) -> String {
     let digest = Sha256::new().chain_update(&spec.name).chain_update([0]);
     let digest = digest.chain_update(spec.image.as_deref().unwrap_or_default()).finalize();
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn rules_of_a_container_come_before_policies() {
+        let rule = |operator: &str, values: Value| json!({"action": "Restart", "exitCodes": {"operator": operator, "values": values}});
+        let check = |list: &str, policy: &str, rules: Value, restarted: &[i32]| {
+            let container = json!({"name": "c", "restartPolicy": policy, "restartPolicyRules": rules});
+            let mut spec = json!({"restartPolicy": "Never", "containers": []});
+            spec[list] = json!([container]);
+            let pod = json!({"metadata": {}, "spec": spec});
+            let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
+            let container = desired_pod.container("c").unwrap();
+            let found: Vec<i32> =
+                [0, 1, 42].into_iter().filter(|code| container.restarts_after(*code)).collect();
+            assert_eq!(found, restarted, "{list} {policy} {rules}");
+        };
+        check("containers", "Never", Value::Null, &[]);
+        check("containers", "Never", json!([rule("In", json!([42]))]), &[42]);
+        check("containers", "Never", json!([rule("NotIn", json!([42]))]), &[0, 1]);
+        check("containers", "Never", json!([rule("In", json!([1])), rule("In", json!([0]))]), &[0, 1]);
+        check("containers", "OnFailure", json!([rule("In", json!([0]))]), &[0, 1, 42]);
+        check("initContainers", "Never", json!([rule("In", json!([0, 42]))]), &[42]);
+    }
 }

@@ -144,7 +144,7 @@ pub fn end(desired_pod: &DesiredPod, local_state: &LocalState, now: Timestamp) -
 pub fn finished(desired_pod: &DesiredPod, record: &PodRecord) -> bool {
     let over = |spec: &ContainerSpec| {
         let code = record.container(&spec.spec.name).and_then(ContainerRecord::exit_code);
-        code.filter(|code| !spec.restart.restarts_after(*code))
+        code.filter(|code| !spec.restarts_after(*code))
     };
     if desired_pod.of_kind(Kind::Init).any(|spec| over(spec).is_some_and(|code| code != 0)) {
         return !any_main_started(desired_pod, record);
@@ -318,7 +318,7 @@ impl Planner<'_> {
             }
             ContainerState::Exited { code, .. } => {
                 let changed = current.hash != spec.hash && spec.kind != Kind::Ephemeral;
-                if !changed && !spec.restart.restarts_after(*code) {
+                if !changed && !spec.restarts_after(*code) {
                     return;
                 }
                 let at = restart::not_before(current);

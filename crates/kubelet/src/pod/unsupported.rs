@@ -1,4 +1,4 @@
-//! What a pod demands for its security and this node cannot give. Such a pod is never run without it: nothing
+//! What a pod demands, above all for its security, and this node cannot give. Such a pod is never run without it: nothing
 //! that was asked for is quietly left out.
 //!
 //! As upstream's kubelet does it: a pod for another system, or with an AppArmor profile that nobody would
@@ -6,6 +6,8 @@
 //! be read-only all the way down are refused where mounts are made (`volume/mounts.rs`).
 
 use std::path::Path;
+
+use k8s_openapi::api::core::v1 as core;
 
 use super::desired_pod::DesiredPod;
 use super::operation::{Operation, OperationError, Result};
@@ -49,7 +51,26 @@ fn unsupported(desired_pod: &DesiredPod, has_app_armor: bool) -> Option<Operatio
         let message = "can't set `spec.hostUsers: false`, runtime does not support user namespaces";
         return Some(OperationError::new(NO_SANDBOX, message));
     }
-    None
+    desired_pod.containers.iter().find_map(|container| unknown_feature(&container.spec))
+}
+
+/// What a container's command depends on, and this node does not know how to do.
+fn unknown_feature(container: &core::Container) -> Option<OperationError> {
+    let mut sources = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
+    let mut rules = container.restart_policy_rules.iter().flatten();
+    let stop_signal = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.as_ref());
+    let field = if sources.any(|source| source.file_key_ref.is_some()) {
+        "env[].valueFrom.fileKeyRef"
+    } else if rules.any(|rule| rule.action == "RestartAllContainers") {
+        "restartPolicyRules[].action: RestartAllContainers"
+    } else if stop_signal.is_some() {
+        "lifecycle.stopSignal"
+    } else {
+        return None;
+    };
+    let message =
+        format!("can't set `{field}` of container {:?}: this node does not have it", container.name);
+    Some(OperationError::new(NO_SANDBOX, &message))
 }
 
 /// Whether the kernel enforces profiles.
@@ -81,6 +102,22 @@ mod tests {
         check(json!({"os": {"name": "linux"}, "hostUsers": true}), false, None);
         check(json!({"os": {"name": "windows"}}), true, Some(OS));
         check(json!({"hostUsers": false}), true, Some(NO_SANDBOX));
+        let container = |fields: Value| {
+            let mut container = json!({"name": "c"});
+            container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            json!({"containers": [container]})
+        };
+        let file = json!({"volumeName": "v", "path": "p", "key": "k"});
+        let variable = |source: Value| json!({"env": [{"name": "e", "valueFrom": source}]});
+        check(container(variable(json!({"fileKeyRef": file}))), true, Some(NO_SANDBOX));
+        check(container(variable(json!({"secretKeyRef": {"name": "s", "key": "k"}}))), true, None);
+        let rules = |action: &str| {
+            let codes = json!({"operator": "In", "values": [1]});
+            json!({"restartPolicy": "Never", "restartPolicyRules": [{"action": action, "exitCodes": codes}]})
+        };
+        check(container(rules("RestartAllContainers")), true, Some(NO_SANDBOX));
+        check(container(rules("Restart")), true, None);
+        check(container(json!({"lifecycle": {"stopSignal": "SIGUSR1"}})), true, Some(NO_SANDBOX));
         let profile = |ty: &str| json!({"appArmorProfile": {"type": ty, "localhostProfile": "p"}});
         for (ty, expected) in
             [("RuntimeDefault", Some(APP_ARMOR)), ("Localhost", Some(APP_ARMOR)), ("Unconfined", None)]

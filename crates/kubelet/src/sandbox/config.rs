@@ -89,6 +89,9 @@ pub fn hostname(desired_pod: &DesiredPod, node_name: &str) -> String {
     if desired_pod.host_network() {
         return node_name.to_owned();
     }
+    if let Some(name) = hostname_override(desired_pod) {
+        return name.to_owned();
+    }
     let wanted = spec.and_then(|s| s.hostname.as_deref()).filter(|name| !name.is_empty());
     let mut name = wanted.unwrap_or(&desired_pod.name).to_owned();
     if spec.and_then(|s| s.set_hostname_as_fqdn) == Some(true)
@@ -99,6 +102,11 @@ pub fn hostname(desired_pod: &DesiredPod, node_name: &str) -> String {
     let cut = (0..=LONGEST_HOSTNAME.min(name.len())).rev().find(|&n| name.is_char_boundary(n)).unwrap_or(0);
     name.truncate(cut);
     name.trim_end_matches(['-', '.']).to_owned()
+}
+
+/// A host name that is taken as it is: it has nothing to do with names in DNS.
+pub fn hostname_override(desired_pod: &DesiredPod) -> Option<&str> {
+    desired_pod.spec()?.hostname_override.as_deref().filter(|name| !name.is_empty())
 }
 
 fn labels(desired_pod: &DesiredPod) -> HashMap<String, String> {
@@ -165,5 +173,7 @@ mod tests {
         check(&format!("{}-bc", "a".repeat(62)), json!({"containers": []}), &"a".repeat(62));
         let fqdn = json!({"containers": [], "subdomain": "sub", "setHostnameAsFQDN": true});
         check("web", fqdn, "web.sub.ns.svc");
+        let own = json!({"containers": [], "hostname": "other", "subdomain": "sub", "hostnameOverride": "a.b.example"});
+        check("web", own, "a.b.example");
     }
 }

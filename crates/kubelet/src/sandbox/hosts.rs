@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::config::hostname;
+use super::config::{hostname, hostname_override};
 use crate::pod::DesiredPod;
 
 /// `host` is the node's own file, which pods in the node's network see.
@@ -26,6 +26,7 @@ pub fn hosts_file(
         let name = hostname(desired_pod, node_name);
         let short = name.split('.').next().unwrap_or_default();
         let subdomain = desired_pod.spec().and_then(|s| s.subdomain.as_deref()).filter(|s| !s.is_empty());
+        let subdomain = subdomain.filter(|_| hostname_override(desired_pod).is_none());
         for ip in ips {
             let _ = match subdomain {
                 Some(sub) => {

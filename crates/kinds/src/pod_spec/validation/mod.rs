@@ -53,6 +53,9 @@ pub(crate) fn pod_spec_with_claims(spec: &At<'_>, place: Place, claims: &[&str],
     operating_system(spec, errors);
 }
 
+/// The kernel's limit.
+const LONGEST_HOSTNAME: usize = 64;
+
 fn lifetime(spec: &At<'_>, errors: &mut FieldErrors) {
     spec.field("restartPolicy").need_one_of(errors, &["Always", "Never", "OnFailure"]);
     let deadline = spec.field("activeDeadlineSeconds");
@@ -68,6 +71,16 @@ fn lifetime(spec: &At<'_>, errors: &mut FieldErrors) {
 fn names(spec: &At<'_>, errors: &mut FieldErrors) {
     for field in ["hostname", "subdomain"] {
         spec.field(field).has_form(errors, format::label);
+    }
+    let own = spec.field("hostnameOverride");
+    own.has_form(errors, format::subdomain);
+    if own.text().len() > LONGEST_HOSTNAME {
+        own.invalid(errors, format!("must be no more than {LONGEST_HOSTNAME} bytes"));
+    }
+    for field in ["hostNetwork", "setHostnameAsFQDN"] {
+        if own.is_set() && spec.field(field).is_true() {
+            own.forbidden(errors, format!("may not be set when `{field}` is true"));
+        }
     }
     for field in ["serviceAccountName", "priorityClassName", "runtimeClassName", "nodeName"] {
         spec.field(field).has_form(errors, format::subdomain);

@@ -358,6 +358,10 @@ fn pod_fields() {
         &["spec.activeDeadlineSeconds: Invalid value: 0: must be between 1"],
     );
     bad(pod(json!({"hostname": "A.b"})), &["spec.hostname: Invalid value"]);
+    bad(pod(json!({"hostnameOverride": "A.b"})), &["spec.hostnameOverride: Invalid value"]);
+    bad(pod(json!({"hostnameOverride": "a.".repeat(32) + "a"})), &["spec.hostnameOverride: Invalid value"]);
+    let both = json!({"hostnameOverride": "a.b", "setHostnameAsFQDN": true});
+    bad(pod(both), &["spec.hostnameOverride: Forbidden: may not be set when `setHostnameAsFQDN` is true"]);
     bad(
         pod(json!({"hostAliases": [{"ip": "1.2.3"}]})),
         &["spec.hostAliases[0].ip: Invalid value: \"1.2.3\""],
