@@ -60,7 +60,7 @@ pub fn unspecified(hard: &[&str], pod: &Value) -> Vec<String> {
             Some((field @ ("requests" | "limits"), resource)) => (field, resource),
             Some(_) => continue,
         };
-        if !matches!(resource, "cpu" | "memory") {
+        if !matches!(resource, "cpu" | "memory") || !of_whole(pod, field, resource).is_null() {
             continue;
         }
         let without = containers.iter().filter(|container| container["resources"][field][resource].is_null());
@@ -134,8 +134,17 @@ fn has_cross_namespace_affinity(pod: &Value) -> bool {
     })
 }
 
+/// What a pod says for all of its containers together. It asks for what it is limited to, unless it says less.
+fn of_whole<'a>(pod: &'a Value, field: &str, resource: &str) -> &'a Value {
+    let own = &pod["spec"]["resources"];
+    match &own[field][resource] {
+        Value::Null if field == "requests" => &own["limits"][resource],
+        said => said,
+    }
+}
+
 /// The sum over the containers that run together, or the largest init container beside the sidecars before
-/// it if that is more; plus the overhead of the pod's runtime.
+/// it if that is more; or what is said for all of them together; plus the overhead of the pod's runtime.
 fn pod_resources(pod: &Value, usage: &mut Usage) {
     let overhead = amounts(&pod["spec"]["overhead"]);
     for field in ["requests", "limits"] {
@@ -159,6 +168,11 @@ fn pod_resources(pod: &Value, usage: &mut Usage) {
         for (name, amount) in largest {
             let sum = total.entry(name).or_default();
             *sum = (*sum).max(amount);
+        }
+        for resource in ["cpu", "memory"] {
+            if let Ok(whole) = Quantity::from_json(of_whole(pod, field, resource)) {
+                total.insert(resource.to_owned(), whole);
+            }
         }
         // What has no limit has none with the overhead either.
         let known = |name: &String| field == "requests" || total.contains_key(name);
@@ -239,6 +253,26 @@ mod tests {
         check(spec, "limits.cpu", None);
         let spec = json!({"containers": [container("1")], "initContainers": [sidecar, container("2")]});
         check(spec, "requests.cpu", Some("2300m"));
+    }
+
+    #[test]
+    fn what_is_said_for_the_whole_pod_counts() {
+        let check = |resources: Value, expected: [Option<&str>; 3], missing: &[&str]| {
+            let containers = json!([{"name": "a", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}, {"name": "b"}]);
+            let spec = json!({"containers": containers, "resources": resources, "overhead": {"cpu": "50m"}});
+            let pod = json!({"kind": "Pod", "spec": spec});
+            let usage = usage_of("", "pods", &pod);
+            let found = ["requests.cpu", "limits.cpu", "requests.memory"]
+                .map(|name| usage.get(name).map(ToString::to_string));
+            assert_eq!(found.each_ref().map(Option::as_deref), expected, "{spec}");
+            assert_eq!(unspecified(&["requests.cpu", "limits.cpu"], &pod), missing, "{spec}");
+        };
+        let both = ["requests.cpu for: b", "limits.cpu for: b"];
+        check(Value::Null, [Some("1050m"), Some("2050m"), None], &both);
+        let whole = json!({"requests": {"cpu": "3"}, "limits": {"cpu": "4", "memory": "1Gi"}});
+        check(whole, [Some("3050m"), Some("4050m"), Some("1Gi")], &[]);
+        check(json!({"limits": {"cpu": "4"}}), [Some("4050m"), Some("4050m"), None], &[]);
+        check(json!({"requests": {"cpu": "3"}}), [Some("3050m"), Some("2050m"), None], &both[1..]);
     }
 
     #[test]

@@ -85,6 +85,10 @@ fn whole_pod(pod: &Value, limit: &Value, problems: &mut Vec<String>) {
                 total.insert(name.clone(), (so_far + quantity).to_string().into());
             }
         }
+        // What is said for all of them together.
+        for (name, quantity) in pod["spec"]["resources"][field].as_object().into_iter().flatten() {
+            total.insert(name.clone(), quantity.clone());
+        }
         Value::Object(total)
     };
     check("Pod", limit, &sum("requests"), &sum("limits"), problems);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
@@ -30,11 +31,14 @@ pub fn disk_request(desired_pod: &DesiredPod) -> i64 {
     request(desired_pod, "ephemeral-storage", quantity::value)
 }
 
-/// A limit holds for the pod only if every container has one.
+/// A limit holds for the pod if it has one of its own, or if every container has one.
 pub fn pod_limits(desired_pod: &DesiredPod, pids: Option<u32>) -> PodLimits {
     let all = |name: &str, read: fn(&str) -> Option<i64>| {
-        let (sum, complete) = of_containers(desired_pod, List::Limits, name, read);
-        (complete && sum > 0).then(|| sum.saturating_add(overhead(desired_pod, name, read)))
+        let whole = of_whole(desired_pod, List::Limits, name, read).or_else(|| {
+            let (sum, complete) = of_containers(desired_pod, List::Limits, name, read);
+            (complete && sum > 0).then_some(sum)
+        });
+        whole.map(|whole| whole.saturating_add(overhead(desired_pod, name, read)))
     };
     PodLimits {
         cpu_shares: cpu_shares(cpu_request(desired_pod)),
@@ -45,8 +49,15 @@ pub fn pod_limits(desired_pod: &DesiredPod, pids: Option<u32>) -> PodLimits {
 }
 
 fn request(desired_pod: &DesiredPod, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
-    let (sum, _) = of_containers(desired_pod, List::Requests, name, read);
-    sum.saturating_add(overhead(desired_pod, name, read))
+    let whole = of_whole(desired_pod, List::Requests, name, read);
+    let amount = whole.unwrap_or_else(|| of_containers(desired_pod, List::Requests, name, read).0);
+    amount.saturating_add(overhead(desired_pod, name, read))
+}
+
+/// What the pod says for all of its containers together.
+fn of_whole(desired_pod: &DesiredPod, list: List, name: &str, read: fn(&str) -> Option<i64>) -> Option<i64> {
+    let resources = desired_pod.spec()?.resources.as_ref()?;
+    amount(resources, list, name).and_then(|text| read(&text)).filter(|amount| *amount > 0)
 }
 
 /// What the pod's runtime needs for itself.
@@ -64,25 +75,25 @@ fn of_containers(
     read: fn(&str) -> Option<i64>,
 ) -> (i64, bool) {
     let mut complete = true;
-    let mut amount = |spec: &ContainerSpec| {
-        let found = amount(spec, list, name).and_then(|text| read(&text));
+    let mut amount_of = |spec: &ContainerSpec| {
+        let resources = spec.spec.resources.as_ref();
+        let found = resources.and_then(|own| amount(own, list, name)).and_then(|text| read(&text));
         complete &= found.is_some();
         found.unwrap_or(0).max(0)
     };
     let (mut sidecars, mut peak, mut main) = (0_i64, 0_i64, 0_i64);
     for spec in &desired_pod.containers {
         match spec.kind {
-            Kind::Sidecar => sidecars = sidecars.saturating_add(amount(spec)),
-            Kind::Init => peak = peak.max(sidecars.saturating_add(amount(spec))),
-            Kind::Main => main = main.saturating_add(amount(spec)),
+            Kind::Sidecar => sidecars = sidecars.saturating_add(amount_of(spec)),
+            Kind::Init => peak = peak.max(sidecars.saturating_add(amount_of(spec))),
+            Kind::Main => main = main.saturating_add(amount_of(spec)),
             Kind::Ephemeral => {}
         }
     }
     (peak.max(sidecars).max(main.saturating_add(sidecars)), complete)
 }
 
-fn amount(spec: &ContainerSpec, list: List, name: &str) -> Option<String> {
-    let resources = spec.spec.resources.as_ref()?;
+fn amount(resources: &ResourceRequirements, list: List, name: &str) -> Option<String> {
     let find = |map: &Option<BTreeMap<String, Quantity>>| map.as_ref()?.get(name).map(|q| q.0.clone());
     match list {
         List::Limits => find(&resources.limits),
@@ -124,6 +135,29 @@ mod tests {
                     {"name": "i", "resources": limits("2", "4Mi")}]}),
             PodLimits { cpu_shares: 2304, cpu_quota: Some(225_000), memory: Some(5 << 20), ..base() },
         );
+    }
+
+    #[test]
+    fn what_is_said_for_the_whole_pod_holds_for_it() {
+        let containers =
+            json!([{"name": "a", "resources": {"limits": {"cpu": "500m", "memory": "1Mi"}}}, {"name": "b"}]);
+        let check = |resources: Value, want: PodLimits| {
+            check(
+                json!({"containers": containers, "resources": resources, "overhead": {"memory": "1Mi"}}),
+                want,
+            );
+        };
+        let base = || PodLimits { cpu_shares: 512, pids: Some(100), ..PodLimits::default() };
+        check(Value::Null, base());
+        check(
+            json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "3Mi"}}),
+            PodLimits { cpu_shares: 1024, cpu_quota: Some(200_000), memory: Some(4 << 20), ..base() },
+        );
+        check(
+            json!({"limits": {"cpu": "2"}}),
+            PodLimits { cpu_shares: 2048, cpu_quota: Some(200_000), ..base() },
+        );
+        check(json!({"requests": {"memory": "1Gi"}}), base());
     }
 
     #[test]
