@@ -22,7 +22,7 @@ use crate::authorizer::{Authorizer, attributes};
 use crate::body;
 use crate::dispatch::{Incoming, is_long_running};
 use crate::error::{ApiError, Result};
-use crate::flow::{Arrival, Connection, Flow, InFlight};
+use crate::flow::{Arrival, Connection, Flow, InFlight, Level};
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::node_proxy::NodeProxy;
@@ -98,6 +98,10 @@ impl Api {
                 answer::error(&ApiError::internal("the request handler panicked; see the server's log"))
             }
         };
+        let held = self.in_flight.answers.count(&mut response).unwrap_or_else(|error| {
+            response = answer::error(&error);
+            None
+        });
         if is_foreign_page {
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
         }
@@ -111,6 +115,10 @@ impl Api {
             _ => response,
         };
         let response = gzip::compress(response).await;
+        let response = match held {
+            Some(held) => held.until_taken(response),
+            None => response,
+        };
         match socket {
             Some(socket) => socket.serve(response),
             None => response,
@@ -173,6 +181,7 @@ impl Api {
         let is_exempt = is_exempt(&request, &info);
         let incoming = self.checked(request, info, query).await?;
         let (incoming, _arrival) = self.arrived(incoming, is_exempt).await?;
+        let flow = (!is_exempt).then(|| Flow::of(&incoming.user));
         let place = match is_exempt {
             true => None,
             false => Some(self.in_flight.classify(&incoming.user, &attributes(&incoming.info, &[]))?),
@@ -185,6 +194,9 @@ impl Api {
         if let Some(place) = place {
             response.headers_mut().insert(FLOW_SCHEMA, place.schema_uid);
             response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
+        }
+        if let Some(flow) = flow.filter(|flow| flow.level == Level::Ordinary) {
+            response.extensions_mut().insert(flow);
         }
         Ok(response)
     }

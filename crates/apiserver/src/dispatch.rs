@@ -18,6 +18,7 @@ use crate::audit::Trail;
 use crate::catalog::Served;
 use crate::codec;
 use crate::error::{ApiError, Result};
+use crate::flow::Whole;
 use crate::form::{Accepted, Encoding, Form};
 use crate::registry::{
     Call, DeleteOptions, Framing, ListBody, MAX_BODY, PatchKind, Written, protobuf_list, refused_watch,
@@ -189,9 +190,12 @@ impl Api {
                 let served = call.served.clone();
                 let made = tokio::task::spawn_blocking(move || protobuf_list(&served, &selected));
                 let (head, content) = made.await.map_err(ApiError::internal)??;
+                let whole = Whole(head.len() + content.len());
                 let parts = [head, content].map(|part| Ok(Frame::data(Bytes::from(part))));
                 let body = StreamBody::new(futures::stream::iter(parts));
-                return Ok(answer::stream(200, minik8s_protobuf::MEDIA_TYPE, body));
+                let mut response = answer::stream(200, minik8s_protobuf::MEDIA_TYPE, body);
+                response.extensions_mut().insert(whole);
+                return Ok(response);
             }
             Form::Object if accepted.encoding != Encoding::Yaml => {
                 return Ok(answer::stream(200, JSON, ListBody::new(call.served.clone(), selected)));

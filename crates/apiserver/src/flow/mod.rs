@@ -1,10 +1,11 @@
-//! Bounds on what clients may ask at once, shared fairly: bodies that arrive ([`arrivals`]), and requests that are
-//! worked on ([`seats`], decided by the pure [`fair_queue`]).
+//! Bounds on what clients may ask at once, shared fairly: bodies that arrive ([`arrivals`]), requests that are worked on
+//! ([`seats`], decided by the pure [`fair_queue`]), and answers that wait to be taken ([`answers`]).
 //!
 //! A request takes a seat only when all of it is there, so that a slow client holds nothing that others need. How many
 //! seats there are for whom is said by FlowSchemas and PriorityLevelConfigurations ([`configuration`]); within a level
 //! whoever has least is served next. Bodies have bounds that no object changes. Requests from inside the process pass by.
 
+mod answers;
 mod arrivals;
 mod configuration;
 pub mod defaults;
@@ -21,6 +22,7 @@ use minik8s_auth::user::MASTERS;
 use minik8s_auth::{Attributes, User};
 use parking_lot::RwLock;
 
+pub use answers::{Answers, Whole};
 pub use arrivals::{Arrival, Arrivals, Connection};
 pub use configuration::{Configuration, Place};
 pub use fair_queue::LevelCounts;
@@ -64,6 +66,7 @@ pub struct InFlight {
     total: usize,
     seats: Arc<Seats>,
     pub arrivals: Arc<Arrivals>,
+    pub answers: Arc<Answers>,
 }
 
 impl InFlight {
@@ -77,6 +80,7 @@ impl InFlight {
             total,
             seats,
             arrivals: Arc::default(),
+            answers: Arc::default(),
         }
     }
 

@@ -92,6 +92,41 @@ async fn bodies_of_a_pod_that_never_end_hold_up_neither_nodes_nor_administrators
     tokio::time::timeout(CUT_OFF_WITHIN, again).await.expect("its share is free again");
 }
 
+/// A large answer that is made anew for each who asks, and that every pod may ask for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_a_pod_never_reads_fill_no_memory_and_hold_up_nobody() {
+    let port = Port::open(Options::default()).await;
+    let mut admin = Client::connect(&port).await;
+    let token = token_of_a_pod(&mut admin).await;
+    let mut pod = Client::connect(&port).await;
+    let mut unread = Vec::new();
+    let bytes = loop {
+        let answer = pod.send_as(&token, "GET", "/openapi/v2", "").await;
+        let length =
+            answer.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length: usize = length.expect("a length");
+        match answer.status().as_u16() {
+            200 => unread.push((length, answer)),
+            code => {
+                assert_eq!(code, 429);
+                break unread.iter().map(|(length, _)| length).sum::<usize>();
+            }
+        }
+        assert!(unread.len() < 1000, "all that it asks for is held");
+    };
+    assert!(bytes <= 80 << 20, "{bytes} bytes are held");
+    let mut other = Client::connect(&port).await;
+    promptly(admin.send("GET", CONFIG_MAPS, ""), 200).await;
+    promptly(other.send_as(NODE_TOKEN, "GET", "/version", ""), 200).await;
+    drop(unread);
+    let again = async {
+        while pod.send_as(&token, "GET", "/version", "").await.status() == 429 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(CUT_OFF_WITHIN, again).await.expect("its share is free again");
+}
+
 /// One that says so, and one that only turns out to be. A stream that is cut off while a client sends is all that curl
 /// tells of it, so that the client must be listened to beyond the answer.
 #[tokio::test]
