@@ -11,6 +11,9 @@ pub trait BrowserSessions: Send + Sync {
 
     /// Takes the cookie from a request: nobody further on gets to see it.
     fn hide(&self, headers: &mut HeaderMap);
+
+    /// Takes whatever would set the cookie from an answer that others wrote: the browser has it from our own address.
+    fn protect(&self, headers: &mut HeaderMap);
 }
 
 /// A session that counts for a request.

@@ -73,7 +73,8 @@ impl Api {
         let snapshot = self.registry.catalog.snapshot();
         let served = snapshot.find(&info.group, &info.version, &info.resource);
         let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
-        let is_foreign_page = self.is_foreign_page(&request, &info);
+        let is_of_a_pod = info.subresource == "proxy";
+        let is_foreign_page = is_of_a_pod && self.is_foreign_page(&request);
         let span = self.tracer.as_ref().map(|tracer| span::begin(tracer, &mut request));
         let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
         let is_line_stream = info.verb == "watch" || self.streams(&request, &info);
@@ -102,6 +103,9 @@ impl Api {
             response = answer::error(&error);
             None
         });
+        if let Some(sessions) = self.authenticator.sessions.as_ref().filter(|_| is_of_a_pod) {
+            sessions.protect(response.headers_mut());
+        }
         if is_foreign_page {
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
         }
@@ -131,10 +135,8 @@ impl Api {
     }
 
     /// Whether a browser asks for a page of a pod: it comes from our own address, and must not be taken for ours.
-    fn is_foreign_page<B>(&self, request: &Request<B>, info: &RequestInfo) -> bool {
-        self.authenticator.sessions.is_some()
-            && info.subresource == "proxy"
-            && request.headers().contains_key("sec-fetch-site")
+    fn is_foreign_page<B>(&self, request: &Request<B>) -> bool {
+        self.authenticator.sessions.is_some() && request.headers().contains_key("sec-fetch-site")
     }
 
     async fn limited<B>(

@@ -13,6 +13,8 @@ use crate::{cookie, same_origin};
 
 /// The prefix makes browsers keep it to this host, to HTTPS, and from pages that set cookies for others.
 pub const COOKIE_NAME: &str = "__Host-minik8s";
+/// Would take it away.
+const CLEAR_SITE_DATA: &str = "clear-site-data";
 /// Of one user, so that nobody keeps others out.
 const MOST_OF_ONE: usize = 50;
 
@@ -82,6 +84,11 @@ impl BrowserSessions for ServerSessions {
 
     fn hide(&self, headers: &mut HeaderMap) {
         cookie::remove(headers, COOKIE_NAME);
+    }
+
+    fn protect(&self, headers: &mut HeaderMap) {
+        cookie::leave(headers, COOKIE_NAME);
+        headers.remove(CLEAR_SITE_DATA);
     }
 }
 
