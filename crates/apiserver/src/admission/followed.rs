@@ -2,13 +2,10 @@
 //!
 //! It changes seldom and is needed by every write: each change reads all of it, writes only look at memory.
 
-use std::time::Duration;
-
 use minik8s_store::{Entry, Range, Revision, Store, WatchItem};
 
 use crate::error::Result;
-
-const RETRY: Duration = Duration::from_secs(1);
+use crate::following;
 
 /// Takes all entries below a prefix, whenever they have changed.
 pub type Take<'a> = dyn Fn(&[Entry]) + Send + Sync + 'a;
@@ -22,12 +19,7 @@ pub async fn load(store: &dyn Store, prefix: &str, take: &Take<'_>) -> Result<Re
 
 /// Follows them for ever.
 pub async fn follow(store: &dyn Store, prefix: &str, take: &Take<'_>) {
-    loop {
-        if let Err(error) = until_broken(store, prefix, take).await {
-            tracing::warn!(%error, prefix, "following the configuration of admission failed; trying again");
-        }
-        tokio::time::sleep(RETRY).await;
-    }
+    following::for_ever(&format!("following {prefix}"), || until_broken(store, prefix, take)).await
 }
 
 async fn until_broken(store: &dyn Store, prefix: &str, take: &Take<'_>) -> Result<()> {

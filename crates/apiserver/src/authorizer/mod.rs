@@ -27,11 +27,11 @@ pub use self::wanted::attributes;
 use self::wanted::exact_fields;
 use crate::audit::Trail;
 use crate::error::{ApiError, Result};
+use crate::following;
 use crate::managed_fields::WithoutManagedFields;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo};
 
-const RETRY: Duration = Duration::from_secs(1);
 /// How long the index of pods may lag behind what a node has already seen.
 const CATCH_UP: Duration = Duration::from_millis(300);
 /// Pods that may wait to be taken in: to read so many takes less than a tenth of a second.
@@ -255,12 +255,8 @@ impl Authorizer {
     }
 
     async fn follow_always(&self, store: &dyn Store, followed: Followed) {
-        loop {
-            if let Err(error) = self.follow(store, followed).await {
-                tracing::warn!(%error, "following {followed:?} for authorization failed; trying again");
-            }
-            tokio::time::sleep(RETRY).await;
-        }
+        let what = format!("following {followed:?} for authorization");
+        following::for_ever(&what, || self.follow(store, followed)).await
     }
 
     async fn reload(&self, store: &dyn Store, followed: Followed) -> Result<u64> {

@@ -26,23 +26,16 @@ pub use rules::validate_rules;
 use crate::api::Api;
 use crate::catalog::Served;
 use crate::error::Result;
+use crate::following;
 use crate::object::Object;
 use crate::registry::{Call, DeleteOptions};
 
-const RETRY: Duration = Duration::from_secs(1);
+/// Between looks at instances that cannot go yet.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Follows the definitions until `stop`.
 pub async fn run(api: Arc<Api>, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        let followed = tokio::select! {
-            followed = follow(&api) => followed,
-            _ = stop.cancelled() => return,
-        };
-        if let Err(error) = followed {
-            tracing::warn!(%error, "following custom resource definitions failed; trying again");
-            tokio::time::sleep(RETRY).await;
-        }
-    }
+    following::always("following custom resource definitions", stop, || follow(&api)).await;
 }
 
 /// Serves what is defined now.
@@ -65,21 +58,10 @@ async fn follow(api: &Arc<Api>) -> Result<()> {
             waiting |= settle(api, &served, &all, definition).await?;
         }
         // Instances with finalizers of their own go when their controllers let them.
-        let timeout = if waiting { RETRY } else { Duration::MAX };
+        let timeout = if waiting { LOOK } else { Duration::MAX };
         tokio::select! {
-            item = next_change(&mut watch) => if !item { return Ok(()) },
+            changed = following::changed(&mut watch) => if !changed? { return Ok(()) },
             _ = tokio::time::sleep(timeout) => {}
-        }
-    }
-}
-
-/// False when the watch ended.
-async fn next_change(watch: &mut minik8s_store::Watch) -> bool {
-    loop {
-        match watch.next().await {
-            Some(Ok(minik8s_store::WatchItem::Event(_))) => return true,
-            Some(Ok(minik8s_store::WatchItem::Progress(_))) => {}
-            Some(Err(_)) | None => return false,
         }
     }
 }
