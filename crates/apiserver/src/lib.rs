@@ -3,9 +3,9 @@
 //! A request passes, in this order: `listener` (TLS) or `local` (in process) → `api` (panics, metrics, time, `audit`) →
 //! `authenticator` → `authorizer` → `body` and `flow` (limits) → `dispatch` → `registry` (with `admission`) → the
 //! store.
-//! Only this crate touches the store. It runs no controllers: those are clients like any other. What it does
-//! by itself is tending its own data: `custom` (definitions become served kinds), `aggregation` (roles made of
-//! roles), `expiry` (old events).
+//! Objects are read from the store and written to it here and nowhere else. It runs no controllers: those are clients like
+//! any other. What it does by itself is tending its own data: `custom` (definitions become served kinds), `aggregation`
+//! (roles made of roles), `expiry` (old events).
 
 mod admission;
 mod aggregation;

@@ -1,8 +1,10 @@
 //! The node agent: runs the pods that the API server binds to this node.
 //!
 //! [`run`] is the whole agent. Below it are actors with state of their own: a worker per pod, one that
-//! watches pods and runtime, one for the node object, one that writes events. What they decide is pure and
-//! stands apart from what they do.
+//! watches pods and runtime, one for the node object. What they decide is pure and stands apart from what they do.
+//!
+//! It never decides which node a pod runs on, and its end ends no container: what it must know again is in the API, in the
+//! runtime or in its data dir.
 
 mod agent;
 mod cgroup;

@@ -1,5 +1,5 @@
 //! `minik8s`: one binary, several roles. This crate reads flags and environment and wires the parts
-//! together; everything else is in the libraries.
+//! together; everything else is in the libraries, which never read either.
 
 mod address_ranges;
 mod agent;
