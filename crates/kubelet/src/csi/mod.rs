@@ -30,7 +30,7 @@ pub use inline::{dir_name as inline_dir_name, publish as publish_inline};
 pub use publication::{Publication, look_again, publish};
 pub use record::PUBLISHED;
 pub use relay::{MOST_BYTES, RelayError, relay};
-pub use removal::{release_unused, unpublish_leftovers, unpublish_pod};
+pub use removal::{release_volumes, unpublish_leftovers, unpublish_pod};
 pub use socket::SocketId;
 pub use stats::volume_stats;
 

@@ -15,8 +15,9 @@ use super::{CsiError, attachment};
 use crate::context::VolumeContext;
 use crate::storage::users;
 
-/// All volumes of drivers of a pod whose containers have ended.
-pub async fn unpublish_pod(context: &VolumeContext, pod: &str) -> Result<(), CsiError> {
+/// All volumes of drivers of a pod whose containers have ended. Returns those that may be unstaged now.
+pub async fn unpublish_pod(context: &VolumeContext, pod: &str) -> Result<BTreeSet<String>, CsiError> {
+    let mut volumes = BTreeSet::new();
     for (dir, record) in pod_records(&context.node.config, pod)? {
         let Some(record) = record else {
             remove(dir).await?;
@@ -30,8 +31,9 @@ pub async fn unpublish_pod(context: &VolumeContext, pod: &str) -> Result<(), Csi
         };
         registered(context, &kept.record.driver)?.driver.call(&call).await?;
         remove(kept.dir).await?;
+        volumes.insert(kept.record.volume);
     }
-    Ok(())
+    Ok(volumes)
 }
 
 /// Volumes of pods that are gone; returns those of which some are still there.
@@ -55,11 +57,22 @@ pub async fn unpublish_leftovers(context: &VolumeContext, known: &BTreeSet<Strin
 
 /// Unstages what no pod links to, and tells what may be detached. What fails is told and tried again.
 pub async fn release_unused(context: &VolumeContext) {
+    release(context, |_| true).await;
+}
+
+/// The same of the volumes of a pod that has ended. A driver that hangs keeps no pod from ending that has none of its own.
+pub async fn release_volumes(context: &VolumeContext, volumes: &BTreeSet<String>) {
+    if !volumes.is_empty() {
+        release(context, |volume| volumes.contains(volume)).await;
+    }
+}
+
+async fn release(context: &VolumeContext, is_meant: impl Fn(&str) -> bool) {
     let staged = match staged_records(&context.node.config) {
         Ok(staged) => staged,
         Err(error) => return warn!(%error, "cannot tell which volumes are staged"),
     };
-    for kept in staged {
+    for kept in staged.into_iter().filter(|kept| is_meant(&kept.record.volume)) {
         let volume = kept.record.volume.clone();
         let _lock = context.storage.lock(&volume).await;
         if let Err(error) = unstage(context, &kept).await {

@@ -354,9 +354,8 @@ impl Operation {
             let removed = self.context.node.runtime.remove_views(&self.desired_pod.uid).await;
             self.runtime(removed, "FailedKillPod")?;
         }
-        csi::unpublish_pod(&self.context.volumes, &self.desired_pod.uid)
-            .await
-            .map_err(|e| self.not_removed(e))?;
+        let of_drivers = csi::unpublish_pod(&self.context.volumes, &self.desired_pod.uid).await;
+        let of_drivers = of_drivers.map_err(|e| self.not_removed(e))?;
         self.unprepare_claims().await?;
         let released = tokio::task::spawn_blocking(move || {
             cgroup::remove_tree(&cgroup);
@@ -364,7 +363,7 @@ impl Operation {
         });
         released.await.map_err(|e| self.not_removed(e))?.map_err(|e| self.not_removed(e))?;
         self.context.volumes.storage.release_unused().await;
-        csi::release_unused(&self.context.volumes).await;
+        csi::release_volumes(&self.context.volumes, &of_drivers).await;
         Ok(())
     }
 
