@@ -188,9 +188,15 @@ struct NameServer {
 }
 
 async fn name_server() -> NameServer {
-    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let address = udp.local_addr().unwrap();
-    let tcp = tokio::net::TcpListener::bind(address).await.unwrap();
+    // A port that nobody has, neither of UDP nor of TCP.
+    let (udp, tcp, address) = loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = udp.local_addr().unwrap();
+        match tokio::net::TcpListener::bind(address).await {
+            Ok(tcp) => break (udp, tcp, address),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{error}"),
+        }
+    };
     let asked = Arc::<parking_lot::Mutex<Vec<String>>>::default();
     let noted = asked.clone();
     tokio::spawn(async move {
