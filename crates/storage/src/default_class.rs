@@ -2,12 +2,11 @@
 //!
 //! Who deletes the class, or makes another the default, is not contradicted: a ConfigMap remembers that it was made.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
+use minik8s_meta::Backoff;
 use minik8s_meta::local_volume::DRIVER;
 use minik8s_meta::snapshot::VolumeSnapshotClass;
 use serde_json::{Value, json};
@@ -20,16 +19,17 @@ const NAME: &str = "local";
 const MEMORY: &str = "minik8s-storage";
 const CLASS_KEY: &str = "default-class";
 const SNAPSHOT_CLASS_KEY: &str = "default-snapshot-class";
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY: Backoff = Backoff::millis(250, 4_000);
 
 /// Tries until it is made, then waits for the end.
 pub async fn provide(client: Client, stop: CancellationToken) {
+    let mut retries = RETRY.retries();
     loop {
         let pause = match make(&client).await {
             Ok(()) => return stop.cancelled().await,
             Err(error) => {
                 tracing::debug!(%error, "cannot make the storage class {NAME} yet");
-                tokio::time::sleep(PAUSE)
+                tokio::time::sleep(retries.failed())
             }
         };
         tokio::select! {

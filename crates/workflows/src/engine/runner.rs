@@ -13,7 +13,7 @@ use minik8s_api::{Owner, OwnerVersion, Records, ResourceRef};
 use minik8s_asl::definition::{Definition, MachineType, processor_at};
 use minik8s_asl::engine::{Event, Identity, Start, Status};
 use minik8s_asl::simple_form;
-use minik8s_meta::{api_version, kind};
+use minik8s_meta::{Backoff, api_version, kind};
 use minik8s_runtime::{Cache, Key, panic_message};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -30,7 +30,7 @@ use crate::tasks::TaskContext;
 const QUIET: Duration = Duration::from_millis(200);
 /// The status of a run that goes on is written so often at most.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY: Backoff = Backoff::millis(50, 5_000);
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 /// AWS' limit of Express.
 const LONGEST_EXPRESS: u64 = 300;
@@ -78,13 +78,14 @@ struct Ready {
 
 impl Runner {
     pub async fn run(self) -> Ended {
+        let mut retries = RETRY.retries();
         loop {
             let Some(run) = self.object() else { return Ended::Gone };
             match self.drive(&run).await {
                 Ok(ended) => return ended,
                 Err(JournalError::Overtaken) => {
                     // Somebody else was faster, or has deleted the run: look again with fresh eyes.
-                    tokio::time::sleep(RETRY / 10).await;
+                    tokio::time::sleep(RETRY.first).await;
                     return Ended::Overtaken;
                 }
                 Err(error @ JournalError::Unreadable(_)) => {
@@ -92,7 +93,7 @@ impl Runner {
                 }
                 Err(error @ JournalError::Store(_)) => {
                     tracing::warn!(run = %self.key, %error, "cannot keep the history; trying again");
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(retries.failed()).await;
                 }
             }
         }
@@ -164,6 +165,7 @@ impl Runner {
             };
         }
         let workflows: Api<Workflow> = Api::namespaced(self.client.clone(), &self.key.namespace);
+        let mut retries = RETRY.retries();
         let workflow = loop {
             match workflows.get_opt(&run.spec.workflow).await {
                 Ok(Some(workflow)) => break workflow,
@@ -174,7 +176,7 @@ impl Runner {
                 }
                 Err(error) => {
                     tracing::warn!(run = %self.key, %error, "cannot read its Workflow; trying again");
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(retries.failed()).await;
                 }
             }
         };
@@ -295,13 +297,14 @@ impl Runner {
     /// Writes the last status until it is there.
     async fn settle(&self, status: &WorkflowRunStatus) -> Ended {
         let redrives = status.redrives.unwrap_or(0);
+        let mut retries = RETRY.retries();
         loop {
             match self.write(status).await {
                 Ok(()) => return Ended::Settled { redrives },
                 Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => return Ended::Gone,
                 Err(error) => {
                     tracing::warn!(run = %self.key, %error, "cannot write the status; trying again");
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(retries.failed()).await;
                 }
             }
         }
