@@ -68,6 +68,7 @@ where
         }
         ("token", "create") => {
             let body = typed_body::<TokenRequest, _>(call, &mut incoming).await?;
+            api.registry.admission.ask(&api.registry, call, Operation::Create, &body).await?;
             token::issue(api, call, body).await
         }
         ("approval" | "finalize" | "ephemeralcontainers" | "resize", verb) => {
@@ -108,8 +109,14 @@ where
 {
     let content_type = incoming.header(CONTENT_TYPE).to_owned();
     let body = incoming.body().await?;
-    let value = crate::registry::parse_any(call, &content_type, &body)?;
+    let mut value = crate::registry::parse_any(call, &content_type, &body)?;
     check_typed::<T>(&value)?;
+    // Webhooks and policies are told what it is.
+    for (field, text) in [("apiVersion", T::API_VERSION), ("kind", T::KIND)] {
+        if value[field].as_str().unwrap_or_default().is_empty() {
+            value[field] = text.into();
+        }
+    }
     Ok(value)
 }
 

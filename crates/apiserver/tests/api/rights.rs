@@ -57,7 +57,8 @@ async fn parameters_are_for_those_who_may_read_them() {
     let path = format!("{POLICIES}/plain.example.com");
     ann.patch(MERGE, &path, json!({"spec": {"paramKind": secrets}})).await.refused(422, "Invalid");
     let mutating = POLICIES.replace("validating", "mutating");
-    let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}});
+    let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression":
+        "[JSONPatch{op: \"add\", path: \"/metadata/labels\", value: {}}]"}});
     let spec = json!({"paramKind": secrets, "reinvocationPolicy": "Never", "mutations": [mutation],
         "matchConstraints": {"resourceRules": [rule("apps", "deployments")]}});
     let changing = json!({"metadata": {"name": "m.example.com"}, "spec": spec});
@@ -80,6 +81,23 @@ async fn parameters_are_for_those_who_may_read_them() {
     let all = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
     grant(&admin, RBAC, "ann", "all", all).await;
     in_force(async || ann.post(&mutating, changing.clone()).await, 201).await.ok();
+}
+
+/// Policies and webhooks are asked about tokens as about other writes.
+#[tokio::test]
+async fn token_can_be_refused_by_a_policy() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.admin();
+    let about = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["serviceaccounts/token"]});
+    let condition = "request.kind.kind == 'TokenRequest' && !('evil' in object.spec.audiences)";
+    let fields = json!({"validations": [{"expression": condition, "message": "not for them"}]});
+    admin.post(POLICIES, policy("tokens.example.com", &about, fields)).await.ok();
+    admin.post(BINDINGS, binding("tokens", "tokens.example.com", json!({}))).await.ok();
+    let token = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let ask = async |audience: &str| admin.post(token, json!({"spec": {"audiences": [audience]}})).await;
+    let refused = in_force(async || ask("evil").await, 422).await.refused(422, "Invalid");
+    assert!(refused["message"].as_str().unwrap().ends_with("not for them"), "{refused}");
+    ask("good").await.ok();
 }
 
 /// A stolen node is its pods to nobody but those whom they name.
