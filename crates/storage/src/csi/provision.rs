@@ -3,6 +3,8 @@
 //! The claim keeps a finalizer while a volume may be made of which no object tells: so one that is deleted meanwhile leaves
 //! nothing in the storage system.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kube::Api;
@@ -121,7 +123,9 @@ impl Operator {
         let mut call = request(claim, class);
         call.volume_content_source = self.source(claim, &class.provisioner)?;
         call.secrets = secrets::read(&self.client, reference(class, claim, "provisioner").as_ref()).await?;
-        call.accessibility_requirements = self.topology(claim, &class.provisioner);
+        let selected = annotation(&claim.metadata, SELECTED_NODE);
+        let (csi_nodes, nodes) = (self.caches.of::<CSINode>().list(), self.caches.of::<Node>().list());
+        call.accessibility_requirements = topology(&class.provisioner, selected, &csi_nodes, &nodes)?;
         let remote = self.remote(&class.provisioner, |node| self.is_selected(claim, node));
         if let Some(name) = attributes_class(claim) {
             call.mutable_parameters = self.mutable_parameters(name, &remote).await?;
@@ -136,30 +140,6 @@ impl Operator {
     fn is_selected(&self, claim: &PersistentVolumeClaim, node: &Node) -> bool {
         annotation(&claim.metadata, SELECTED_NODE)
             .is_some_and(|name| node.metadata.name.as_deref() == Some(name))
-    }
-
-    /// Where the volume must be reachable: from the node that the scheduler chose, or from any that has the driver.
-    fn topology(&self, claim: &PersistentVolumeClaim, driver: &str) -> Option<TopologyRequirement> {
-        let csi_nodes = self.caches.of::<CSINode>().list();
-        let nodes = self.caches.of::<Node>();
-        let segments = |csi: &CSINode| {
-            let known = csi.spec.drivers.iter().find(|known| known.name == driver)?;
-            let node = nodes.get(&Key::new("", csi.metadata.name.as_deref()?))?;
-            let labels = node.metadata.labels.clone().unwrap_or_default();
-            let keys = known.topology_keys.clone().filter(|keys| !keys.is_empty())?;
-            let pairs = keys.into_iter().filter_map(|key| Some((key.clone(), labels.get(&key)?.clone())));
-            Some(Topology { segments: pairs.collect() })
-        };
-        let selected = annotation(&claim.metadata, SELECTED_NODE);
-        let chosen =
-            csi_nodes.iter().filter(|csi| selected.is_none() || csi.metadata.name.as_deref() == selected);
-        let mut all: Vec<Topology> = Vec::new();
-        for topology in chosen.filter_map(|csi| segments(csi)) {
-            if !all.contains(&topology) {
-                all.push(topology);
-            }
-        }
-        (!all.is_empty()).then(|| TopologyRequirement { requisite: all.clone(), preferred: all })
     }
 
     /// The volume or snapshot whose content a new one starts with.
@@ -198,6 +178,41 @@ impl Operator {
             None => wish(format!("the claim {:?} to start with is not there, or not bound", wanted.name)),
         }
     }
+}
+
+/// Where the volume must be reachable: from the node that the scheduler chose, or from any that has the driver. Pure.
+pub fn topology(
+    driver: &str,
+    selected: Option<&str>,
+    csi_nodes: &[Arc<CSINode>],
+    nodes: &[Arc<Node>],
+) -> Result<Option<TopologyRequirement>, RemoteError> {
+    let mut all: Vec<Topology> = Vec::new();
+    for csi in csi_nodes {
+        let name = csi.metadata.name.as_deref().unwrap_or_default();
+        let known = csi.spec.drivers.iter().find(|known| known.name == driver);
+        let keys = known.and_then(|known| known.topology_keys.as_ref()).filter(|keys| !keys.is_empty());
+        let Some(keys) = keys.filter(|_| selected.is_none_or(|selected| selected == name)) else { continue };
+        let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
+        let labels = node.and_then(|node| node.metadata.labels.as_ref());
+        let pair = |key: &String| Some((key.clone(), labels?.get(key)?.clone()));
+        match keys.iter().map(pair).collect() {
+            Some(segments) => {
+                let topology = Topology { segments };
+                if !all.contains(&topology) {
+                    all.push(topology);
+                }
+            }
+            // Without all of them, the volume could be made where the node does not reach it.
+            None if selected.is_some() => {
+                let why =
+                    format!("node {name} does not have all labels of the driver {driver} yet ({keys:?})");
+                return Err(RemoteError::Wish(why));
+            }
+            None => {}
+        }
+    }
+    Ok((!all.is_empty()).then(|| TopologyRequirement { requisite: all.clone(), preferred: all }))
 }
 
 fn reference(

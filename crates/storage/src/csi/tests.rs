@@ -350,3 +350,32 @@ fn snapshot_is_made_and_deleted_by_whom_it_is_for() {
         json!({"metadata": {"deletionTimestamp": time}, "spec": {"volumeSnapshotRef": {"uid": ""}}});
     check(local, unbound, true, &["delete snapshot"]);
 }
+
+#[test]
+fn volume_is_made_only_where_the_chosen_node_says_that_it_is() {
+    let node = |name: &str, labels: Value| -> Arc<Node> {
+        Arc::new(read(json!({"metadata": {"name": name, "labels": labels}})))
+    };
+    let csi = |name: &str| -> Arc<CSINode> {
+        let drivers = json!([{"name": DRIVER, "nodeID": name, "topologyKeys": ["zone", "rack"]}]);
+        Arc::new(read(json!({"metadata": {"name": name}, "spec": {"drivers": drivers}})))
+    };
+    let nodes = [
+        node("a", json!({"zone": "z1", "rack": "r1"})),
+        node("b", json!({"zone": "z1", "rack": "r1"})),
+        // Its labels are about to be written.
+        node("new", json!({"zone": "z2"})),
+    ];
+    let csi_nodes = [csi("a"), csi("b"), csi("new"), csi("gone")];
+    let found = |driver: &str, selected: Option<&str>| {
+        let found = provision::topology(driver, selected, &csi_nodes, &nodes).map_err(drop)?;
+        Ok::<_, ()>(found.map(|found| found.requisite))
+    };
+    let segments = [("zone", "z1"), ("rack", "r1")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let one = vec![Topology { segments: segments.into() }];
+    assert_eq!(found(DRIVER, None), Ok(Some(one.clone())));
+    assert_eq!(found(DRIVER, Some("b")), Ok(Some(one)));
+    assert_eq!(found(DRIVER, Some("new")), Err(()));
+    assert_eq!(found(DRIVER, Some("gone")), Err(()));
+    assert_eq!(found("o", Some("a")), Ok(None));
+}
