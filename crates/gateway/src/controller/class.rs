@@ -1,20 +1,19 @@
 //! GatewayClasses: taken if they name this controller, with what it can do.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
+use minik8s_meta::Backoff;
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches};
 use tokio_util::sync::CancellationToken;
 
 use crate::condition::{Problem, Writer};
 use crate::kinds::{CLASS, CONTROLLER, GatewayClass, GatewayClassSpec, GatewayClassStatus, SupportedFeature};
 
-/// Until the next try.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY: Backoff = Backoff::millis(250, 4_000);
 
 /// As the conformance tests of the Gateway API name them, in order. What is not in it is not served, or not well enough.
 pub const FEATURES: [&str; 48] = [
@@ -115,6 +114,7 @@ pub async fn create_class(client: Client, stop: CancellationToken) {
         ..GatewayClass::default()
     };
     let classes: Api<GatewayClass> = Api::all(client);
+    let mut retries = RETRY.retries();
     loop {
         match classes.create(&PostParams::default(), &class).await {
             Ok(_) => break,
@@ -122,7 +122,7 @@ pub async fn create_class(client: Client, stop: CancellationToken) {
             Err(error) => tracing::debug!(%error, "cannot make the GatewayClass {CLASS} yet"),
         }
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(retries.failed()) => {}
             () = stop.cancelled() => return,
         }
     }

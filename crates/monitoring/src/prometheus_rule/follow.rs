@@ -11,7 +11,7 @@ use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use minik8s_informer::{Caches, ListOptions};
+use minik8s_informer::{Backoff, Caches, ListOptions};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -23,6 +23,8 @@ use crate::monitors::PrometheusRule;
 
 /// Several changes at once become one.
 const SETTLE: Duration = Duration::from_millis(300);
+/// After rules that could not be written.
+const RETRY: Backoff = Backoff::millis(1_000, 30_000);
 /// Between requests to read files that the node may not have brought into the pod yet.
 const AGAIN: Duration = Duration::from_secs(5);
 /// After so long something else is wrong, and is told.
@@ -68,15 +70,19 @@ async fn while_leading(client: &Client, caches: &Caches) {
     rules.wait_synced().await;
     map.wait_synced().await;
     let config_maps = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
+    let mut retries = RETRY.retries();
     loop {
         // What comes within a moment belongs together.
         while timeout(SETTLE, changed.notified()).await.is_ok() {}
         let known = rules.list();
         match sync(client, &config_maps, file::files(known.iter().map(AsRef::as_ref))).await {
-            Ok(()) => changed.notified().await,
+            Ok(()) => {
+                retries.succeeded();
+                changed.notified().await;
+            }
             Err(error) => {
                 tracing::warn!(%error, "the rules of PrometheusRules are not where the engine reads them; trying again");
-                sleep(AGAIN).await;
+                sleep(retries.failed()).await;
             }
         }
     }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Client;
+use minik8s_meta::Backoff;
 use minik8s_meta::gateway::{GatewayAck, GatewayAckSpec, GatewayConfig, GatewayPortProblem};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use crate::sources::Name;
 
 /// Until the control plane is told again what it could not be told.
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY: Backoff = Backoff::millis(250, 2_000);
 
 /// A router's port, and whether it is UDP.
 type Place = (u16, bool);
@@ -68,23 +68,23 @@ impl Acks {
     /// Runs for ever.
     pub async fn report(&self, client: &Client, node: &str) {
         let mut told: BTreeMap<Name, (String, GatewayAckSpec)> = BTreeMap::new();
-        let mut complained = false;
+        let mut retries = RETRY.retries();
         loop {
             self.changed.notified().await;
             let due = self.state.lock().due(&mut told);
             for (name, uid, spec) in due {
                 match tell(client, node, &name, &uid, &spec).await {
                     Ok(()) => {
-                        complained = false;
+                        retries.succeeded();
                         told.insert(name, (uid, spec));
                     }
                     Err(error) => {
-                        match complained {
-                            false => warn!(%error, "cannot say for which Gateways this node answers"),
-                            true => debug!(%error, "cannot acknowledge a Gateway"),
+                        let pause = retries.failed();
+                        match retries.is_first() {
+                            true => warn!(%error, "cannot say for which Gateways this node answers"),
+                            false => debug!(%error, "cannot acknowledge a Gateway"),
                         }
-                        complained = true;
-                        tokio::time::sleep(RETRY).await;
+                        tokio::time::sleep(pause).await;
                         self.changed.notify_one();
                     }
                 }
