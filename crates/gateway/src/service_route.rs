@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::gateway::{RouteClients, ServiceRoute, ServiceRoutePort, ServiceRouteSpec};
-use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
+use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of, owner_reference};
 
 use crate::attach::{Parent, parent};
 use crate::compile::{Want, Wants, order};
@@ -80,7 +80,7 @@ impl Controller for ServiceRouteController {
                 metadata: ObjectMeta {
                     name: seen.service.metadata.name.clone(),
                     namespace: seen.service.metadata.namespace.clone(),
-                    owner_references: Some(vec![owner(&seen.service)]),
+                    owner_references: Some(vec![owner_reference(&*seen.service)]),
                     ..ObjectMeta::default()
                 },
                 spec,
@@ -187,17 +187,6 @@ fn compile(service: &Service, view: &View) -> ServiceRouteSpec {
         known.clients.push(RouteClients { namespace, matches });
     }
     ServiceRouteSpec { ports: ports.into_values().collect(), rules }
-}
-
-fn owner(service: &Service) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".to_owned(),
-        kind: "Service".to_owned(),
-        name: service.metadata.name.clone().unwrap_or_default(),
-        uid: service.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::mesh::{MeshAck, MeshRoute, NODE_PROXY, SIDECAR, Subset, VirtualService, is_sidecar_image};
 use minik8s_meta::routing::service_of;
-use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches};
+use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, owner_reference};
 
 use crate::compile::{Inputs, Problem, compile};
 use crate::rolling_update::{self, RollingUpdate};
@@ -152,7 +152,7 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
             metadata: ObjectMeta {
                 name: virtual_service.metadata.name.clone(),
                 namespace: virtual_service.metadata.namespace.clone(),
-                owner_references: Some(vec![owner(virtual_service)]),
+                owner_references: Some(vec![owner_reference(virtual_service)]),
                 ..ObjectMeta::default()
             },
             spec: compiled.route.clone(),
@@ -163,17 +163,6 @@ pub fn plan(seen: &Observed, now: Timestamp) -> Plan {
     }
     status::write(seen, &compiled, now, &mut plan);
     plan
-}
-
-fn owner(virtual_service: &VirtualService) -> OwnerReference {
-    OwnerReference {
-        api_version: virtual_service.api_version.clone(),
-        kind: virtual_service.kind.clone(),
-        name: virtual_service.metadata.name.clone().unwrap_or_default(),
-        uid: virtual_service.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 fn namespace(meta: &ObjectMeta) -> &str {

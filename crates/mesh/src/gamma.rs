@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::gateway::{GatewayTarget, ServiceRoute, ServiceRouteStatus};
 use minik8s_meta::mesh::{MeshAck, MeshGateway, MeshRoute, MeshRouteSpec, MeshTarget};
 use minik8s_meta::routing::service_of;
-use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of};
+use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of, owner_reference};
 
 use crate::agent::acknowledged;
 use crate::compile::{addresses, endpoints, mesh_endpoint, port_of};
@@ -112,7 +112,7 @@ impl Controller for GammaController {
             let metadata = ObjectMeta {
                 name: Some(name),
                 namespace: seen.route.metadata.namespace.clone(),
-                owner_references: Some(vec![owner(&seen.route)]),
+                owner_references: Some(vec![owner_reference(&*seen.route)]),
                 ..ObjectMeta::default()
             };
             plan.act(Action::create(&MeshRoute { metadata, spec, ..MeshRoute::default() }));
@@ -218,17 +218,6 @@ fn that_name(caches: &Caches, service: &Key) -> Vec<Key> {
         key_of(&***route) == *service || named(route).iter().any(|(key, _)| key == service)
     };
     all.iter().filter(is_named).map(|route| key_of(&**route)).collect()
-}
-
-fn owner(route: &ServiceRoute) -> OwnerReference {
-    OwnerReference {
-        api_version: route.api_version.clone(),
-        kind: route.kind.clone(),
-        name: route.metadata.name.clone().unwrap_or_default(),
-        uid: route.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 #[cfg(test)]

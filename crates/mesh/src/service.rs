@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::mesh::{MeshPort, MeshService, MeshServiceSpec, MeshUpdate, takes_inbound};
 use minik8s_meta::routing::service_of;
-use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Selector, Watches, key_of};
+use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Selector, Watches, key_of, owner_reference};
 
 use crate::compile::{addresses, endpoints, mesh_endpoint, port_of, says_grpc, says_http};
 use crate::rolling_update::{self, RollingUpdate};
@@ -84,7 +84,7 @@ impl Controller for MeshServiceController {
                 metadata: ObjectMeta {
                     name: seen.service.metadata.name.clone(),
                     namespace: seen.service.metadata.namespace.clone(),
-                    owner_references: Some(vec![owner(&seen.service)]),
+                    owner_references: Some(vec![owner_reference(&*seen.service)]),
                     ..ObjectMeta::default()
                 },
                 spec,
@@ -125,17 +125,6 @@ fn compile(
         is_meshed.then(|| MeshPort { addresses, http: says_http(port), grpc: says_grpc(port), endpoints })
     });
     MeshServiceSpec { service: name, ports: ports.collect(), update: update.cloned() }
-}
-
-fn owner(service: &Service) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".to_owned(),
-        kind: "Service".to_owned(),
-        name: service.metadata.name.clone().unwrap_or_default(),
-        uid: service.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 #[cfg(test)]

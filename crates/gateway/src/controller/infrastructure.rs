@@ -6,11 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use k8s_openapi::api::core::v1::{Node, Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use minik8s_meta::gateway::{GatewayConfig, GatewayConfigSpec, GatewayPort};
 use minik8s_meta::routing::SERVICE_NAME;
-use minik8s_runtime::{Action, Key, Plan, key_of};
+use minik8s_runtime::{Action, Key, Plan, key_of, owner_reference};
 
 use super::gateway::Observed;
 use crate::kinds::Gateway;
@@ -159,14 +159,7 @@ fn metadata(gateway: &Gateway, key: &Key) -> ObjectMeta {
         name: Some(key.name.clone()),
         namespace: Some(key.namespace.clone()),
         labels: Some(BTreeMap::from([(GATEWAY_NAME.to_owned(), label(gateway))])),
-        owner_references: Some(vec![OwnerReference {
-            api_version: gateway.api_version.clone(),
-            kind: gateway.kind.clone(),
-            name: gateway.metadata.name.clone().unwrap_or_default(),
-            uid: gateway.metadata.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }]),
+        owner_references: Some(vec![owner_reference(gateway)]),
         ..ObjectMeta::default()
     }
 }
