@@ -6,6 +6,7 @@
 //! [`Autoscalers`] brings it the metrics and carries out its verdict.
 
 mod account;
+mod answer_cache;
 mod backtest;
 mod backtest_handler;
 mod controller;

@@ -89,7 +89,7 @@ impl Fixture {
         let layout = Layout { pods: vec![pod("web-0"), pod("web-1")] };
         let one = [None, None, Some(used), Some(1 << 20), None, None];
         let reading = Reading { values: [one, one].concat(), ..Reading::default() };
-        self.history.record("n1", &layout, &reading, at);
+        self.history.record("n1", &layout, &reading, at, &|_, _| true);
     }
 
     /// Both pods use so many thousandths of a core, as measured up to so many seconds ago.

@@ -1,16 +1,16 @@
 //! Metrics that are not of the target's pods, from `external.metrics.k8s.io` and `custom.metrics.k8s.io`: asked for when an
 //! autoscaler looks and kept for a moment, whoever answers these APIs.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricIdentifier, MetricSpec};
 use kube::Client;
 use minik8s_meta::{LabelSelector, Quantity};
 use minik8s_runtime::Key;
-use parking_lot::Mutex;
 use serde_json::Value;
+
+use super::answer_cache::{AnswerCache, Wake};
 
 /// So old an answer may be; the next look asks anew.
 pub const FRESH: Duration = Duration::from_secs(5);
@@ -28,75 +28,26 @@ pub struct Remote {
 /// Answers by the path that was asked for.
 pub type Answers = BTreeMap<String, Result<Remote, String>>;
 
-type Wake = Arc<dyn Fn(Key) + Send + Sync>;
-
-pub struct Remotes {
-    client: Option<Client>,
-    known: Arc<Mutex<HashMap<String, Known>>>,
-    wake: OnceLock<Wake>,
-}
-
-#[derive(Clone)]
-struct Known {
-    asked: Instant,
-    answer: Option<Result<Remote, String>>,
-}
+pub struct Remotes(AnswerCache<String, Result<Remote, String>>);
 
 impl Remotes {
-    /// Without a client nothing is ever known, as in tests.
     pub fn new(client: Option<Client>) -> Self {
-        Remotes { client, known: Arc::default(), wake: OnceLock::new() }
+        Remotes(AnswerCache::new(client, FRESH))
     }
 
     /// Who is to hear of answers.
     pub fn tell(&self, wake: Wake) {
-        let _ = self.wake.set(wake);
+        self.0.tell(wake);
     }
 
     /// All that an autoscaler goes by. None: something is being asked for the first time, and it is woken with the answer.
     pub fn find(&self, autoscaler: &Key, spec: &HorizontalPodAutoscalerSpec) -> Option<Answers> {
         let paths =
             spec.metrics.iter().flatten().filter_map(|metric| path(&autoscaler.namespace, metric).ok());
+        // Each of them, also when one is not known yet.
         let found: Vec<(String, Option<Result<Remote, String>>)> =
-            paths.map(|path| (path.clone(), self.look(autoscaler, path))).collect();
+            paths.map(|path| (path.clone(), self.0.find(autoscaler, path, ask))).collect();
         found.into_iter().map(|(path, answer)| Some((path, answer?))).collect()
-    }
-
-    fn look(&self, autoscaler: &Key, path: String) -> Option<Result<Remote, String>> {
-        let mut known = self.known.lock();
-        let before = known.get(&path).cloned();
-        let is_fresh = before.as_ref().is_some_and(|known| known.asked.elapsed() < FRESH);
-        let answer = before.and_then(|known| known.answer);
-        if !is_fresh {
-            // Metrics that nobody asks for any more are forgotten.
-            known.retain(|_, known| known.asked.elapsed() < FRESH * 12);
-            known.insert(path.clone(), Known { asked: Instant::now(), answer: answer.clone() });
-            drop(known);
-            self.ask(path, autoscaler.clone());
-        }
-        answer
-    }
-
-    fn ask(&self, path: String, autoscaler: Key) {
-        let (Some(client), known, wake) = (self.client.clone(), self.known.clone(), self.wake.get().cloned())
-        else {
-            return;
-        };
-        tokio::spawn(async move {
-            let answer = ask(&client, &path).await;
-            let mut known = known.lock();
-            let changed = match known.get_mut(&path) {
-                Some(entry) if entry.answer.as_ref() != Some(&answer) => {
-                    entry.answer = Some(answer);
-                    true
-                }
-                _ => false,
-            };
-            drop(known);
-            if let Some(wake) = wake.filter(|_| changed) {
-                wake(autoscaler);
-            }
-        });
     }
 }
 
@@ -162,7 +113,7 @@ fn selector(metric: &MetricIdentifier, name: &str) -> Result<String, String> {
     Ok(format!("?{name}={encoded}"))
 }
 
-async fn ask(client: &Client, path: &str) -> Result<Remote, String> {
+async fn ask(client: Client, path: String) -> Result<Remote, String> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
     let answer = answer.map_err(|_| format!("no answer within {} s", TIMEOUT.as_secs()))?;
