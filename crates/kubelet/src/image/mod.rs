@@ -5,6 +5,7 @@ mod build;
 mod bytecode;
 mod manifest;
 mod name;
+mod own;
 mod packaged;
 mod packages;
 mod pause;
@@ -19,17 +20,15 @@ mod view;
 pub use archive::{Archive, ArchiveError};
 pub use build::Overlay;
 pub use name::normalize;
-pub use packaged::{make as make_packaged, recipe as packaged_recipe};
+pub use own::{ImagePlace, OwnImage, own_image};
+pub use packaged::recipe as packaged_recipe;
 pub use packages::Packages;
 pub use pause::{PAUSE_IMAGE, pause_archive};
 pub use recipe::Recipe;
-pub use runtimes::{
-    builder_of, make as make_runtime, make_builder, program as runtime_program, recipe as runtime_recipe,
-    runtime_of,
-};
+pub use runtimes::{make as make_runtime, program as runtime_program, recipe as runtime_recipe, runtime_of};
 pub use samples::{BUSYBOX, WEB, busybox, load, web};
-pub use sidecar::{PROGRAM as SIDECAR_PROGRAM, make as make_sidecar, program as sidecar_program};
-pub use slurm_submit::{SLURM_SUBMIT, make as make_slurm_submit, recipe as slurm_submit};
+pub use sidecar::{PROGRAM as SIDECAR_PROGRAM, program as sidecar_program};
+pub use slurm_submit::{SLURM_SUBMIT, recipe as slurm_submit};
 pub use store::{ImageStore, Progress, StoreError, StoredImage, in_namespace};
 pub use view::{ImageViews, ViewMount};
 

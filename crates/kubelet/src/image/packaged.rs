@@ -1,30 +1,26 @@
 //! Images of programs of Debian packages (`minik8s_meta::packaged_image`), from the packages of this machine.
 
 use std::io;
-use std::path::Path;
 
-use minik8s_meta::packaged_image::PackagedImage;
+use futures::future::BoxFuture;
+use minik8s_meta::packaged_image::{PackagedImage, packaged_image};
 
-use super::Recipe;
+use super::own::make_apart;
 use super::packages::Packages;
+use super::{ImagePlace, OwnImage, Recipe};
 
-/// Also after a newer program has taken its place on disk.
-const OURSELVES: &str = "/proc/self/exe";
 const PASSWD: &[u8] = b"root:x:0:0:root:/:/bin/false\nnobody:x:65532:65532:nobody:/tmp:/bin/false\n";
 const GROUP: &[u8] = b"root:x:0:\nnobody:x:65532:\n";
 
-/// Makes the image and gives it to the node's containerd. A process of its own does it, so that its memory, a hundred
-/// megabytes for a while, is not the agent's.
-pub async fn make(data_dir: &Path, packaged: &PackagedImage) -> Result<(), String> {
-    let mut command = tokio::process::Command::new(OURSELVES);
-    command.args(["image", "make", packaged.image, "--data-dir"]).arg(data_dir).kill_on_drop(true);
-    let output = command.output().await.map_err(|error| format!("cannot start {OURSELVES}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(said.trim().trim_start_matches("minik8s: ").to_owned())
-        }
+pub(super) struct PackagedImages;
+
+impl OwnImage for PackagedImages {
+    fn serves(&self, name: &str) -> bool {
+        packaged_image(name).is_some()
+    }
+
+    fn make<'a>(&'a self, name: &'a str, place: ImagePlace<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { make_apart(&["make", name], place.data_dir).await })
     }
 }
 

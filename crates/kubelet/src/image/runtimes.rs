@@ -4,10 +4,11 @@
 use std::io;
 use std::path::Path;
 
+use futures::future::BoxFuture;
 use minik8s_meta::function::{RUNTIMES, Runtime};
 
 use super::packages::{Packages, add_path};
-use super::{ImageStore, Overlay, Recipe, bytecode};
+use super::{ImagePlace, ImageStore, Overlay, OwnImage, Recipe, bytecode};
 
 /// One program of several files, since one file is compiled into one of the image.
 const PYTHON: &str = concat!(
@@ -32,8 +33,38 @@ pub fn runtime_of(image: &str) -> Option<&'static Runtime> {
 }
 
 /// The runtime whose dependencies an image fetches.
-pub fn builder_of(image: &str) -> Option<&'static Runtime> {
+fn builder_of(image: &str) -> Option<&'static Runtime> {
     RUNTIMES.iter().find(|runtime| runtime.builder == image)
+}
+
+pub(super) struct Runtimes;
+
+impl OwnImage for Runtimes {
+    fn serves(&self, name: &str) -> bool {
+        runtime_of(name).is_some()
+    }
+
+    fn make<'a>(&'a self, name: &'a str, place: ImagePlace<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let runtime = runtime_of(name).ok_or_else(|| format!("{name} is no runtime"))?;
+            make(&ImageStore::new(place.containerd_socket), runtime).await
+        })
+    }
+}
+
+pub(super) struct Builders;
+
+impl OwnImage for Builders {
+    fn serves(&self, name: &str) -> bool {
+        builder_of(name).is_some()
+    }
+
+    fn make<'a>(&'a self, name: &'a str, place: ImagePlace<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let runtime = builder_of(name).ok_or_else(|| format!("{name} is of no runtime"))?;
+            make_builder(&ImageStore::new(place.containerd_socket), runtime).await
+        })
+    }
 }
 
 /// What runs handlers in the image of a runtime.
@@ -51,7 +82,7 @@ pub async fn make(store: &ImageStore, runtime: &'static Runtime) -> Result<(), S
 
 /// Makes the image that fetches what code for a runtime depends on: the runtime's, and a layer with this machine's package
 /// client. Nothing of the client's settings is in it: they may hold secrets of the machine.
-pub async fn make_builder(store: &ImageStore, runtime: &'static Runtime) -> Result<(), String> {
+async fn make_builder(store: &ImageStore, runtime: &'static Runtime) -> Result<(), String> {
     let told =
         |error: String| format!("cannot make the image that fetches packages for {}: {error}", runtime.name);
     if !store.exists(runtime.image).await.map_err(|error| told(error.to_string()))? {

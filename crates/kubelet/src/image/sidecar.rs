@@ -5,21 +5,34 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use minik8s_meta::mesh::SOCKET_DIR;
+use futures::future::BoxFuture;
+use minik8s_meta::mesh::{SOCKET_DIR, is_sidecar_image};
 
-use super::slurm_submit::{OURSELVES, libraries, read};
-use super::{ImageStore, Recipe};
+use super::own::OURSELVES;
+use super::slurm_submit::{libraries, read};
+use super::{ImagePlace, ImageStore, OwnImage, Recipe};
 
 /// Where the program is in a proxy's container.
 pub const PROGRAM: &str = "/minik8s";
 
-/// Makes the image and puts it into the node's store, under the name that a pod has for it: of this version or another.
-pub async fn make(store: &ImageStore, name: &str) -> Result<(), String> {
-    let name = name.to_owned();
-    let image = tokio::task::spawn_blocking(move || recipe(&name)?.image());
-    let image = image.await.map_err(|error| error.to_string())?;
-    let image = image.map_err(|error| format!("cannot make the image of proxies: {error}"))?;
-    store.put(&image).await.map_err(|error| error.to_string())
+pub(super) struct Sidecars;
+
+impl OwnImage for Sidecars {
+    fn serves(&self, name: &str) -> bool {
+        is_sidecar_image(Some(name))
+    }
+
+    /// Under the name that a pod has for it: of this version or another.
+    fn make<'a>(&'a self, name: &'a str, place: ImagePlace<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let of_image = name.to_owned();
+            let image = tokio::task::spawn_blocking(move || recipe(&of_image)?.image());
+            let image = image.await.map_err(|error| error.to_string())?;
+            let image = image.map_err(|error| format!("cannot make the image of proxies: {error}"))?;
+            let store = ImageStore::new(place.containerd_socket);
+            store.put(&image).await.map_err(|error| error.to_string())
+        })
+    }
 }
 
 fn recipe(name: &str) -> io::Result<Recipe> {

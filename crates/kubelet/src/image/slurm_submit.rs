@@ -6,28 +6,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Recipe;
+use futures::future::BoxFuture;
+
+use super::own::{OURSELVES, make_apart};
+use super::{ImagePlace, OwnImage, Recipe};
 
 /// As the pods of GPU jobs name it.
 pub const SLURM_SUBMIT: &str = concat!("minik8s.io/slurm-submit:", env!("CARGO_PKG_VERSION"));
 
-/// Also after a newer program has taken its place on disk.
-pub(super) const OURSELVES: &str = "/proc/self/exe";
 const SSH: &str = "/usr/bin/ssh";
 /// For ssh's question for a password; without it keys still work.
 const SHELL: &str = "/bin/busybox";
 /// Whom the machine trusts, for a slurmrestd behind a certificate of the public; without it others still work.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Makes the image and gives it to the node's containerd. A process of its own does it, so that its memory is not ours.
-pub async fn make(data_dir: &Path) -> Result<(), String> {
-    let mut command = tokio::process::Command::new(OURSELVES);
-    let output =
-        command.args(["image", "slurm-submit", "--data-dir"]).arg(data_dir).kill_on_drop(true).output().await;
-    let output = output.map_err(|error| format!("cannot start {OURSELVES}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+pub(super) struct SlurmSubmit;
+
+impl OwnImage for SlurmSubmit {
+    fn serves(&self, name: &str) -> bool {
+        name == SLURM_SUBMIT
+    }
+
+    fn make<'a>(&'a self, _: &'a str, place: ImagePlace<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { make_apart(&["slurm-submit"], place.data_dir).await })
     }
 }
 

@@ -8,17 +8,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1 as core;
 use kube::Api;
 use minik8s_informer::Lenient;
-use minik8s_meta::function::Runtime;
-use minik8s_meta::mesh::is_sidecar_image;
-use minik8s_meta::packaged_image::{PackagedImage, packaged_image};
 
 use crate::context::{NodeContext, PodContext};
 use crate::cri::ImageRecord;
 use crate::events::Severity;
-use crate::image::{
-    ImageStore, SLURM_SUBMIT, builder_of, make_builder, make_packaged, make_runtime, make_sidecar,
-    make_slurm_submit, runtime_of,
-};
+use crate::image::{ImagePlace, OwnImage, own_image};
 use crate::objects::secret_data;
 use crate::pod::{ContainerSpec, DesiredPod, OperationError, subject};
 use foreign::is_foreign;
@@ -86,7 +80,7 @@ pub async fn ensure(
         _ => {}
     }
     event(Severity::Normal, "Pulling", &format!("Pulling image \"{name}\""));
-    let pulled = match Own::of(name) {
+    let pulled = match own_image(name) {
         Some(own) => make(&context.node, name, own).await,
         None => pull(context, desired_pod, name).await,
     };
@@ -102,47 +96,14 @@ pub async fn ensure(
     })
 }
 
-/// Images of features of ours, which no registry has: a node makes them of its own files.
-#[derive(Clone, Copy)]
-enum Own {
-    Runtime(&'static Runtime),
-    Builder(&'static Runtime),
-    SlurmSubmit,
-    Sidecar,
-    Packaged(&'static PackagedImage),
-}
-
-impl Own {
-    fn of(name: &str) -> Option<Self> {
-        match name {
-            SLURM_SUBMIT => Some(Own::SlurmSubmit),
-            name if is_sidecar_image(Some(name)) => Some(Own::Sidecar),
-            name => {
-                let packaged = || packaged_image(name).map(Own::Packaged);
-                let builder = || builder_of(name).map(Own::Builder);
-                runtime_of(name).map(Own::Runtime).or_else(builder).or_else(packaged)
-            }
-        }
-    }
-}
-
 /// Pods that want the same one at the same time wait for the first.
-async fn make(context: &NodeContext, name: &str, own: Own) -> Result<(), String> {
+async fn make(context: &NodeContext, name: &str, own: &dyn OwnImage) -> Result<(), String> {
     let _one = context.image_maker.lock().await;
     if let Ok(Some(_)) = context.runtime.image(name).await {
         return Ok(());
     }
-    match own {
-        Own::Runtime(runtime) => {
-            make_runtime(&ImageStore::new(&context.config.containerd_socket()), runtime).await?;
-        }
-        Own::Builder(runtime) => {
-            make_builder(&ImageStore::new(&context.config.containerd_socket()), runtime).await?;
-        }
-        Own::Sidecar => make_sidecar(&ImageStore::new(&context.config.containerd_socket()), name).await?,
-        Own::Packaged(packaged) => make_packaged(&context.config.data_dir, packaged).await?,
-        Own::SlurmSubmit => make_slurm_submit(&context.config.data_dir).await?,
-    }
+    let containerd_socket = &context.config.containerd_socket();
+    own.make(name, ImagePlace { containerd_socket, data_dir: &context.config.data_dir }).await?;
     let deadline = tokio::time::Instant::now() + MADE_TIMEOUT;
     loop {
         // The CRI plugin learns of new images through events.
