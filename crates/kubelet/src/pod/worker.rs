@@ -610,13 +610,12 @@ async fn caught(
 
 /// Pulls wait ever longer; what depends on other objects is tried again soon.
 fn retry_delay(reason: &str, count: u32) -> SignedDuration {
-    let (first, longest) = match reason {
-        "ErrImagePull" => (10, 300),
-        "RunContainerError" => (0, 0),
-        _ => (1, 20),
+    let backoff = match reason {
+        "ErrImagePull" => Backoff::millis(10_000, 300_000),
+        "RunContainerError" => return SignedDuration::ZERO,
+        _ => Backoff::millis(1_000, 20_000),
     };
-    let factor = 1_i64 << count.saturating_sub(1).min(10);
-    SignedDuration::from_secs((first * factor).min(longest))
+    backoff.after(count).try_into().unwrap_or_default()
 }
 
 async fn sleep(duration: Option<Duration>) {
