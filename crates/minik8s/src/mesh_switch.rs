@@ -9,9 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::bail;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use minik8s_informer::{Caches, Key, ListOptions};
+use minik8s_meta::Cidrs;
 use minik8s_scheduler::SETTINGS;
 use tokio_util::sync::CancellationToken;
 
@@ -48,8 +50,25 @@ pub fn is_on(setting: Option<Switch>, flag: bool) -> bool {
     setting.map_or(flag, |setting| setting == Switch::On)
 }
 
-/// Returns when the setting wants the other; what it says then. `flag` is what holds without a setting.
-pub async fn wanted(client: Client, flag: bool, runs: bool, stop: CancellationToken) -> Option<Switch> {
+const NEEDS_V4: &str =
+    "a mesh needs IPv4, and --cluster-cidr has no range of it: give one of each family, or no mesh";
+
+/// Proxies take IPv4 alone: in a cluster without it nobody would reach a pod that has one.
+pub fn check(mesh: bool, pods: &Cidrs) -> anyhow::Result<()> {
+    if mesh && pods.v4().is_none() {
+        bail!(NEEDS_V4);
+    }
+    Ok(())
+}
+
+/// Returns when the setting wants the other; what it says then. `flag` is what holds without a setting, `has_v4` whether
+/// pods have addresses of IPv4.
+pub async fn wanted(
+    client: Client,
+    (flag, runs): (bool, bool),
+    has_v4: bool,
+    stop: CancellationToken,
+) -> Option<Switch> {
     let caches = Caches::new(client, stop);
     let only = ListOptions::fields(format!("metadata.name={}", SETTINGS.1)).within(SETTINGS.0);
     let settings = caches.informer::<ConfigMap>(only);
@@ -63,7 +82,10 @@ pub async fn wanted(client: Client, flag: bool, runs: bool, stop: CancellationTo
         if let Ok(setting) = said
             && is_on(setting, flag) != runs
         {
-            return setting;
+            if runs || has_v4 {
+                return setting;
+            }
+            tracing::warn!("the cluster's setting mesh=on changes nothing: {NEEDS_V4}");
         }
         changes.next().await;
     }
@@ -111,6 +133,13 @@ mod tests {
             assert_eq!(is_on(setting, flag), expected, "{setting:?} {flag}");
         }
         assert!(Switch::parse("yes").is_err());
+    }
+
+    #[test]
+    fn mesh_without_ipv4_is_refused() {
+        let check = |mesh: bool, pods: &str| check(mesh, &pods.parse().unwrap()).is_ok();
+        assert!(check(true, "10.244.0.0/16") && check(true, "fd00:10::/48,10.244.0.0/16"));
+        assert!(check(false, "fd00:10::/48") && !check(true, "fd00:10::/48"));
     }
 
     #[test]

@@ -107,7 +107,8 @@ pub async fn run(mut flags: ServerFlags) -> anyhow::Result<Ended> {
     let settings = settings(&flags);
     let publisher = client(&server, "system:apiserver");
     settings.publish(publisher.clone()).await.context("cannot publish the cluster's settings")?;
-    let switched = mesh_switch::wanted(publisher.clone(), by_flag, flags.mesh, stop.clone());
+    let (meshed, has_v4) = ((by_flag, flags.mesh), flags.cluster_cidr.v4().is_some());
+    let switched = mesh_switch::wanted(publisher.clone(), meshed, has_v4, stop.clone());
     join_token::ensure(publisher.clone(), &pki.ca_pin(), data_dir).await?;
     let shown = kubeconfig.path.clone();
     if has_peers(&flags) {
@@ -425,6 +426,7 @@ fn groups(user: &str) -> &'static [&'static str] {
 /// The flags as a configuration, or what is wrong with them together.
 fn check(flags: &ServerFlags) -> anyhow::Result<Config> {
     address_ranges::check(&flags.cluster_cidr, &flags.service_cidr)?;
+    mesh_switch::check(flags.mesh, &flags.cluster_cidr)?;
     let bind = bind(flags);
     let primary = IpFamily::of(flags.service_cidr.primary().addr());
     let is_specific = !bind.is_unspecified() && !bind.is_loopback();
