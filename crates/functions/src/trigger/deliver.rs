@@ -33,8 +33,30 @@ const SUBJECT: [&str; 3] = ["x-github-event", "x-gitlab-event", "x-event-type"];
 
 pub struct EventsHandler(pub Means);
 
-/// Why nothing is fired.
+/// Why an event is not taken.
+#[derive(Debug)]
 struct Refused(StatusCode, String);
+
+/// What events fire.
+#[derive(Debug, Default)]
+struct Fired {
+    calls: Vec<(Trigger, Call)>,
+    /// The first that cannot be called. All others are, and are not again when the sender repeats itself.
+    refused: Option<Refused>,
+}
+
+impl Fired {
+    fn add(&mut self, trigger: &Trigger, event: &Event) {
+        match call::call(trigger, event) {
+            Ok(call) => self.calls.push((trigger.clone(), call)),
+            Err(problem) => {
+                let name = trigger.metadata.name.as_deref().unwrap_or_default();
+                let told = format!("trigger {name}: spec.input: {problem}");
+                self.refused.get_or_insert(Refused(StatusCode::UNPROCESSABLE_ENTITY, told));
+            }
+        }
+    }
+}
 
 #[async_trait]
 impl Handler for EventsHandler {
@@ -64,7 +86,7 @@ impl EventsHandler {
             return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, told));
         }
         let client = self.0.client().ok_or_else(|| unavailable("triggers do not run yet"))?;
-        let calls = match request.name.as_str() {
+        let Fired { calls, refused } = match request.name.as_str() {
             ALL => for_all(request, cluster).await?,
             _ => for_one(request, cluster).await?,
         };
@@ -78,11 +100,11 @@ impl EventsHandler {
                 Some(_) => {}
             }
         }
-        Ok(fired)
+        refused.map_or(Ok(fired), Err)
     }
 }
 
-async fn for_one(request: &HandlerRequest, cluster: &dyn Objects) -> Result<Vec<(Trigger, Call)>, Refused> {
+async fn for_one(request: &HandlerRequest, cluster: &dyn Objects) -> Result<Fired, Refused> {
     let trigger = read(cluster, request, Some(&request.name)).await?.into_iter().next();
     // Who has no key learns nothing, not even which triggers there are.
     let unsigned = || {
@@ -108,13 +130,14 @@ async fn for_one(request: &HandlerRequest, cluster: &dyn Objects) -> Result<Vec<
     if trigger.spec.suspend == Some(true) {
         return Err(Refused(StatusCode::CONFLICT, format!("trigger {} is suspended", request.name)));
     }
-    let events = events_of(request, &trigger)?;
-    events.into_iter().map(|event| called(&trigger, &event)).collect()
+    let mut fired = Fired::default();
+    events_of(request, &trigger)?.iter().for_each(|event| fired.add(&trigger, event));
+    Ok(fired)
 }
 
-async fn for_all(request: &HandlerRequest, cluster: &dyn Objects) -> Result<Vec<(Trigger, Call)>, Refused> {
+async fn for_all(request: &HandlerRequest, cluster: &dyn Objects) -> Result<Fired, Refused> {
     let events = event::parse(&request.headers, &request.body).map_err(bad)?;
-    let mut calls = Vec::new();
+    let mut fired = Fired::default();
     for trigger in read(cluster, request, None).await? {
         let Some(source) = &trigger.spec.source.cloud_events else { continue };
         let wanted: Vec<&Event> = events.iter().filter(|event| call::wants(source, event)).collect();
@@ -127,11 +150,9 @@ async fn for_all(request: &HandlerRequest, cluster: &dyn Objects) -> Result<Vec<
                 continue;
             }
         }
-        for event in wanted {
-            calls.push(called(&trigger, event)?);
-        }
+        wanted.into_iter().for_each(|event| fired.add(&trigger, event));
     }
-    Ok(calls)
+    Ok(fired)
 }
 
 /// An event that the controller posts for a moment of a schedule.
@@ -142,14 +163,6 @@ fn is_of_the_clock(request: &HandlerRequest) -> bool {
 
 fn is_outside(request: &HandlerRequest) -> bool {
     request.requester.groups.iter().any(|group| group == NODES)
-}
-
-fn called(trigger: &Trigger, event: &Event) -> Result<(Trigger, Call), Refused> {
-    let name = trigger.metadata.name.as_deref().unwrap_or_default();
-    let call = call::call(trigger, event).map_err(|problem| {
-        Refused(StatusCode::UNPROCESSABLE_ENTITY, format!("trigger {name}: spec.input: {problem}"))
-    })?;
-    Ok((trigger.clone(), call))
 }
 
 /// CloudEvents as they are; anything else as the data of one.
@@ -243,4 +256,31 @@ fn unavailable(told: &str) -> Refused {
 
 fn bad(problem: event::BadEvent) -> Refused {
     Refused(StatusCode::BAD_REQUEST, problem.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_that_cannot_be_computed_holds_up_no_other_trigger() {
+        let trigger = |name: &str, input: &str| -> Trigger {
+            let spec = json!({"source": {"cloudEvents": {}}, "target": {"function": "f"}, "input": input});
+            serde_json::from_value(json!({"metadata": {"name": name, "namespace": "ns"}, "spec": spec}))
+                .unwrap()
+        };
+        let event = |data: Value| Event(json!({"id": data.to_string(), "source": "/s", "data": data}));
+        let (strict, plain) = (trigger("strict", "{% $sum($event.data) %}"), trigger("plain", "x"));
+        let mut fired = Fired::default();
+        for event in [event(json!(["a"])), event(json!([1, 2]))] {
+            fired.add(&strict, &event);
+            fired.add(&plain, &event);
+        }
+        let names: Vec<_> =
+            fired.calls.iter().map(|(trigger, _)| trigger.metadata.name.clone().unwrap()).collect();
+        assert_eq!(names, ["plain", "strict", "plain"]);
+        let Refused(code, told) = fired.refused.unwrap();
+        assert_eq!(code, StatusCode::UNPROCESSABLE_ENTITY);
+        assert!(told.starts_with("trigger strict: spec.input: {% $sum"), "{told}");
+    }
 }
