@@ -60,6 +60,9 @@ pub struct NodeUse {
     pub memory_bytes: u64,
 }
 
+/// Whether a pod, by namespace and name, is bound to the node.
+type There<'a> = &'a dyn Fn(&str, &str) -> bool;
+
 /// Shared by the collector, who writes, and all who read.
 pub struct History {
     kept: RwLock<Kept>,
@@ -97,8 +100,8 @@ impl Default for History {
 }
 
 impl History {
-    /// Takes a reading of a node that was made at `at` by the server's clock.
-    pub fn record(&self, node: &str, layout: &Layout, reading: &Reading, at: Timestamp) {
+    /// Takes a reading of a node that was made at `at` by the server's clock. Pods that are not `there` are for others to tell.
+    pub fn record(&self, node: &str, layout: &Layout, reading: &Reading, at: Timestamp, there: There<'_>) {
         let mut kept = self.kept.write();
         let values = [reading.node.cpu, reading.node.working_set];
         kept.node(node).push(Point { at, values });
@@ -107,7 +110,9 @@ impl History {
             let width = PER_POD + PER_CONTAINER * layout.containers.len();
             let Some((own, rest)) = values.split_at_checked(width) else { break };
             values = rest;
-            kept.pod(&layout.namespace, &layout.name).take(layout, own, at);
+            if there(&layout.namespace, &layout.name) {
+                kept.pod(&layout.namespace, &layout.name).take(layout, own, at);
+            }
         }
         kept.sweep(at);
         drop(kept);
@@ -312,7 +317,7 @@ mod tests {
             values.extend([Some(n * 100_000_000), Some(9), Some(n * 5), None]);
         }
         let node = NodeUsage { cpu: n * 1_000_000_000, working_set: 70 };
-        history.record("n1", layout, &Reading { at: 0, node, values }, at(second));
+        history.record("n1", layout, &Reading { at: 0, node, values }, at(second), &|_, _| true);
     }
 
     fn names(history: &History, now: i64) -> Vec<String> {
@@ -386,7 +391,8 @@ mod tests {
         };
         let layout = Layout { pods: (0..MOST_PODS + 500).map(pod).collect() };
         let values = vec![Some(0); layout.width()];
-        history.record("n", &layout, &Reading { values, ..Reading::default() }, at(0));
+        let reading = Reading { values, ..Reading::default() };
+        history.record("n", &layout, &reading, at(0), &|_, _| true);
         assert_eq!(history.kept.read().pods.len(), MOST_PODS);
         record(&history, &self::layout("u", &[("x", "1")]), 4000);
         assert_eq!(history.kept.read().pods.len(), 1, "forgotten after an hour");

@@ -1,4 +1,4 @@
-//! One stream of one node, opened again whenever it ends.
+//! One stream of one node, opened again whenever it ends. A node is believed of itself and of the pods that are bound to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use futures::AsyncBufReadExt;
 use futures::stream::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use minik8s_metrics::{Frames, History};
-use minik8s_runtime::Backoff;
+use minik8s_runtime::{Backoff, Cache, Key};
+
+use crate::pods::node_name;
 
 /// A node that takes longer to answer, or is silent for so long, is asked again.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,11 +30,28 @@ pub enum What {
 }
 
 /// Never returns.
-pub async fn follow(client: Client, history: Arc<History>, node: String, path: String, what: What) {
+pub async fn follow(
+    client: Client,
+    pods: Arc<Cache<Pod>>,
+    history: Arc<History>,
+    node: String,
+    path: String,
+    what: What,
+) {
     let url = format!("/api/v1/nodes/{node}/proxy/{path}");
     let mut failures = 0;
     loop {
-        let mut reader = Reader { history: &history, node: &node, frames: Frames::default(), anchor: None };
+        let is_there = |namespace: &str, name: &str| {
+            let pod = pods.get(&Key::new(namespace, name));
+            pod.is_some_and(|pod| node_name(&pod) == Some(&node))
+        };
+        let mut reader = Reader {
+            history: &history,
+            node: &node,
+            is_there: &is_there,
+            frames: Frames::default(),
+            anchor: None,
+        };
         let mut heard = false;
         if let Err(error) = read(&client, &url, |line| heard |= reader.take(line, what)).await {
             tracing::debug!(node, path, %error, "no metrics");
@@ -56,6 +76,8 @@ async fn read(client: &Client, url: &str, mut take: impl FnMut(&str)) -> Result<
 struct Reader<'a> {
     history: &'a History,
     node: &'a str,
+    /// Whether a pod is bound to the node.
+    is_there: &'a (dyn Fn(&str, &str) -> bool + Sync),
     frames: Frames,
     /// Our time at a moment of the node's clock.
     anchor: Option<(Timestamp, u64)>,
@@ -81,14 +103,16 @@ impl Reader<'_> {
                 now
             }
         };
-        self.history.record(self.node, layout, &reading, at);
+        self.history.record(self.node, layout, &reading, at, self.is_there);
         true
     }
 
     fn take_own(&self, line: &str) -> bool {
         let told: Result<BTreeMap<String, BTreeMap<String, f64>>, _> = serde_json::from_str(line);
         for (pod, values) in told.unwrap_or_default() {
-            if let Some((namespace, name)) = pod.split_once('/') {
+            if let Some((namespace, name)) = pod.split_once('/')
+                && (self.is_there)(namespace, name)
+            {
                 self.history.record_own(namespace, name, values, Timestamp::now());
             }
         }
@@ -104,14 +128,22 @@ fn moment((then, anchor): (Timestamp, u64), at: u64) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use minik8s_metrics::{Layout, Line, Reading};
+    use minik8s_metrics::{ContainerLayout, Layout, Line, PodLayout, Reading};
 
     use super::*;
+
+    fn is_there(namespace: &str, name: &str) -> bool {
+        (namespace, name) == ("ns", "p")
+    }
+
+    fn reader(history: &History) -> Reader<'_> {
+        Reader { history, node: "n", is_there: &is_there, frames: Frames::default(), anchor: None }
+    }
 
     #[test]
     fn readings_are_placed_by_the_nodes_clock() {
         let history = History::default();
-        let mut reader = Reader { history: &history, node: "n", frames: Frames::default(), anchor: None };
+        let mut reader = reader(&history);
         let mut take = |line: Line| reader.take(&String::from_utf8(line.encode()).unwrap(), What::Everything);
         assert!(!take(Line::Layout(Layout::default())));
         assert!(take(Line::Reading(Reading { at: 5_000, ..Reading::default() })));
@@ -125,8 +157,35 @@ mod tests {
     fn what_pods_tell_is_taken() {
         let history = History::default();
         let mut changes = history.changes();
-        let mut reader = Reader { history: &history, node: "n", frames: Frames::default(), anchor: None };
+        let mut reader = reader(&history);
         assert!(reader.take(r#"{"ns/p":{"hits":1.5},"odd":{}}"#, What::OwnMetrics));
         assert_eq!(*changes.borrow_and_update(), 1);
+    }
+
+    /// A stolen node makes nobody scale up, and fills no memory with pods that it invents.
+    #[test]
+    fn node_is_believed_of_its_own_pods_alone() {
+        let history = History::default();
+        let mut reader = reader(&history);
+        let pod = |namespace: &str, name: &str| PodLayout {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+            containers: vec![ContainerLayout { name: "c".to_owned(), id: "1".to_owned() }],
+        };
+        let layout = Layout { pods: vec![pod("ns", "other"), pod("ns", "p"), pod("bank", "p")] };
+        let mut take = |line: Line| reader.take(&String::from_utf8(line.encode()).unwrap(), What::Everything);
+        take(Line::Layout(layout));
+        for second in 1..3 {
+            let one = [None, None, Some(second * 100_000_000), Some(9), None, None];
+            let values = [one, one, one].concat();
+            assert!(take(Line::Reading(Reading { at: second * 1000, values, ..Reading::default() })));
+        }
+        assert!(reader.take(r#"{"ns/p":{"hits":1},"ns/other":{"hits":9},"bank/p":{}}"#, What::OwnMetrics));
+        let known = |namespace: &str, name: &str| history.containers(namespace, name);
+        assert_eq!(known("ns", "p"), ["c"]);
+        assert_eq!((known("ns", "other").len(), known("bank", "p").len()), (0, 0));
+        let used = history.pod("ns", "p", SignedDuration::from_secs(10), Timestamp::now()).unwrap();
+        assert_eq!(used.containers["c"].cpu_nanos, 100_000_000, "its own values, not its neighbour's");
     }
 }

@@ -14,10 +14,10 @@ mod wants;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use minik8s_metrics::History;
-use minik8s_runtime::Caches;
+use minik8s_runtime::{Cache, Caches};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ pub async fn run(
     wants: Arc<Wants>,
     stop: CancellationToken,
 ) {
-    let nodes = caches.of::<Node>();
+    let (nodes, pods) = (caches.of::<Node>(), caches.of::<Pod>());
     let changed = Arc::new(Notify::new());
     nodes.listen({
         let changed = changed.clone();
@@ -45,7 +45,8 @@ pub async fn run(
             }
         })
     });
-    let mut streams = Streams { client, history, tasks: JoinSet::new(), running: BTreeMap::new() };
+    let (tasks, running) = Default::default();
+    let mut streams = Streams { client, pods, history, tasks, running };
     loop {
         let measured: Vec<String> = nodes
             .list()
@@ -72,6 +73,7 @@ fn answers(node: &Node) -> bool {
 /// The streams that are held open, by node and path.
 struct Streams {
     client: Client,
+    pods: Arc<Cache<Pod>>,
     history: Arc<History>,
     tasks: JoinSet<()>,
     running: BTreeMap<(String, String), AbortHandle>,
@@ -99,6 +101,7 @@ impl Streams {
             if !self.running.contains_key(&(node.clone(), path.clone())) {
                 let follow = follow::follow(
                     self.client.clone(),
+                    self.pods.clone(),
                     self.history.clone(),
                     node.clone(),
                     path.clone(),

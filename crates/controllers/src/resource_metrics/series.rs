@@ -155,7 +155,7 @@ mod tests {
         let values = vec![None, None, Some(spent), Some(9), None, None];
         let node = NodeUsage { cpu: 10 * spent, working_set: 70 };
         let at = Timestamp::from_second(1_000 + second).unwrap();
-        history.record("n1", &layout, &Reading { at: 0, node, values }, at);
+        history.record("n1", &layout, &Reading { at: 0, node, values }, at, &|_, _| true);
     }
 
     fn subject(history: &Arc<History>, namespace: &str, name: &str) -> Subject {

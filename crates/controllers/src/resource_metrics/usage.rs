@@ -109,7 +109,7 @@ mod tests {
             let cpu = u64::from(second) * 500_000_000;
             let values = vec![None, None, Some(cpu), Some(2048), None, None];
             let reading = Reading { at: 0, node: NodeUsage { cpu, working_set: 4096 }, values };
-            history.record("n", &layout, &reading, at(second.into()));
+            history.record("n", &layout, &reading, at(second.into()), &|_, _| true);
         }
         let object = json!({"metadata": {"name": "p", "namespace": "ns", "labels": {"a": "b"}, "uid": "u"}});
         let expected = json!({
