@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
-use minik8s_informer::{ApiAccess, Backoff, Change, Kind, ListOptions};
+use minik8s_informer::{ApiAccess, Backoff, Caches, Change, Informer, Kind, ListOptions};
 use minik8s_meta::pod_address::PodAddress;
 use minik8s_meta::{IpFamily, error_chain};
 use tokio::sync::mpsc;
@@ -64,16 +64,9 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
     let is_checkpointed = services.is_checkpointed() && !services.is_empty();
     let (mut service_changes, mut slice_changes) = (services.subscribe(), slices.subscribe());
     let mut drains = Drains::new(client, caches.clone(), &config.node_name, config.mesh.clone());
-    let (pod_network_config, pod_network_reports) = (config.clone(), reports.clone());
     let nodes = caches.informer::<Node>(ListOptions::default());
     let mut node_changes = nodes.subscribe();
-    let mut pod_network = AbortOnDropHandle::new(tokio::spawn(async move {
-        pod_network::follow(&pod_network_config, nodes, &pod_network_reports).await;
-    }));
-    let (policy_config, policy_reports) = (config.clone(), reports.clone());
-    let mut policies = AbortOnDropHandle::new(tokio::spawn(async move {
-        policy::follow(&caches, &policy_config, &policy_reports).await;
-    }));
+    let (mut pod_network, mut policies) = follow_beside(&config, &reports, nodes, caches);
     let mut health = HealthPorts::default();
     let mut backends = Backends::default();
     let mut retries = RETRY.retries();
@@ -102,10 +95,7 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
                 }
             }
             change = node_changes.next() => {
-                if let Change::Applied { new: node, .. } = change
-                    && node.name_any() == config.node_name
-                    && rules.is_moved_to(node.labels().get(ZONE).cloned())
-                {
+                if zone(&change, &config.node_name).is_some_and(|zone| rules.is_moved_to(zone)) {
                     backends.mark_all();
                 }
             }
@@ -135,6 +125,31 @@ pub async fn run(access: ApiAccess, config: Config, ending: &mut mpsc::Receiver<
             }
         }
     }
+}
+
+type Followed = AbortOnDropHandle<()>;
+
+/// Tasks for routes to other nodes' pods and for NetworkPolicies, which end when they are dropped.
+fn follow_beside(
+    config: &Config,
+    reports: &Arc<Reports>,
+    nodes: Arc<Informer<Node>>,
+    caches: Arc<Caches>,
+) -> (Followed, Followed) {
+    let (of_routes, of_policies) = ((config.clone(), reports.clone()), (config.clone(), reports.clone()));
+    let pod_network = tokio::spawn(async move {
+        pod_network::follow(&of_routes.0, nodes, &of_routes.1).await;
+    });
+    let policies = tokio::spawn(async move {
+        policy::follow(&caches, &of_policies.0, &of_policies.1).await;
+    });
+    (AbortOnDropHandle::new(pod_network), AbortOnDropHandle::new(policies))
+}
+
+/// The zone that a change of a node's object tells of, if it is this one's; it may have none.
+fn zone(change: &Change<Node>, node: &str) -> Option<Option<String>> {
+    let Change::Applied { new, .. } = change else { return None };
+    (new.name_any() == node).then(|| new.labels().get(ZONE).cloned())
 }
 
 /// Whether the kernel has no rules of a former run. Says at once, not at the first Service, that something is missing,
