@@ -89,6 +89,7 @@ struct Instance {
 struct Granted {
     address: SocketAddr,
     ready: bool,
+    doubtful: bool,
 }
 
 /// The right to send one request to one instance. Dropped, it goes to the first that waits.
@@ -98,6 +99,8 @@ pub struct Permit {
     pub address: SocketAddr,
     /// It has answered before. One that has not may not listen yet.
     pub ready: bool,
+    /// It could not be reached last.
+    pub doubtful: bool,
 }
 
 /// Why a request gets no permit.
@@ -237,7 +240,7 @@ impl Gate {
 
     /// Whether an instance is there that has answered and takes requests.
     pub fn is_ready(&self) -> bool {
-        self.state.lock().instances.values().any(|one| one.ready && one.reach.limit(1) > 0)
+        self.state.lock().instances.values().any(|one| one.ready && one.reach.is_open())
     }
 
     pub fn pod_at(&self, address: SocketAddr) -> Option<String> {
@@ -262,7 +265,8 @@ impl Gate {
     }
 
     fn permit(self: &Arc<Self>, granted: Granted) -> Permit {
-        Permit { gate: Some(self.clone()), address: granted.address, ready: granted.ready }
+        let Granted { address, ready, doubtful } = granted;
+        Permit { gate: Some(self.clone()), address, ready, doubtful }
     }
 
     /// The first request of all is told at once; whoever reports looks often enough for the rest.
@@ -317,12 +321,13 @@ impl State {
     fn take(&mut self, revision: Option<&str>) -> Option<Granted> {
         let places = self.settings.concurrency.max(1);
         let is_fit = |one: &Instance| revision.is_none_or(|wanted| one.revision == wanted);
-        let has_place = |one: &Instance| one.running < one.reach.limit(places);
+        let has_place = |one: &Instance| one.running < places && one.reach.takes_another();
         let free = self.instances.iter_mut().filter(|(_, one)| has_place(one) && is_fit(one));
         let rank = |one: &Instance| (one.reach.is_doubtful(), !one.ready, one.running, !one.local);
         let (address, instance) = free.min_by_key(|(_, one)| rank(one))?;
         instance.running += 1;
-        Some(Granted { address: *address, ready: instance.ready })
+        instance.reach.take();
+        Some(Granted { address: *address, ready: instance.ready, doubtful: instance.reach.is_doubtful() })
     }
 
     fn enqueue(&mut self, revision: Option<String>) -> Result<(u64, oneshot::Receiver<Permit>), Refused> {
@@ -341,6 +346,7 @@ impl State {
     fn give_back(&mut self, address: SocketAddr) {
         if let Some(instance) = self.instances.get_mut(&address) {
             instance.running = instance.running.saturating_sub(1);
+            instance.reach.give_back();
         }
     }
 }

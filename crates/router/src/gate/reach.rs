@@ -21,21 +21,34 @@ pub struct Reach {
     failures: u32,
     /// It is left alone since the last of them.
     is_resting: bool,
+    /// A request is on its way that shows whether it is there again.
+    is_tried: bool,
 }
 
 impl Reach {
-    /// How many of its places may be taken.
-    pub fn limit(&self, places: u32) -> u32 {
-        match (self.is_leaving || self.is_resting, self.failures) {
-            (true, _) => 0,
-            (false, 0) => places,
-            (false, _) => 1,
-        }
+    /// Whether requests may go there.
+    pub fn is_open(&self) -> bool {
+        !self.is_leaving && !self.is_resting
+    }
+
+    /// Whether another one may, beside those that run: of those that are to show whether it is there again one does.
+    pub fn takes_another(&self) -> bool {
+        self.is_open() && !self.is_tried
     }
 
     /// The next request shows whether it is there again.
     pub fn is_doubtful(&self) -> bool {
         self.failures > 0
+    }
+
+    /// A request goes there.
+    pub fn take(&mut self) {
+        self.is_tried = self.is_doubtful();
+    }
+
+    /// A request is over. If it has shown nothing, the next one does.
+    pub fn give_back(&mut self) {
+        self.is_tried = false;
     }
 }
 
@@ -46,7 +59,7 @@ impl Gate {
         let Some(instance) = state.instances.get_mut(&address) else { return };
         instance.ready = true;
         if instance.reach.is_doubtful() {
-            (instance.reach.failures, instance.reach.is_resting) = (0, false);
+            instance.reach = Reach { is_leaving: instance.reach.is_leaving, ..Reach::default() };
             self.hand_out(&mut state);
         }
     }

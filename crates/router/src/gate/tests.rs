@@ -179,6 +179,28 @@ async fn instance_that_could_not_be_reached_comes_after_the_others() {
     assert!(gate.state.lock().take(None).is_none());
 }
 
+/// What runs there since before says nothing, and keeps nobody from finding out.
+#[tokio::test]
+async fn instance_is_tried_again_beside_what_runs_there() {
+    let gates = Gates::default();
+    let mut roomy = endpoints(&["10.0.0.1"], None);
+    roomy.spec.concurrency = 4;
+    let gate = gate(&gates, &roomy);
+    let address = "10.0.0.1:8080".parse().unwrap();
+    let runs = gate.acquire(soon()).await.unwrap();
+    gate.mark_unreachable(address);
+    gate.try_again(address);
+    let tries = gate.acquire(soon()).await.unwrap();
+    assert!(!runs.doubtful && tries.doubtful);
+    assert!(gate.state.lock().take(None).is_none(), "one tries it");
+    drop(tries);
+    let tries = gate.acquire(soon()).await.unwrap();
+    assert!(tries.doubtful, "the one before has shown nothing");
+    gate.mark_ready(address);
+    let all = gate.acquire(soon()).await.unwrap();
+    assert!(!all.doubtful && gate.state.lock().take(None).is_some());
+}
+
 /// A request that waits for one revision does not hold up those of another.
 #[tokio::test]
 async fn revisions_get_their_part_each_with_a_queue_of_its_own() {

@@ -263,7 +263,10 @@ impl Call<'_> {
     /// One that has just been started may not listen yet: it is asked again until it does, or is gone.
     async fn connect(&self, permit: &Permit, deadline: Instant) -> Result<PooledConnection, Miss> {
         let (worker, address) = (self.worker, permit.address);
-        if let Some(lease) = worker.pooled(address).await {
+        // A connection that is there does not show that it can be reached.
+        if !permit.doubtful
+            && let Some(lease) = worker.pooled(address).await
+        {
             return Ok(lease);
         }
         let begun = Instant::now();
