@@ -86,13 +86,21 @@ impl EventsHandler {
             return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, told));
         }
         let client = self.0.client().ok_or_else(|| unavailable("triggers do not run yet"))?;
-        let Fired { calls, refused } = match request.name.as_str() {
+        let Fired { calls, mut refused } = match request.name.as_str() {
             ALL => for_all(request, cluster).await?,
             _ => for_one(request, cluster).await?,
         };
-        let fired = calls.len();
+        let mut fired = 0;
         for (trigger, call) in calls {
-            make(&client, &trigger, call).await?;
+            match make(&client, &trigger, call).await {
+                Ok(()) => fired += 1,
+                // It would be refused again: that is no reason to keep the event from the others.
+                Err(no) if no.0.is_client_error() => {
+                    refused.get_or_insert(no);
+                    continue;
+                }
+                Err(no) => return Err(no),
+            }
             match &trigger.spec.source.schedule {
                 None => self.0.tally.count(&trigger, 1, None),
                 // The clock counts its own moments, and remembers by the last of them how far it came.
