@@ -181,10 +181,15 @@ async fn carry_out(
     let first = Duration::from_secs(u64::try_from(spec.backoff_seconds.unwrap_or(1)).unwrap_or(1));
     let backoff = Backoff { first, most: LONGEST_PAUSE.max(first) };
     let mut attempt = 1;
+    let mut last = (502, String::new());
     let (code, result) = loop {
         let answer = match router {
-            Some(router) => places.within(namespace, call::post(router, invocation, attempt)).await,
-            None => Err("this node's router listens on no HTTP port".to_owned()),
+            Some(router) => places.within(namespace, try_once(router, invocation, attempt, limits)).await,
+            None => Some(Err("this node's router listens on no HTTP port".to_owned())),
+        };
+        let Some(answer) = answer else {
+            attempt -= 1;
+            break last;
         };
         let (code, text) = answer.unwrap_or_else(|error| (502, error));
         let pause = backoff.after(attempt.unsigned_abs());
@@ -195,9 +200,21 @@ async fn carry_out(
             break (code, text);
         }
         sleep(pause).await;
+        last = (code, text);
         attempt += 1;
     };
     write_end(client, invocation, attempt, code, result).await;
+}
+
+/// `None` for a further attempt whose time was over when it got a place.
+async fn try_once(
+    router: std::net::SocketAddr,
+    invocation: &Invocation,
+    attempt: i32,
+    limits: Limits,
+) -> Option<Result<(u16, String), String>> {
+    let is_late = attempt > 1 && is_too_old(invocation, limits.max_age_seconds, Duration::ZERO);
+    if is_late { None } else { Some(call::post(router, invocation, attempt).await) }
 }
 
 /// Whether its time will be over before the next attempt.
