@@ -25,10 +25,12 @@ pub fn remove(headers: &mut HeaderMap, name: &str) {
     }
 }
 
-/// Takes what sets the cookie of that name from an answer; others stay. Browsers look at the name alone, whatever its bytes.
+/// Takes what sets the cookie of that name from an answer; others stay. Browsers look at the name alone, whatever its bytes,
+/// and send one without a name as its value, which may look like ours.
 pub fn leave(headers: &mut HeaderMap, name: &str) {
     let sets = |value: &HeaderValue| {
-        let pair = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        let pair = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let pair = pair.strip_prefix(b"=").unwrap_or(pair);
         let key = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
         key.trim_ascii().eq_ignore_ascii_case(name.as_bytes())
     };
@@ -87,5 +89,6 @@ mod tests {
         check(&[b"own=1; Path=/; Secure"], &[]);
         check(&[b"a=own; own=1", b"own=1", b"known=1"], &["a=own; own=1", "known=1"]);
         check(&[b" own =\xff", b"OWN=1", b"own", b"own;a=b"], &[]);
+        check(&[b"=own=1", b" = own=1;a=b", b"=a=own"], &["=a=own"]);
     }
 }
