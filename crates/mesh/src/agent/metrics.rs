@@ -1,7 +1,8 @@
 //! Requests between pods and Services, and what became of connections to pods, as the proxies of this node tell them. Their
 //! number is bounded by pods, Services and policies: nothing that a client sends is a label.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -52,28 +53,31 @@ struct Sums {
 
 impl Sums {
     fn add(&mut self, other: &Sums) {
-        for one in &other.requests {
-            let same = |known: &&mut RequestCount| known.service == one.service && known.code == one.code;
-            match self.requests.iter_mut().find(same) {
-                Some(known) => known.count += one.count,
-                None => self.requests.push(one.clone()),
-            }
-        }
-        for one in &other.durations {
-            match self.durations.iter_mut().find(|known| known.service == one.service) {
-                Some(known) => {
-                    known.buckets.iter_mut().zip(&one.buckets).for_each(|(sum, count)| *sum += count);
-                    known.nanoseconds += one.nanoseconds;
-                }
-                None => self.durations.push(one.clone()),
-            }
-        }
-        for one in &other.inbound {
-            let same = |known: &&mut InboundCount| known.what == one.what && known.policy == one.policy;
-            match self.inbound.iter_mut().find(same) {
-                Some(known) => known.count += one.count,
-                None => self.inbound.push(one.clone()),
-            }
+        let request = |one: &RequestCount| (one.service.clone(), one.code);
+        merge(&mut self.requests, &other.requests, request, |known, one| known.count += one.count);
+        let service = |one: &Durations| one.service.clone();
+        merge(&mut self.durations, &other.durations, service, |known, one| {
+            known.buckets.iter_mut().zip(&one.buckets).for_each(|(sum, count)| *sum += count);
+            known.nanoseconds += one.nanoseconds;
+        });
+        let inbound = |one: &InboundCount| (one.what.clone(), one.policy.clone());
+        merge(&mut self.inbound, &other.inbound, inbound, |known, one| known.count += one.count);
+    }
+}
+
+/// Adds to what is known of the same. It is not looked for in all: a proxy may count thousands of Services.
+fn merge<T: Clone, K: Eq + Hash>(
+    known: &mut Vec<T>,
+    more: &[T],
+    key: impl Fn(&T) -> K,
+    add: impl Fn(&mut T, &T),
+) {
+    let mut places: HashMap<K, usize> = known.iter().enumerate().map(|(at, one)| (key(one), at)).collect();
+    for one in more {
+        let place = *places.entry(key(one)).or_insert(known.len());
+        match known.get_mut(place) {
+            Some(same) => add(same, one),
+            None => known.push(one.clone()),
         }
     }
 }
@@ -247,6 +251,13 @@ mod tests {
         }
         metrics.end("ns/web-1", 0);
         assert_eq!(metrics.page(), page, "what was counted stays");
+        let more = |service: &str, code| RequestCount { service: service.to_owned(), code, count: 4 };
+        let requests = vec![more("ns/ratings", 200), more("ns/reviews", 200), more("ns/reviews", 503)];
+        metrics.set("ns/web-1", 1, Report { requests, ..Report::default() });
+        let page = metrics.page();
+        let counts = page.lines().filter(|line| line.starts_with("minik8s_mesh_requests_total"));
+        let counts: Vec<&str> = counts.filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(counts, ["7", "4", "4"], "what is of the same is one: {page}");
         metrics.forget("ns/web-1");
         assert_eq!(metrics.page(), "");
     }
