@@ -1,7 +1,7 @@
 //! Who writes a policy that reads parameters must be able to read them: its messages tell what they say.
 //!
-//! A policy takes `get` on everything of its `paramKind`, a binding on what its `paramRef` names. A kind that is not served
-//! yet could become any other, so it takes `get` on all of its group and version.
+//! A policy takes `get` on everything of its `paramKind`, a binding `get` on what its `paramRef` names, or `list` where that
+//! selects. A kind that is not served yet could become any other, so it takes the right on all of its group and version.
 
 use std::sync::Arc;
 
@@ -40,14 +40,15 @@ impl Admission for ParamRights {
                 ("paramKind", may_not_read_all(request, kind))
             }
             "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings" => {
+                let param = &spec["paramRef"];
+                let verb = if text_of(param, "name").is_empty() { "list" } else { "get" };
                 let is_as_before = is_as_before("paramRef") && is_as_before("policyName");
-                if spec["paramRef"].is_null() || is_as_before || self.may_read_params(registry, request).await
-                {
+                if param.is_null() || is_as_before || self.may_read_params(registry, request, verb).await {
                     return Ok(());
                 }
                 let user = &call.user.name;
                 let why = format!(
-                    "user {user:?} does not have \"get\" permission on the object referenced by paramRef"
+                    "user {user:?} does not have {verb:?} permission on the object referenced by paramRef"
                 );
                 ("paramRef", why)
             }
@@ -63,24 +64,31 @@ impl ParamRights {
     async fn may_read_all(&self, registry: &Registry, request: &Request<'_>) -> bool {
         let params = Params::of(registry, &request.object["spec"]["paramKind"]);
         // `*` is the name of nothing: only who may read all objects may read it.
-        self.may_get(request, &params, "*", "*").await
+        self.may(request, "get", &params, "*", "*").await
     }
 
-    async fn may_read_params(&self, registry: &Registry, request: &Request<'_>) -> bool {
+    async fn may_read_params(&self, registry: &Registry, request: &Request<'_>, verb: &str) -> bool {
         let spec = &request.object["spec"];
         let policies = request.call.served.plural.replace("policybindings", "policies");
-        let name = spec["policyName"].as_str().unwrap_or_default();
+        let name = text_of(spec, "policyName");
         let policy = match registry.built_in(GROUP, "v1", &policies) {
             Ok(policies) => registry.look(&policies, "", name).await.unwrap_or_default(),
             Err(_) => Value::Null,
         };
         let params = Params::of(registry, &policy["spec"]["paramKind"]);
-        let text = |field: &str| spec["paramRef"][field].as_str().unwrap_or_default();
-        self.may_get(request, &params, text("namespace"), text("name")).await
+        let param = &spec["paramRef"];
+        self.may(request, verb, &params, text_of(param, "namespace"), text_of(param, "name")).await
     }
 
-    async fn may_get(&self, request: &Request<'_>, params: &Params, namespace: &str, name: &str) -> bool {
-        let wanted = Attributes::resource("get", &params.group, &params.plural)
+    async fn may(
+        &self,
+        request: &Request<'_>,
+        verb: &str,
+        params: &Params,
+        namespace: &str,
+        name: &str,
+    ) -> bool {
+        let wanted = Attributes::resource(verb, &params.group, &params.plural)
             .version(&params.version)
             .in_namespace(namespace)
             .named(name);
@@ -89,13 +97,16 @@ impl ParamRights {
 }
 
 fn may_not_read_all(request: &Request<'_>, kind: &Value) -> String {
-    let text = |field: &str| kind[field].as_str().unwrap_or_default();
     format!(
         "user {:?} must have \"get\" permission on all objects of the referenced paramKind (kind={}, apiVersion={})",
         request.call.user.name,
-        text("kind"),
-        text("apiVersion")
+        text_of(kind, "kind"),
+        text_of(kind, "apiVersion")
     )
+}
+
+fn text_of<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
 }
 
 /// What parameters are; `*` for what is not known.

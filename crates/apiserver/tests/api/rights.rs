@@ -78,9 +78,19 @@ async fn parameters_are_for_those_who_may_read_them() {
     grant(&admin, IN_DEFAULT, "ann", "one", one).await;
     in_force(async || ann.post(BINDINGS, bound.clone()).await, 201).await.ok();
     ann.post(&mutating, changing.clone()).await.refused(422, "Invalid");
+    // Who may `get` each of them may not yet learn of those that they cannot name.
+    let some = json!({"selector": {}, "namespace": "default", "parameterNotFoundAction": "Allow"});
+    let selecting = binding("l", "s.example.com", json!({"paramRef": some}));
+    let refused = ann.post(BINDINGS, selecting.clone()).await.refused(422, "Invalid");
+    let text = "does not have \"list\" permission on the object referenced by paramRef";
+    assert!(refused["message"].as_str().unwrap().contains(text), "{refused}");
     let all = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
     grant(&admin, RBAC, "ann", "all", all).await;
     in_force(async || ann.post(&mutating, changing.clone()).await, 201).await.ok();
+    ann.post(BINDINGS, selecting.clone()).await.refused(422, "Invalid");
+    let list = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]);
+    grant(&admin, IN_DEFAULT, "ann", "list", list).await;
+    in_force(async || ann.post(BINDINGS, selecting.clone()).await, 201).await.ok();
 }
 
 /// Policies and webhooks are asked about tokens as about other writes.
