@@ -7,6 +7,6 @@ use crate::{kubeconfig, output};
 
 pub async fn run(command: WorkflowCommand, global: &GlobalFlags) -> anyhow::Result<()> {
     let connect = || kubeconfig::client(global);
-    output::text(verbs::run(command, minik8s_cli::place, connect).await?)?;
+    output::words(&verbs::run(command, minik8s_cli::place, connect).await?)?;
     Ok(())
 }

@@ -54,13 +54,13 @@ pub async fn describe(client: &Client, namespace: &str, name: &str) -> anyhow::R
         let serves = status.and_then(|status| status.serving.as_ref()) == Some(hash);
         let _ = writeln!(text, "  {number}  {hash}{}", if serves { "  serves" } else { "" });
     }
-    output::text(text)?;
+    output::words(&text)?;
     Ok(())
 }
 
 /// Why a function has the instances it has.
 pub async fn explain(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
-    output::text(Facts::read(client, namespace, name).await?.explain())?;
+    output::words(&Facts::read(client, namespace, name).await?.explain())?;
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub async fn show(client: &Client) -> anyhow::Result<()> {
         (server.node.clone(), told)
     });
     let told = futures::future::join_all(told).await;
-    Ok(output::text(page(&setup, &told))?)
+    Ok(output::words(&page(&setup, &told))?)
 }
 
 /// What one node says. The client would try again for minutes where the node cannot be reached.

@@ -38,7 +38,7 @@ pub async fn describe(triggers: &Api<Trigger>, namespace: &str, name: &str) -> a
     let time = |time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
         time.map_or("never".to_owned(), |time| time.0.to_string())
     };
-    let line = |name: &str, value: &str| output::line(format_args!("{name:<10} {value}"));
+    let line = |name: &str, value: &str| output::words(&format!("{name:<10} {value}\n"));
     line("Name:", name)?;
     line("Source:", &source(&trigger.spec.source))?;
     line("Target:", &target(&trigger))?;

@@ -19,7 +19,7 @@ pub async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result
     let decisions: Api<ScalingDecision> = Api::namespaced(client.clone(), namespace);
     let decision = decisions.get_opt(name).await?;
     let decision = decision.context("it has not decided anything yet; try again in a few seconds")?;
-    output::text(explain(&decision, Timestamp::now()))?;
+    output::words(&explain(&decision, Timestamp::now()))?;
     Ok(())
 }
 
