@@ -73,6 +73,7 @@ impl Api {
         let snapshot = self.registry.catalog.snapshot();
         let served = snapshot.find(&info.group, &info.version, &info.resource);
         let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
+        let is_write = !request.method().is_safe();
         let is_of_a_pod = info.subresource == "proxy";
         let is_foreign_page = is_of_a_pod && self.is_foreign_page(&request);
         let span = self.tracer.as_ref().map(|tracer| span::begin(tracer, &mut request));
@@ -99,7 +100,7 @@ impl Api {
                 answer::error(&ApiError::internal("the request handler panicked; see the server's log"))
             }
         };
-        let held = self.in_flight.answers.count(&mut response).unwrap_or_else(|error| {
+        let held = self.in_flight.answers.count(&mut response, is_write).unwrap_or_else(|error| {
             response = answer::error(&error);
             None
         });
@@ -184,6 +185,10 @@ impl Api {
         let incoming = self.checked(request, info, query).await?;
         let (incoming, _arrival) = self.arrived(incoming, is_exempt).await?;
         let flow = (!is_exempt).then(|| Flow::of(&incoming.user));
+        let flow = flow.filter(|flow| flow.level == Level::Ordinary);
+        if let Some(flow) = &flow {
+            self.in_flight.answers.admit(flow)?;
+        }
         let place = match is_exempt {
             true => None,
             false => Some(self.in_flight.classify(&incoming.user, &attributes(&incoming.info, &[]))?),
@@ -197,7 +202,7 @@ impl Api {
             response.headers_mut().insert(FLOW_SCHEMA, place.schema_uid);
             response.headers_mut().insert(PRIORITY_LEVEL, place.level_uid);
         }
-        if let Some(flow) = flow.filter(|flow| flow.level == Level::Ordinary) {
+        if let Some(flow) = flow {
             response.extensions_mut().insert(flow);
         }
         Ok(response)

@@ -50,14 +50,21 @@ pub struct Held {
 }
 
 impl Answers {
-    /// Counts an answer for the flow that is put into it. None: it does not count.
-    pub fn count(self: &Arc<Self>, response: &mut Response<Body>) -> Result<Option<Held>> {
+    /// Whether a user may ask for anything more. To be asked before it is done.
+    pub fn admit(&self, flow: &Flow) -> Result<()> {
+        let is_full = self.0.lock().users.get(&flow.user).is_some_and(|own| *own >= BYTES_PER_USER);
+        if is_full { Err(too_many()) } else { Ok(()) }
+    }
+
+    /// Counts an answer for the flow that is put into it. None: it does not count. That of a write is told even if it does
+    /// not fit: who hears 429 believes that nothing was written, and tries again.
+    pub fn count(self: &Arc<Self>, response: &mut Response<Body>, is_write: bool) -> Result<Option<Held>> {
         let told = response.extensions_mut().remove::<Whole>().map(|Whole(bytes)| bytes);
         let Some(flow) = response.extensions_mut().remove::<Flow>() else { return Ok(None) };
         let exact = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
         let Some(bytes) = told.or(exact) else { return Ok(None) };
         let bytes = bytes.max(LEAST);
-        match self.0.lock().take(&flow.user, bytes) {
+        match self.0.lock().take(&flow.user, bytes, is_write) {
             true => Ok(Some(Held { answers: self.clone(), user: flow.user, bytes })),
             false => Err(too_many()),
         }
@@ -65,16 +72,17 @@ impl Answers {
 }
 
 impl Counts {
-    fn take(&mut self, user: &Arc<str>, bytes: usize) -> bool {
+    fn take(&mut self, user: &Arc<str>, bytes: usize, is_write: bool) -> bool {
         let own = self.users.get(user).copied().unwrap_or_default();
         // One that is larger than all that a user may have goes out alone.
         let fits = (own == 0 || own + bytes <= BYTES_PER_USER)
             && (bytes <= PIECE || self.bytes == 0 || self.bytes + bytes <= BYTES);
-        if fits {
+        let is_taken = fits || is_write;
+        if is_taken {
             self.bytes += bytes;
             self.users.insert(user.clone(), own + bytes);
         }
-        fits
+        is_taken
     }
 
     fn give_back(&mut self, user: &Arc<str>, bytes: usize) {
@@ -156,10 +164,17 @@ mod tests {
         response
     }
 
+    /// It says that it is so large, and is not.
+    fn told(user: &str, bytes: usize) -> Response<Body> {
+        let mut response = of(user, 0);
+        response.extensions_mut().insert(Whole(bytes));
+        response
+    }
+
     #[test]
     fn answers_that_are_not_taken_are_bounded_per_user_and_in_all() {
         let answers = Arc::new(Answers::default());
-        let count = |user: &str, bytes| answers.count(&mut of(user, bytes));
+        let count = |user: &str, bytes| answers.count(&mut told(user, bytes), false);
         let fill = |user: &str| {
             let held = || count(user, 8 * MIB).ok().flatten();
             std::iter::from_fn(held).take(100).collect::<Vec<_>>()
@@ -167,6 +182,11 @@ mod tests {
         let first = fill("a");
         assert_eq!(first.len(), BYTES_PER_USER / (8 * MIB));
         assert_eq!(count("a", 10).err().map(|error| error.code), Some(429), "not even a small one");
+        let flow = |user: &str| Flow { level: Level::Ordinary, user: user.into() };
+        assert_eq!(answers.admit(&flow("a")).err().map(|error| error.code), Some(429));
+        assert!(answers.admit(&flow("b")).is_ok());
+        let written = answers.count(&mut told("a", 10), true);
+        assert!(written.is_ok_and(|held| held.is_some()), "what is done is told");
         let others: Vec<_> = ["b", "c", "d", "e"].into_iter().map(fill).collect();
         assert_eq!(others.iter().map(Vec::len).collect::<Vec<_>>(), [8, 8, 8, 0]);
         assert!(count("e", PIECE).is_ok_and(|held| held.is_some()), "small ones of others find room");
@@ -183,13 +203,13 @@ mod tests {
     fn only_whole_answers_of_flows_count() {
         let answers = Arc::new(Answers::default());
         let mut nobodys = answer::bytes(200, "text/plain", vec![0; MIB]);
-        assert!(answers.count(&mut nobodys).unwrap().is_none());
+        assert!(answers.count(&mut nobodys, false).unwrap().is_none());
         let mut stream = of("a", 0);
         *stream.body_mut() = http_body_util::StreamBody::new(futures::stream::pending()).boxed_unsync();
-        assert!(answers.count(&mut stream).unwrap().is_none());
+        assert!(answers.count(&mut stream, false).unwrap().is_none());
         stream.extensions_mut().insert(Flow { level: Level::Ordinary, user: "a".into() });
         stream.extensions_mut().insert(Whole(MIB));
-        let held = answers.count(&mut stream).unwrap().unwrap();
+        let held = answers.count(&mut stream, false).unwrap().unwrap();
         assert_eq!((held.bytes, answers.0.lock().bytes), (MIB, MIB));
     }
 
@@ -198,7 +218,7 @@ mod tests {
         let answers = Arc::new(Answers::default());
         let size = 2 * PIECE + 1;
         let mut response = of("a", size);
-        let held = answers.count(&mut response).unwrap().unwrap();
+        let held = answers.count(&mut response, false).unwrap().unwrap();
         let mut body = held.until_taken(response).into_body();
         let mut lengths = Vec::new();
         assert_eq!(body.size_hint().exact(), Some(size as u64));
