@@ -14,6 +14,10 @@ const RETENTION: SignedDuration = SignedDuration::from_hours(1);
 /// Beyond so many pods those not heard of for longest go first: memory is bounded (to some eight kilobytes a
 /// container).
 const MOST_PODS: usize = 10_000;
+/// Of one pod: a stolen node may tell of as many as it likes, and by whatever names.
+const MOST_CONTAINERS: usize = 100;
+const MOST_OWN: usize = 1000;
+const LONGEST_NAME: usize = 1024;
 /// Figures older than this are not of now.
 const STALE: SignedDuration = SignedDuration::from_secs(15);
 /// How often what is too old is looked for.
@@ -121,6 +125,8 @@ impl History {
 
     /// Takes what a pod tells of itself.
     pub fn record_own(&self, namespace: &str, name: &str, values: BTreeMap<String, f64>, at: Timestamp) {
+        let values = values.into_iter().filter(|(name, _)| name.len() <= LONGEST_NAME);
+        let values: BTreeMap<String, f64> = values.take(MOST_OWN).collect();
         let mut kept = self.kept.write();
         let pod = kept.pod(namespace, name);
         pod.heard = pod.heard.max(at);
@@ -209,6 +215,9 @@ impl Kept {
 
 impl Pod {
     fn take(&mut self, layout: &PodLayout, values: &[Option<u64>], at: Timestamp) {
+        if layout.uid.len() > LONGEST_NAME {
+            return;
+        }
         if self.uid != layout.uid {
             // Another pod of the same name.
             *self = Pod { uid: layout.uid.clone(), own: self.own.take(), ..Pod::default() };
@@ -225,7 +234,13 @@ impl Pod {
             let disk = |value: Option<u64>| value.or(Some(0));
             let filled = [own[CPU], own[MEMORY], disk(own[READ]), disk(own[WRITTEN])];
             let Some(values) = known(&filled) else { continue };
+            if container.name.len().max(container.id.len()) > LONGEST_NAME {
+                continue;
+            }
             if !self.containers.contains_key(&container.name) {
+                if self.containers.len() >= MOST_CONTAINERS {
+                    continue;
+                }
                 self.containers.insert(container.name.clone(), Container::default());
             }
             let Some(found) = self.containers.get_mut(&container.name) else { continue };
@@ -396,5 +411,25 @@ mod tests {
         assert_eq!(history.kept.read().pods.len(), MOST_PODS);
         record(&history, &self::layout("u", &[("x", "1")]), 4000);
         assert_eq!(history.kept.read().pods.len(), 1, "forgotten after an hour");
+    }
+
+    #[test]
+    fn what_is_kept_of_one_pod_is_bounded() {
+        let history = History::default();
+        let long = "x".repeat(LONGEST_NAME + 1);
+        let names: Vec<String> = (0..2 * MOST_CONTAINERS).map(|n| format!("c{n}")).collect();
+        let mut containers = vec![(long.as_str(), "1"), ("id", long.as_str())];
+        containers.extend(names.iter().map(|name| (name.as_str(), "1")));
+        record(&history, &layout("u", &containers), 1);
+        record(&history, &layout(&long, &[("other", "1")]), 2);
+        let kept = history.containers("ns", "p");
+        assert_eq!(kept.len(), MOST_CONTAINERS);
+        assert!(kept.iter().all(|name| names.contains(name)));
+        let mut own: BTreeMap<String, f64> = (0..2 * MOST_OWN).map(|n| (format!("m{n}"), 1.0)).collect();
+        own.insert(long, 1.0);
+        history.record_own("ns", "p", own, at(2));
+        let kept = history.kept.read();
+        let (_, own) = kept.pods[&("ns".to_owned(), "p".to_owned())].own.as_ref().unwrap();
+        assert_eq!((own.len(), own.contains_key("m0")), (MOST_OWN, true));
     }
 }
