@@ -31,9 +31,18 @@ pub fn class(desired_pod: &DesiredPod) -> QosClass {
             _ => {}
         }
     }
+    // As the API server does for pods that come from it.
+    let whole = desired_pod.spec().and_then(|spec| spec.resources.as_ref());
+    if let Some(whole) = whole.filter(|whole| says_something(whole)) {
+        return class_of(std::slice::from_ref(whole));
+    }
     let counted = desired_pod.containers.iter().filter(|spec| spec.kind != Kind::Ephemeral);
     let containers: Vec<_> = counted.map(|spec| spec.spec.resources.clone().unwrap_or_default()).collect();
     class_of(&containers)
+}
+
+fn says_something(resources: &core::ResourceRequirements) -> bool {
+    [&resources.requests, &resources.limits].into_iter().flatten().any(|list| !list.is_empty())
 }
 
 fn class_of(containers: &[core::ResourceRequirements]) -> QosClass {
@@ -59,7 +68,26 @@ fn class_of(containers: &[core::ResourceRequirements]) -> QosClass {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn whole_pod_has_the_class_of_what_it_says_itself() {
+        let check = |resources: serde_json::Value, want: QosClass| {
+            let containers = json!([{"name": "a", "resources": {"requests": {"cpu": "1"}}}, {"name": "b"}]);
+            let pod = json!({"metadata": {}, "spec": {"containers": containers, "resources": resources}});
+            let desired_pod = DesiredPod::new(Arc::new(serde_json::from_value(pod).unwrap()));
+            assert_eq!(class(&desired_pod), want, "{resources}");
+        };
+        let both = json!({"cpu": "2", "memory": "1Gi"});
+        check(json!({"requests": both, "limits": both}), QosClass::Guaranteed);
+        check(json!({"limits": {"cpu": "2"}}), QosClass::Burstable);
+        check(json!({"limits": {}}), QosClass::Burstable);
+        check(serde_json::Value::Null, QosClass::Burstable);
+    }
 
     #[test]
     fn classes() {
