@@ -205,6 +205,7 @@ fn own_claim(node: &str, object: &Value, old: Option<&Value>) -> Answer {
         ("status", "phase"),
         ("status", "accessModes"),
         ("status", "currentVolumeAttributesClassName"),
+        ("status", "modifyVolumeStatus"),
     ];
     refuse_unless(rest.iter().all(|(part, field)| before[part][field] == object[part][field]), || {
         format!(

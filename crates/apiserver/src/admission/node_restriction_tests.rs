@@ -27,7 +27,8 @@ fn a_node_says_of_a_claim_how_large_it_is() {
     let resized =
         json!({"phase": "Bound", "capacity": larger, "conditions": [], "allocatedResources": larger});
     update(labels.clone(), resized.clone(), true);
-    update(labels, json!({"phase": "Lost", "capacity": {"storage": "1Gi"}}), false);
+    update(labels.clone(), json!({"phase": "Lost", "capacity": {"storage": "1Gi"}}), false);
+    update(labels, json!({"phase": "Bound", "modifyVolumeStatus": {"status": "Pending"}}), false);
     update(json!({"a": "c"}), resized, false);
 }
 
