@@ -74,15 +74,16 @@ impl Api {
         let served = snapshot.find(&info.group, &info.version, &info.resource);
         let labels = self.metrics.labels(&info, served.map(|served| served.resource()));
         let is_write = !request.method().is_safe();
-        let is_of_a_pod = info.subresource == "proxy";
-        let is_foreign_page = is_of_a_pod && self.is_foreign_page(&request);
+        let is_foreign_page = info.subresource == "proxy" && self.is_foreign_page(&request);
+        let is_aggregated = self.aggregator.find(&snapshot, &info.path).is_some();
+        let is_of_others = is_aggregated || is_passed_on(&info);
         let span = self.tracer.as_ref().map(|tracer| span::begin(tracer, &mut request));
         let trail = self.auditor.as_ref().map(|auditor| auditor.begin(&mut request, &info));
         let is_line_stream = info.verb == "watch" || self.streams(&request, &info);
         let is_stream =
             is_line_stream || is_long_running(request.method(), &info) || self.protocol(&info.path).is_some();
         // Other servers switch protocols themselves.
-        let is_own = is_line_stream && self.aggregator.find(&snapshot, &info.path).is_none();
+        let is_own = is_line_stream && !is_aggregated;
         let socket = if is_own { websocket::asked_for(&mut request) } else { None };
         let answered = AssertUnwindSafe(self.limited(request, info, query)).catch_unwind().await;
         let mut response = match answered {
@@ -104,7 +105,7 @@ impl Api {
             response = answer::error(&error);
             None
         });
-        if let Some(sessions) = self.authenticator.sessions.as_ref().filter(|_| is_of_a_pod) {
+        if let Some(sessions) = self.authenticator.sessions.as_ref().filter(|_| is_of_others) {
             sessions.protect(response.headers_mut());
         }
         if is_foreign_page {
@@ -316,6 +317,11 @@ pub fn name_host<B>(request: &mut Request<B>) {
     if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
         request.headers_mut().insert(HOST, host);
     }
+}
+
+/// Whether a node or a pod writes the answer.
+fn is_passed_on(info: &RequestInfo) -> bool {
+    matches!(info.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
 }
 
 /// A flood from outside must neither stop the control plane nor make probes restart it.
