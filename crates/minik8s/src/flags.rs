@@ -164,7 +164,7 @@ pub enum ImageCommand {
     },
     /// Put files on top of an image of this node, without a builder
     #[command(after_help = "Examples:
-  minik8s image build ./app --base minik8s.io/function-python:3.11-6 --tag app:1 --entrypoint python3.11,/app/main.py
+  minik8s image build ./app --base minik8s.io/function-python:3.11-7 --tag app:1 --entrypoint python3.11,/app/main.py
   minik8s image build site.html --base minik8s.io/web:1 --tag site:1 --to /srv
   minik8s image build ./app --tag app:1")]
     Build {

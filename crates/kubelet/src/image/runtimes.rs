@@ -185,7 +185,7 @@ mod tests {
             (
                 python.image,
                 PYTHON,
-                "minik8s.io/function-python:3.11-6",
+                "minik8s.io/function-python:3.11-7",
                 "006e6208979362dd3aab49cc800508a736a5d9265d9e5e8bd2bb18422c872337",
             ),
             (

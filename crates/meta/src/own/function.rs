@@ -68,7 +68,7 @@ pub const RUNTIMES: &[Runtime] = &[
     Runtime {
         name: "python3.11",
         aliases: &["python3", "python"],
-        image: "minik8s.io/function-python:3.11-6",
+        image: "minik8s.io/function-python:3.11-7",
         file: "main.py",
         packages: &["python3.11", "ca-certificates"],
         builder: "minik8s.io/function-python-builder:3.11-2",

@@ -248,7 +248,7 @@ fn an_image_of_its_own(cluster: &Cluster, site: &Site) {
         "build",
         &program,
         "--base",
-        "minik8s.io/function-python:3.11-6",
+        "minik8s.io/function-python:3.11-7",
         "--tag",
         "own.example/server:1",
         "--entrypoint",
@@ -269,7 +269,7 @@ fn of_a_dockerfile(site: &Site, dir: &str) {
     let program = site.file("server.py", SERVER);
     let folder = std::path::Path::new(&program).parent().unwrap().to_str().unwrap().to_owned();
     let base =
-        "FROM minik8s.io/function-python:3.11-6\nWORKDIR /srv\nCOPY server.py app/main.py\nENV WHO=docker\n";
+        "FROM minik8s.io/function-python:3.11-7\nWORKDIR /srv\nCOPY server.py app/main.py\nENV WHO=docker\n";
     site.file("Dockerfile", &format!("{base}RUN true\n"));
     let build = ["image", "build", &folder, "--tag", "own.example/file:1", "--data-dir", dir];
     let told = site.kubectl_fails(&build);

@@ -100,7 +100,7 @@ fn results(site: &Site) -> Vec<Value> {
 fn image(cluster: &Cluster, site: &Site) {
     let empty = site.file("nats.md", "a message bus\n");
     let words =
-        ["image", "build", &empty, "--base", "minik8s.io/function-python:3.11-6", "--package", "nats-server"];
+        ["image", "build", &empty, "--base", "minik8s.io/function-python:3.11-7", "--package", "nats-server"];
     let to = ["--tag", "test.example/nats:1", "--entrypoint", "/usr/sbin/nats-server"];
     let dir = ["--data-dir", cluster.dir.to_str().unwrap()];
     site.kubectl(&[&words[..], &to[..], &dir[..]].concat());

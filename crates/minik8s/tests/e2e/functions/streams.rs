@@ -106,7 +106,7 @@ fn from_node(site: &Site) {
 
 fn image_with_web_socket(cluster: &Cluster, site: &Site) {
     let program = site.file("echo.py", OWN_ECHO);
-    let base = "minik8s.io/function-python:3.11-6";
+    let base = "minik8s.io/function-python:3.11-7";
     let entrypoint = ["--entrypoint", "/usr/bin/python3.11,/app/echo.py"];
     let tag = ["--tag", "own.example/echo:1", "--data-dir", cluster.dir.to_str().unwrap()];
     site.kubectl(&[&["image", "build", &program, "--base", base], &entrypoint[..], &tag].concat());

@@ -233,7 +233,7 @@ fn update_with_errors_goes_back(shop: &Shop) {
     assert!(status["message"].as_str().unwrap().contains("have failed"), "{status}");
     load.end();
     assert!(!shop.ask(20, &["host=rolled"]).contains_key("failed"), "the former pods answer");
-    let image = "minik8s.io/function-python:3.11-6";
+    let image = "minik8s.io/function-python:3.11-7";
     let told = shop.kubectl(&[
         "rollout",
         "mesh",

@@ -71,7 +71,7 @@ impl Shop {
         }
         let python = |words: &[&str]| {
             let command = [&[PYTHON], words].concat();
-            json!({"name": "main", "image": "minik8s.io/function-python:3.11-6", "command": command})
+            json!({"name": "main", "image": "minik8s.io/function-python:3.11-7", "command": command})
         };
         let idle = "import signal; signal.signal(15, lambda *_: exit(0)); signal.pause()";
         let pod = |name: &str, labels: Value, host: bool| {
@@ -120,7 +120,7 @@ impl Shop {
     }
 
     pub fn python(&self, name: &str, program: &str) -> Value {
-        json!({"name": name, "image": "minik8s.io/function-python:3.11-6", "command": [PYTHON, "-c", program]})
+        json!({"name": name, "image": "minik8s.io/function-python:3.11-7", "command": [PYTHON, "-c", program]})
     }
 
     pub fn versions(&self, counts: &Counts) -> String {
@@ -307,7 +307,7 @@ pub fn pod_spec(version: &str) -> Value {
         "volumes": [{"name": "store", "configMap": {"name": "store"}}],
         "containers": [{
             "name": "store",
-            "image": "minik8s.io/function-python:3.11-6",
+            "image": "minik8s.io/function-python:3.11-7",
             "command": [PYTHON, "/store/store.py"],
             // Without the stars of another service.
             "env": [env("ROLE", "reviews"), env("VERSION", &format!("{version}-plain"))],

@@ -167,7 +167,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
     - name: hears
-      image: minik8s.io/function-python:3.11-6
+      image: minik8s.io/function-python:3.11-7
       command: [/usr/bin/python3.11, -u, -c]
       args:
         - |
