@@ -85,9 +85,14 @@ fn whole_pod(pod: &Value, limit: &Value, problems: &mut Vec<String>) {
                 total.insert(name.clone(), (so_far + quantity).to_string().into());
             }
         }
-        // What is said for all of them together.
-        for (name, quantity) in pod["spec"]["resources"][field].as_object().into_iter().flatten() {
+        // What is said for all of them together. Where nobody asks for anything, the limit is what is asked for.
+        let whole = &pod["spec"]["resources"];
+        for (name, quantity) in whole[field].as_object().into_iter().flatten() {
             total.insert(name.clone(), quantity.clone());
+        }
+        let limits = whole["limits"].as_object().filter(|_| field == "requests");
+        for (name, quantity) in limits.into_iter().flatten() {
+            total.entry(name.clone()).or_insert_with(|| quantity.clone());
         }
         Value::Object(total)
     };
@@ -145,5 +150,28 @@ fn parse(value: &Value) -> Option<Quantity> {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => number.to_string().parse().ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_for_the_whole_pod_counts() {
+        let limit = json!({"type": "Pod", "min": {"cpu": "500m"}, "max": {"cpu": "2"}});
+        let check = |resources: Value, expected: &[&str]| {
+            let pod = json!({"spec": {"containers": [{"name": "a"}], "resources": resources}});
+            let mut problems = Vec::new();
+            whole_pod(&pod, &limit, &mut problems);
+            assert_eq!(problems, expected);
+        };
+        check(json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}), &[]);
+        check(json!({"limits": {"cpu": "1"}}), &[]);
+        let low = "minimum cpu usage per Pod is 500m, but request is 100m";
+        check(json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}), &[low]);
+        check(json!({"limits": {"cpu": "4"}}), &["maximum cpu usage per Pod is 2, but limit is 4"]);
     }
 }
