@@ -10,6 +10,10 @@ use serde_json::{Value, json};
 use support::fake_api::FakeApi;
 use support::{BUSYBOX, on_a_node};
 
+/// Generous: the machine may be busy with other tests.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const EVENTS: &str = "/api/v1/namespaces/default/events/";
+
 /// An agent at work, and the API server it works for.
 struct Cluster {
     api: FakeApi,
@@ -56,7 +60,7 @@ impl Cluster {
     }
 
     async fn until(&self, path: &str, what: &str, seen: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let object = self.api.get(path).unwrap_or_default();
             if seen(&object) {
@@ -73,6 +77,19 @@ impl Cluster {
 
     async fn waiting(&self, path: &str, reason: &str) -> Value {
         self.until(path, reason, |pod| state(pod)["waiting"]["reason"] == reason).await
+    }
+
+    /// Events are told beside all else, and may come a moment after what they are about.
+    async fn event(&self, what: &str, seen: impl Fn(&Value) -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.api.list(EVENTS).iter().any(&seen) {
+            assert!(Instant::now() < deadline, "no event {what}: {:#?}", self.api.list(EVENTS));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn warning(&self, reason: &str) {
+        self.event(reason, |event| event["reason"] == reason && event["type"] == "Warning").await;
     }
 }
 
@@ -96,8 +113,9 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
 fn a_pod_runs_and_is_deleted() {
     with_agent(|cluster, node| async move {
         let node_path = "/api/v1/nodes/test-node";
-        let registered = cluster.until(node_path, "ready", |n| !n["status"]["conditions"].is_null()).await;
-        assert_eq!(condition(&registered, "Ready"), "True");
+        let is_ready =
+            |node: &Value| node["status"]["conditions"].is_array() && condition(node, "Ready") == "True";
+        let registered = cluster.until(node_path, "ready", is_ready).await;
         assert_ne!(registered["status"]["capacity"]["memory"], Value::Null);
 
         let script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
@@ -113,14 +131,8 @@ fn a_pod_runs_and_is_deleted() {
         cluster.until(&path, "deleted", Value::is_null).await;
         let logs: Vec<_> = std::fs::read_dir(node.config.logs_dir()).unwrap().collect();
         assert!(logs.is_empty(), "{logs:?}");
-        let reasons: Vec<_> = cluster
-            .api
-            .list("/api/v1/namespaces/default/events/")
-            .iter()
-            .map(|e| e["reason"].clone())
-            .collect();
         for reason in ["Pulled", "Created", "Started", "Killing"] {
-            assert!(reasons.contains(&reason.into()), "{reason} in {reasons:?}");
+            cluster.event(reason, |event| event["reason"] == reason).await;
         }
     });
 }
@@ -248,16 +260,12 @@ fn pod_whose_post_start_hook_hangs_is_deleted_in_its_grace() {
         let mut main = shell("main", IDLE);
         main["lifecycle"] = json!({"postStart": {"exec": {"command": ["sleep", "1000"]}}});
         let path = cluster.pod("hook", json!({"containers": [main]}));
-        let events = "/api/v1/namespaces/default/events/";
-        cluster
-            .until(&path, "at its hook", |_| {
-                cluster.api.list(events).iter().any(|e| e["reason"] == "Started")
-            })
-            .await;
+        cluster.event("at its hook", |event| event["reason"] == "Started").await;
         let begun = Instant::now();
         cluster.api.delete_gracefully(&path, 5);
         cluster.until(&path, "deleted", Value::is_null).await;
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        // The rest is for a busy machine.
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     });
 }
 
@@ -280,8 +288,7 @@ fn pod_that_does_not_fit_is_rejected_and_one_that_runs_never() {
             let told = pod["status"]["message"].as_str().unwrap();
             assert!(told.starts_with(&format!("Pod was rejected: {message}")), "{told}");
             assert_eq!(pod["status"]["containerStatuses"], Value::Null, "nothing of it was made");
-            let events = cluster.api.list("/api/v1/namespaces/default/events/");
-            assert!(events.iter().any(|e| e["reason"] == reason && e["type"] == "Warning"), "{events:#?}");
+            cluster.warning(reason).await;
         };
         let ports = cluster.pod("ports", with_port(18_080));
         check(&ports, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports").await;
@@ -422,7 +429,7 @@ fn a_new_agent_finds_its_pods_again() {
         use minik8s_kubelet::cri::{Cri, Runtime};
         let uid = orphan["metadata"]["uid"].as_str().unwrap();
         let cri = Cri::new(&node.config.cri_socket());
-        let deadline = Instant::now() + Duration::from_secs(40);
+        let deadline = Instant::now() + TIMEOUT;
         while !cri.pod(uid).await.unwrap().is_empty() {
             assert!(Instant::now() < deadline, "the unknown pod is still there");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -488,13 +495,8 @@ fn a_volume_that_is_missing_is_waited_for() {
             json!({"restartPolicy": "Never", "containers": [shell("main", "exit 0")],
                 "volumes": [{"name": "s", "secret": {"secretName": "later"}}]}),
         );
-        let events = "/api/v1/namespaces/default/events/";
-        let deadline = Instant::now() + Duration::from_secs(20);
         let message = "MountVolume.SetUp failed for volume \"s\" : secret \"default\"/\"later\" not found";
-        while !cluster.api.list(events).iter().any(|e| e["message"] == message) {
-            assert!(Instant::now() < deadline, "{:#?}", cluster.api.list(events));
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        cluster.event(message, |event| event["message"] == message).await;
         cluster.api.put("/api/v1/namespaces/default/secrets/later", json!({"metadata": {"name": "later"}}));
         cluster.phase(&pod, "Succeeded").await;
     });
@@ -577,11 +579,15 @@ fn probes_decide() {
             shell("main", "mkdir /tmp/w; echo ok > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w");
         web["ports"] = json!([{"name": "http", "containerPort": 8080}]);
         web["readinessProbe"] = json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1});
-        web["livenessProbe"] = json!({"tcpSocket": {"port": 8080}, "periodSeconds": 1});
+        // It may listen late on a busy machine.
+        web["livenessProbe"] =
+            json!({"tcpSocket": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 60});
         let web = cluster.pod("web", json!({"containers": [web]}));
 
-        let pod = cluster.phase(&ready, "Running").await;
-        assert_eq!(condition(&pod, "Ready"), "False");
+        cluster.phase(&ready, "Running").await;
+        let versions = cluster.api.versions(&ready);
+        let first = versions.iter().find(|pod| pod["status"]["phase"] == "Running").unwrap();
+        assert_eq!(condition(first, "Ready"), "False");
         let is_ready =
             |pod: &Value| pod["status"]["conditions"].is_array() && condition(pod, "Ready") == "True";
         cluster.until(&ready, "ready", is_ready).await;
@@ -591,12 +597,9 @@ fn probes_decide() {
             .await;
         let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1;
         cluster.until(&dies, "restarted", restarts).await;
-        let events = cluster.api.list("/api/v1/namespaces/default/events/");
-        let has = |reason: &str, message: &str| {
-            events.iter().any(|e| e["reason"] == reason && e["message"] == message)
-        };
-        assert!(has("Killing", "Container main failed liveness probe, will be restarted"), "{events:#?}");
-        assert!(events.iter().any(|e| e["reason"] == "Unhealthy"));
+        let killed = "Container main failed liveness probe, will be restarted";
+        cluster.event(killed, |event| event["reason"] == "Killing" && event["message"] == killed).await;
+        cluster.event("Unhealthy", |event| event["reason"] == "Unhealthy").await;
         let pod = cluster.api.get(&web).unwrap();
         assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
     });
