@@ -3,11 +3,13 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 pub mod fake_api;
+#[path = "../../../minik8s/tests/e2e/harness/ranges.rs"]
+mod ranges;
 
 use std::future::Future;
 use std::io::Cursor;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use minik8s_informer::ApiAccess;
 use minik8s_kubelet::containerd::Containerd;
@@ -16,13 +18,15 @@ use minik8s_kubelet::{Config, prepare, tear_down};
 use tokio_util::sync::CancellationToken;
 
 pub use minik8s_kubelet::image::BUSYBOX;
+use ranges::Ranges;
+
+/// What was killed may take a moment to be gone.
+const GONE: Duration = Duration::from_secs(20);
 
 /// Nothing is kept for a next run.
 pub fn access(client: kube::Client) -> ApiAccess {
     ApiAccess::of_node(client, "test-node", CancellationToken::new(), Path::new("/"), &[])
 }
-
-static NEXT_NETWORK: AtomicU8 = AtomicU8::new(0);
 
 pub struct Node {
     pub config: Config,
@@ -37,7 +41,8 @@ where
     assert!(nix::unistd::Uid::effective().is_root(), "these tests need root");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let dir = tempfile::Builder::new().prefix("mk8s-test-").tempdir().unwrap();
-    let config = config(dir.path());
+    let ranges = Ranges::claim();
+    let config = config(dir.path(), &ranges);
     let for_cleanup = config.clone();
     let result = runtime.block_on(async {
         // A panic of the spawned task does not skip what follows.
@@ -51,19 +56,21 @@ where
         let torn_down = tear_down(&for_cleanup).await;
         result.map(|()| torn_down.unwrap())
     });
-    let leftovers = leftovers(&for_cleanup);
+    let begun = Instant::now();
+    let mut leftovers = leftovers(&for_cleanup);
+    while !leftovers.is_empty() && begun.elapsed() < GONE {
+        std::thread::sleep(Duration::from_millis(100));
+        leftovers = self::leftovers(&for_cleanup);
+    }
     if let Err(error) = result {
         std::panic::resume_unwind(error.into_panic());
     }
     assert_eq!(leftovers, Vec::<String>::new(), "left behind on the host");
 }
 
-fn config(dir: &Path) -> Config {
+fn config(dir: &Path, ranges: &Ranges) -> Config {
     let mut config = Config::new("test-node", dir, "127.0.0.1".parse().unwrap());
-    // Unlikely to meet another test process, certain not to meet another test of this one.
-    let network = NEXT_NETWORK.fetch_add(1, Ordering::Relaxed);
-    let cidr = format!("10.{}.{}.0/24", 200 + network % 50, std::process::id() % 256);
-    config.pod_cidr = Some(cidr.parse().unwrap());
+    config.pod_cidr = Some(ranges.pods().parse().unwrap());
     config
 }
 
