@@ -69,6 +69,15 @@ impl Plugin {
     fn heard(&self, line: &str) -> usize {
         self.said.lock().unwrap().iter().filter(|said| *said == line).count()
     }
+
+    /// What it says comes through a pipe: waits until it has come so often.
+    async fn hears(&self, line: &str, count: usize) {
+        let begun = Instant::now();
+        while self.heard(line) < count {
+            assert!(begun.elapsed() < TIMEOUT, "{line}: {:?}", self.said);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 impl Drop for Plugin {
@@ -175,9 +184,11 @@ fn device_plugin_gives_its_devices_to_pods() {
         // The device is there, by the plugin's choice, and the plugin hears of the start.
         let first = cluster.pod("first", 1, "test -c /dev/fake/dev-1 && [ $FAKE_DEVICES = dev-1 ] && { trap 'exit 0' TERM; sleep 1000 & wait; }");
         cluster.phase(&first, "Running").await;
+        plugin.hears("prestart dev-1", 1).await;
         assert_eq!((plugin.heard("allocate dev-1"), plugin.heard("prestart dev-1")), (1, 1));
         let second = cluster.pod("second", 1, IDLE);
         cluster.phase(&second, "Running").await;
+        plugin.hears("prestart dev-0", 1).await;
         assert_eq!(plugin.heard("allocate dev-0"), 1);
         let listed = cluster.listed().await;
         assert!(listed.contains("default/first/main example.com/fake dev-1\n"), "{listed}");
@@ -213,11 +224,7 @@ fn device_plugin_gives_its_devices_to_pods() {
 
         // A new agent: the plugin registers again, and whose devices are whose is known.
         cluster.restart_agent().await;
-        let start = Instant::now();
-        while plugin.heard("registered true") < 2 {
-            assert!(start.elapsed() < TIMEOUT, "{:?}", plugin.said);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        plugin.hears("registered true", 2).await;
         cluster.offers("3", "3").await;
         assert!(cluster.listed().await.contains("default/first/main example.com/fake dev-1\n"));
         let both = cluster.pod("both", 2, "[ $FAKE_DEVICES = dev-0,dev-2 ]");
