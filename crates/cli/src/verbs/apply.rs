@@ -159,10 +159,13 @@ async fn apply_one(session: &Session, verb: &Apply, item: &Item, report: &Report
     let after = send(session, &target, &how, force).await;
     let doing = if before.is_some() { "applying patch" } else { "creating" };
     let after = after.map_err(|error| explained(error, item, doing))?;
+    let is_unchanged = |before: &Value| {
+        is_same(before, &after, how.dry_run) || is_as_before(&target.object, before, &after, how.manager)
+    };
     let done = match &before {
         _ if verb.server_side => "serverside-applied",
         None => "created",
-        Some(before) if is_same(before, &after, how.dry_run) => "unchanged",
+        Some(before) if is_unchanged(before) => "unchanged",
         Some(_) => "configured",
     };
     report.done(&target.shown(), done, how.dry_run.suffix(), &after)?;
@@ -197,6 +200,33 @@ fn is_same(before: &Value, after: &Value, dry_run: DryRun) -> bool {
     };
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     (dry_run == DryRun::None && version(before) == version(after)) || tidy(before) == tidy(after)
+}
+
+/// Whether all that the file says was so before, though others have written meanwhile, as controllers do into a status: it
+/// has nothing new, and our manager has as many fields as it had.
+fn is_as_before(file: &Value, before: &Value, after: &Value, manager: &str) -> bool {
+    let is_own = |entry: &&Value| {
+        entry["manager"] == manager && entry["operation"] == "Apply" && entry["subresource"].is_null()
+    };
+    let own = |object: &Value| {
+        let mut entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+        entries.find(is_own).map(|entry| entry["fieldsV1"].clone())
+    };
+    own(before).is_some_and(|fields| own(after) == Some(fields)) && says_nothing_new(file, before, after)
+}
+
+/// Compared is what the server made of it: an amount may stand there in other words than in the file.
+fn says_nothing_new(file: &Value, before: &Value, after: &Value) -> bool {
+    match (file, before, after) {
+        (Value::Object(file), Value::Object(before), Value::Object(after)) => {
+            file.iter().all(|(name, said)| match (before.get(name), after.get(name)) {
+                (Some(before), Some(after)) => says_nothing_new(said, before, after),
+                (None, None) => true,
+                _ => false,
+            })
+        }
+        _ => before == after,
+    }
 }
 
 /// What went wrong, with the place in the file below it, and for conflicts what can be done.
@@ -236,5 +266,24 @@ mod tests {
         assert!(is_same(&before, &same, DryRun::None) && !is_same(&before, &other, DryRun::None));
         let tried = json!({"metadata": {"resourceVersion": "1"}, "data": {"a": "2"}});
         assert!(!is_same(&before, &tried, DryRun::Server));
+    }
+
+    #[test]
+    fn what_others_write_meanwhile_is_no_change() {
+        let object = |replicas: u32, fields: &str, status: u32| {
+            let entry = json!({"manager": "kubectl", "operation": "Apply", "fieldsV1": {fields: {}}});
+            let metadata = json!({"resourceVersion": status.to_string(), "managedFields": [entry]});
+            json!({"metadata": metadata, "spec": {"replicas": replicas, "paused": false}, "status": {"n": status}})
+        };
+        let file = json!({"metadata": {"name": "web"}, "spec": {"replicas": 2}});
+        let check = |after: Value, manager: &str, expected: bool| {
+            let found = is_as_before(&file, &object(2, "f:spec", 1), &after, manager);
+            assert_eq!(found, expected, "{after} {manager}");
+        };
+        check(object(2, "f:spec", 2), "kubectl", true);
+        check(object(3, "f:spec", 2), "kubectl", false);
+        // A field left the file, or this is the first time that it is applied.
+        check(object(2, "f:less", 2), "kubectl", false);
+        check(object(2, "f:spec", 2), "other", false);
     }
 }
