@@ -10,8 +10,11 @@ use crate::flags::{DryRun, FileFlags, SelectorFlags};
 use crate::manifest::{self, Item};
 use crate::output;
 use crate::print::{self, yaml};
-use crate::select;
+use crate::select::{self, Target};
 use crate::session::{Session, Writing};
+
+/// How often an object is looked at that keeps changing.
+const TRIES: u32 = 4;
 
 /// Show what apply would change
 #[derive(Debug, Args)]
@@ -66,11 +69,7 @@ async fn all(session: &Session, verb: &Diff) -> Result<bool> {
 
 async fn one(session: &Session, verb: &Diff, item: &Item) -> Result<bool> {
     let target = select::of_item(session, item).await?;
-    let live = session.client().await?.find(target.path()).await?;
-    let how = Writing { manager: &verb.field_manager, dry_run: DryRun::Server, validation: None };
-    let force = verb.force_conflicts || !verb.server_side;
-    let merged =
-        send(session, &target, &how, force).await.map_err(|error| explained(error, item, "diffing"))?;
+    let (live, merged) = look(session, verb, item, &target).await?;
     let before = live.map(|live| text(&live, verb)).unwrap_or_default();
     let after = text(&merged, verb);
     if before == after {
@@ -87,6 +86,29 @@ async fn one(session: &Session, verb: &Diff, item: &Item) -> Result<bool> {
     output::line(format_args!("diff -u -N {old} {new}"));
     output::text(TextDiff::from_lines(&before, &after).unified_diff().context_radius(3).header(&old, &new));
     Ok(true)
+}
+
+/// The object as it is, and what apply would make of it. What others change between the two is not the file's: then both are
+/// asked for again, as often as kubectl does.
+async fn look(
+    session: &Session,
+    verb: &Diff,
+    item: &Item,
+    target: &Target,
+) -> Result<(Option<Value>, Value)> {
+    let how = Writing { manager: &verb.field_manager, dry_run: DryRun::Server, validation: None };
+    let force = verb.force_conflicts || !verb.server_side;
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let mut tries = TRIES;
+    loop {
+        let live = session.client().await?.find(target.path()).await?;
+        let merged =
+            send(session, target, &how, force).await.map_err(|error| explained(error, item, "diffing"))?;
+        tries -= 1;
+        if tries == 0 || live.as_ref().is_none_or(|live| version(live) == version(&merged)) {
+            return Ok((live, merged));
+        }
+    }
 }
 
 fn text(object: &Value, verb: &Diff) -> String {
