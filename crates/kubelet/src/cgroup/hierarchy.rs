@@ -3,14 +3,15 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// A cgroup stays busy for a moment after its last process has ended.
-const REMOVAL_ATTEMPTS: usize = 50;
+/// A cgroup stays busy for a moment after its last process has ended, for longer on a busy machine. Of all hierarchies
+/// together.
+const REMOVAL: Duration = Duration::from_secs(5);
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// The controllers that pods are measured and limited by.
@@ -81,11 +82,9 @@ impl Hierarchy {
 /// Ends every process in a cgroup and below it. For what must be over: a container runtime that was killed, or whose
 /// disk was full, may have forgotten containers that still run.
 pub fn end_processes(cgroup: &str) {
+    let until = Instant::now() + REMOVAL;
     for dir in places(cgroup) {
-        for _ in 0..REMOVAL_ATTEMPTS {
-            if !kill_below(&dir) {
-                break;
-            }
+        while kill_below(&dir) && Instant::now() < until {
             std::thread::sleep(REMOVAL_PAUSE);
         }
     }
@@ -93,11 +92,12 @@ pub fn end_processes(cgroup: &str) {
 
 /// Removes a cgroup and all below it, in every hierarchy. Processes that are still in it end.
 pub fn remove_tree(cgroup: &str) {
+    let until = Instant::now() + REMOVAL;
     for dir in places(cgroup) {
-        for _ in 0..REMOVAL_ATTEMPTS {
+        loop {
             kill_below(&dir);
             remove_leaves_first(&dir);
-            if !dir.exists() {
+            if !dir.exists() || Instant::now() >= until {
                 break;
             }
             std::thread::sleep(REMOVAL_PAUSE);
