@@ -44,7 +44,7 @@ import socket, sys
 host, port, size, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 v6 = ":" in host
 s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("::" if v6 else "0.0.0.0", 5555)); s.settimeout(2)
+s.bind(("::" if v6 else "0.0.0.0", 5555)); s.settimeout(5)
 if not v6: s.setsockopt(socket.IPPROTO_IP, 10, 2)
 s.connect((host, port))
 for _ in range(times):
@@ -70,13 +70,14 @@ s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind((device, 0x0800))
 s.send(bytes.fromhex(mac.replace(":", "")) + s.getsockname()[4] + b"\x08\x00" + head(checksum(head(0))) + udp)
 "#;
 
-/// Waits for one datagram on port 9999 and prints who sent it.
+/// Waits for one datagram on port 9999, for a second after its input has ended, and prints who sent it.
 const HEAR: &str = r#"
-import socket
-s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(("::", 9999)); s.settimeout(2)
+import select, socket, sys
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(("::", 9999))
 print("ready", flush=True)
-try: print(s.recvfrom(99)[1][0].removeprefix("::ffff:"))
-except socket.timeout: print("nothing")
+heard = select.select([s, sys.stdin], [], [], 60)[0]
+if s not in heard: heard = select.select([s], [], [], 1)[0]
+print(s.recvfrom(99)[1][0].removeprefix("::ffff:") if s in heard else "nothing")
 "#;
 
 pub struct Lab {
@@ -202,14 +203,21 @@ impl Lab {
 
     /// From whom a machine hears a datagram at port 9999 that is sent meanwhile.
     pub fn heard(&self, to: &str, send: impl FnOnce()) -> String {
-        let mut hear = self.command(to, &["python3", "-c", HEAR]);
-        let mut hear = hear.stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(hear.stdout.take().unwrap()).lines().map(Result::unwrap);
+        self.said_by(to, HEAR, send)
+    }
+
+    /// What a script on a machine says of what is done once it is ready. Its input ends when that is done.
+    pub fn said_by(&self, machine: &str, script: &str, act: impl FnOnce()) -> String {
+        let mut command = self.command(machine, &["python3", "-c", script]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert_eq!(said.next().as_deref(), Some("ready"));
-        send();
-        let heard = said.next().unwrap();
-        hear.wait().unwrap();
-        heard
+        act();
+        drop(input);
+        let answer = said.next().unwrap();
+        child.wait().unwrap();
+        answer
     }
 
     fn lines(&self, from: &str, script: &str, args: &[&str]) -> Vec<String> {

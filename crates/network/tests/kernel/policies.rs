@@ -237,25 +237,21 @@ s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 132)
 s.sendto(head(crc32c(head(0) + init)) + init, (sys.argv[1], 0))
 "#;
 
-/// Waits for one such packet and prints the port that it came to.
+/// Waits for one such packet, for a second after its input has ended, and prints the port that it came to.
 const ASSOCIATED: &str = r#"
-import socket, struct
-s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 132); s.settimeout(4); print("ready", flush=True)
-try: print(struct.unpack("!H", s.recv(99)[22:24])[0])
-except socket.timeout: print("nothing")
+import select, socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 132); print("ready", flush=True)
+heard = select.select([s, sys.stdin], [], [], 60)[0]
+if s not in heard: heard = select.select([s], [], [], 1)[0]
+print(struct.unpack("!H", s.recv(99)[22:24])[0] if s in heard else "nothing")
 "#;
 
 pub fn sctp_passes_services_and_policies() {
     let lab = lab();
     let reaches = |from_port: u16| {
-        let mut server =
-            lab.command("web", &["python3", "-c", ASSOCIATED]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert_eq!(said.next().as_deref(), Some("ready"));
-        lab.run("client", &["python3", "-c", ASSOCIATE, VIP, "80", &from_port.to_string()]);
-        let heard = said.next().unwrap();
-        server.wait().unwrap();
-        heard
+        lab.said_by("web", ASSOCIATED, || {
+            lab.run("client", &["python3", "-c", ASSOCIATE, VIP, "80", &from_port.to_string()]);
+        })
     };
     let inside = Balance { pick: Pick::Random, endpoints: ["10.244.0.2:9999".parse().unwrap()].into() };
     let frontend = Frontend::Address(VIP.parse().unwrap(), Carrier::Sctp, 80);
