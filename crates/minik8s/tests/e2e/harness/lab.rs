@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::ranges::Number;
 
 /// Long enough for a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(90);
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 
 pub struct Lab {
     name: String,

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
 /// Generous: the machine may be busy with other tests.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone)]
 pub struct Program {

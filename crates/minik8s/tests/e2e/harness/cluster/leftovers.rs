@@ -2,10 +2,26 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::node_config;
 
+/// What was killed may take a moment to be gone.
+const GONE: Duration = Duration::from_secs(20);
+
+/// What is there to stay.
 pub fn left_behind(dir: &Path) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let found = found_now(dir);
+        if found.is_empty() || begun.elapsed() > GONE {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn found_now(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let config = node_config(dir);
     let dir = config.data_dir.clone();
