@@ -13,6 +13,7 @@ import { countPods, podsByNode, troubled } from '../../src/lib/overview';
 import { bytes, quantity } from '../../src/lib/quantity';
 import { Ring } from '../../src/lib/ring';
 import { toneOf } from '../../src/lib/tone';
+import { Turns } from '../../src/lib/turns';
 import { whyOf } from '../../src/lib/why';
 
 const column = (name: string): Column => ({ name, type: 'string', priority: 0 });
@@ -30,6 +31,15 @@ test('quantities are numbers', () => {
   check('1k', 1000);
   check('nonsense', 0);
   assert.equal(bytes(1.5 * 2 ** 30), '1.5 GiB');
+});
+
+test('answers that were overtaken are not shown', () => {
+  const turns = new Turns();
+  const [first, second, third] = [turns.next(), turns.next(), turns.next()];
+  assert.ok(turns.isNews(first));
+  assert.ok(turns.isNews(third));
+  assert.ok(!turns.isNews(second));
+  assert.ok(turns.isNews(turns.next()));
 });
 
 test('words have tones', () => {
