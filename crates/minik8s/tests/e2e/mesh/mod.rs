@@ -202,8 +202,9 @@ fn pods_are_rolled(shop: &Shop) {
     shop.kubectl(&["wait", "pod/old-1", "pod/old-2", "--for=condition=Ready", "--timeout=180s"]);
     shop.kubectl(&["mesh", "split", "rolled", "all=1", "--timeout", "120s"]);
     let load = shop.load(&["host=rolled"]);
+    // Proxies count what they sent every two seconds: each batch is judged by some of it.
     shop.apply(&json!({"apiVersion": "minik8s.io/v1", "kind": "RollingUpdate", "metadata": meta("roll"),
-        "spec": {"serviceRef": "rolled", "port": 9080, "minimumAlive": 1, "interval": 1,
+        "spec": {"serviceRef": "rolled", "port": 9080, "minimumAlive": 1, "interval": 4,
             "newPodSpec": pod_spec("new")}}));
     let status = shop.rolled("roll");
     assert_eq!((&status["total"], &status["updated"]), (&json!(2), &json!(2)));
