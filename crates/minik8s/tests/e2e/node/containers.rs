@@ -207,7 +207,7 @@ pub async fn environment(space: Space) {
         ("COLOUR", "green"),
         ("WORD", "xyzzy"),
         ("POD", "env"),
-        ("SPACE", "environment"),
+        ("SPACE", &space.name),
         ("POD_UID", &uid),
         ("LABEL", "back"),
         ("NODE", NODE),
@@ -265,8 +265,9 @@ pub async fn names_and_dns(space: Space) {
     spec["subdomain"] = "group".into();
     spec["hostAliases"] = json!([{"ip": "192.0.2.9", "hostnames": ["one", "two"]}]);
     let log = space.output("named", spec).await;
-    assert!(log.starts_with("me\nme.group.names-and-dns.svc.cluster.local\n192.0.2.9\tone\ttwo\n"), "{log}");
-    assert!(log.contains("search names-and-dns.svc.cluster.local svc.cluster.local cluster.local"), "{log}");
+    let own = format!("{}.svc.cluster.local", space.name);
+    assert!(log.starts_with(&format!("me\nme.group.{own}\n192.0.2.9\tone\ttwo\n")), "{log}");
+    assert!(log.contains(&format!("search {own} svc.cluster.local cluster.local")), "{log}");
     assert!(log.contains("options ndots:5"), "{log}");
 
     let mut spec = once("cat /etc/resolv.conf");

@@ -41,7 +41,7 @@ pub async fn metrics(space: Space) {
         space.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE}/proxy/{page}")]).await
     };
     assert_eq!(page("healthz").await, "ok");
-    let pod = |name: &str| format!("{name}{{container=\"main\",namespace=\"metrics\",pod=\"busy\"}}");
+    let pod = |name: &str| format!("{name}{{container=\"main\",namespace=\"{}\",pod=\"busy\"}}", space.name);
     let resource = page("metrics/resource").await;
     for name in ["container_cpu_usage_seconds_total", "container_memory_working_set_bytes"] {
         let line = resource

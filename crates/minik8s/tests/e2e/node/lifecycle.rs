@@ -17,10 +17,8 @@ pub async fn crash_loop(space: Space) {
     assert_eq!(pod["status"]["phase"], "Running");
     assert!(!is_ready(&pod));
     let message = status["state"]["waiting"]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("back-off 10s restarting failed container=main pod=crash_crash-loop("),
-        "{message}"
-    );
+    let back_off = format!("back-off 10s restarting failed container=main pod=crash_{}(", space.name);
+    assert!(message.starts_with(&back_off), "{message}");
     let row = space.kubectl(&["get", "pod", "crash", "--no-headers"]).await;
     assert!(row.contains("CrashLoopBackOff") && row.contains("0/1"), "{row}");
     space.delete("crash", 1).await;

@@ -66,7 +66,7 @@ pub async fn files_of_every_mode(space: Space) {
     assert_eq!(as_root, expected);
 
     // An object of the same name in another namespace is another object.
-    let elsewhere = Space::new(space.cluster.clone(), "files-elsewhere").await;
+    let elsewhere = Space::new(space.cluster.clone(), &format!("{}-elsewhere", space.name)).await;
     elsewhere.secret("same", json!({"data-1": "value-2"})).await;
     elsewhere.config_map("same", json!({"data-1": "value-2"})).await;
     let own = elsewhere

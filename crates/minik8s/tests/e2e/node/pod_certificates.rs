@@ -54,7 +54,8 @@ pub async fn certificates_of_pods(space: Space) {
 /// whose certificate is another signer's is not let in.
 pub async fn mutual_tls_of_pods(space: Space) {
     let bundles = "/apis/certificates.k8s.io/v1/clustertrustbundles";
-    let (signer, bundle) = ("minik8s.io/mutual", "minik8s.io:mutual:root");
+    let signer = &format!("minik8s.io/{}", space.name);
+    let bundle = format!("minik8s.io:{}:root", space.name);
     let mut root = CertificateParams::default();
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();

@@ -14,7 +14,8 @@ pub async fn missing_images(space: Space) {
         spec["containers"][0]["imagePullPolicy"] = policy.into();
         spec
     };
-    space.pod("absent", image("localhost:1/later:1", "IfNotPresent")).await;
+    let later = format!("localhost:1/{}:1", space.name);
+    space.pod("absent", image(&later, "IfNotPresent")).await;
     space.pod("never", image("minik8s.io/nothing:1", "Never")).await;
     space.pod("invalid", image("Not A Name", "IfNotPresent")).await;
     space.waiting("never", "ErrImageNeverPull").await;
@@ -22,11 +23,11 @@ pub async fn missing_images(space: Space) {
     space.event("absent", "Failed", "Failed to pull image").await;
     let pod = space.waiting("absent", "ImagePullBackOff").await;
     let message = state(&pod)["waiting"]["message"].as_str().unwrap();
-    assert!(message.starts_with("Back-off pulling image \"localhost:1/later:1\""), "{message}");
+    assert!(message.starts_with(&format!("Back-off pulling image \"{later}\"")), "{message}");
     assert_eq!(pod["status"]["phase"], "Pending");
     let logs = space.try_kubectl(&["logs", "absent"]).await;
     assert!(logs.code != 0 && logs.err.contains("waiting to start"), "{logs:?}");
-    load_image(&space.cluster.dir, "later.tar", busybox().unwrap().named("localhost:1/later:1"));
+    load_image(&space.cluster.dir, "later.tar", busybox().unwrap().named(&later));
     let pod = space.ready("absent").await;
     assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
     // An image can be replaced in a running pod.

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::space::{Space, idle};
 use crate::harness::cluster::NODE;
+use crate::harness::ranges::Number;
 
-const PORT: u16 = 18_086;
+/// Those from here on, which nobody else on the machine takes.
+const PORTS: u16 = 18_100;
 
 fn on_the_node(extra: Value) -> Value {
     let mut spec = idle();
@@ -20,9 +22,9 @@ fn on_the_node(extra: Value) -> Value {
     spec
 }
 
-fn with_port() -> Value {
+fn with_port(port: u16) -> Value {
     let mut spec = on_the_node(json!({}));
-    spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": PORT}]);
+    spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": port}]);
     spec
 }
 
@@ -36,9 +38,11 @@ async fn set(space: &Space, kind: &str, spec: Value) {
 
 /// A StatefulSet's pod gets its port when the one that held it is gone.
 pub async fn rejected_pods_come_back(space: Space) {
-    space.pod("holder", with_port()).await;
+    let number = Number::claim("host-port", 500);
+    let port = PORTS + u16::try_from(number.value).unwrap();
+    space.pod("holder", with_port(port)).await;
     space.ready("holder").await;
-    set(&space, "statefulsets", with_port()).await;
+    set(&space, "statefulsets", with_port(port)).await;
     let refused = space.until("set-0", "refused", |pod| pod["status"]["reason"] == "NodePorts").await;
     assert_eq!(refused["status"]["phase"], "Failed");
     let message = refused["status"]["message"].as_str().unwrap();

@@ -18,15 +18,16 @@ pub async fn runtime_classes(space: Space) {
         spec["runtimeClassName"] = class.into();
         spec
     };
-    class("plain", "runc", json!({})).await;
-    class("heavy", "runc", json!({"overhead": {"podFixed": {"cpu": "10m", "memory": "4Mi"}}})).await;
-    class("strange", "nobodys-handler", json!({})).await;
+    let own = |class: &str| format!("{}-{class}", space.name);
+    class(&own("plain"), "runc", json!({})).await;
+    class(&own("heavy"), "runc", json!({"overhead": {"podFixed": {"cpu": "10m", "memory": "4Mi"}}})).await;
+    class(&own("strange"), "nobodys-handler", json!({})).await;
 
-    space.pod("plain", with("plain", idle())).await;
+    space.pod("plain", with(&own("plain"), idle())).await;
     let mut main = shell("main", IDLE);
     main["resources"] = json!({"limits": {"cpu": "100m", "memory": "16Mi"}});
-    space.pod("heavy", with("heavy", json!({"containers": [main]}))).await;
-    space.pod("strange", with("strange", idle())).await;
+    space.pod("heavy", with(&own("heavy"), json!({"containers": [main]}))).await;
+    space.pod("strange", with(&own("strange"), idle())).await;
     space.ready("plain").await;
     let pod = space.ready("heavy").await;
     assert_eq!(pod["spec"]["overhead"], json!({"cpu": "10m", "memory": "4Mi"}));
@@ -48,7 +49,7 @@ pub async fn runtime_classes(space: Space) {
         let refused = space.send(Method::POST, &space.path("pods", ""), pod).await.unwrap_err().to_string();
         assert!(refused.contains(&format!("pod rejected: RuntimeClass \"{class}\" not found")), "{refused}");
     };
-    refused("never").await;
-    space.send(Method::DELETE, &format!("{CLASSES}/plain"), Value::Null).await.unwrap();
-    refused("plain").await;
+    refused(&own("never")).await;
+    space.send(Method::DELETE, &format!("{CLASSES}/{}", own("plain")), Value::Null).await.unwrap();
+    refused(&own("plain")).await;
 }

@@ -220,13 +220,11 @@ pub async fn pages_for_prometheus(space: Space) {
     space.pod("some", super::space::idle()).await;
     space.ready("some").await;
     let node = format!("/api/v1/nodes/{NODE}/proxy");
+    let some = format!("kube_pod_status_phase{{namespace=\"{}\",pod=\"some\"", space.name);
     for (path, part) in [
         ("/metrics".to_owned(), "apiserver_request_total{"),
         ("/metrics".to_owned(), "apiserver_storage_objects{resource=\"pods\"}"),
-        (
-            "/metrics/kube-state".to_owned(),
-            "kube_pod_status_phase{namespace=\"pages-for-prometheus\",pod=\"some\"",
-        ),
+        ("/metrics/kube-state".to_owned(), &some),
         (format!("{node}/metrics"), "kubelet_running_pods"),
         (format!("{node}/metrics"), "coredns_dns_request_duration_seconds_bucket{"),
         (format!("{node}/metrics"), "kubeproxy_sync_proxy_rules_duration_seconds_bucket{"),

@@ -86,8 +86,11 @@ pub async fn files_from_objects(space: Space) {
     spec["containers"][0]["resources"] = json!({"limits": {"cpu": "250m"}});
     space.labelled_pod("pod", json!({"a": "b"}), spec).await;
     space.phase("pod", "Succeeded").await;
-    let want = "cm/one 644 1\ncm/two 644 2\npart/deep/file 400 2\nsec/word 440 xyzzy\ninfo/name 644 pod\n\
-                info/labels 644 a=\"b\"\ninfo/cpu 644 250\nall/c/one 644 1\nall/word 644 xyzzy\nall/space 644 files-from-objects\ndeep\n";
+    let want = format!(
+        "cm/one 644 1\ncm/two 644 2\npart/deep/file 400 2\nsec/word 440 xyzzy\ninfo/name 644 pod\n\
+         info/labels 644 a=\"b\"\ninfo/cpu 644 250\nall/c/one 644 1\nall/word 644 xyzzy\nall/space 644 {}\ndeep\n",
+        space.name
+    );
     assert_eq!(space.kubectl(&["logs", "pod"]).await, want);
 
     // Another user with the pod's group may read.
@@ -195,14 +198,14 @@ pub async fn service_account_tokens(space: Space) {
     )];
     let log = space.output("pod", with_volumes(&script, &volumes)).await;
     let lines: Vec<_> = log.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!(lines[..2], ["service-account-tokens", "-----BEGIN CERTIFICATE-----"]);
+    assert_eq!(lines[..2], [space.name.as_str(), "-----BEGIN CERTIFICATE-----"]);
     let claims = |part: &str| -> Value {
         use base64::Engine;
         let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     };
     let (default, own) = (claims(lines[2]), claims(lines[3]));
-    assert_eq!(default["sub"], "system:serviceaccount:service-account-tokens:default");
+    assert_eq!(default["sub"], format!("system:serviceaccount:{}:default", space.name));
     assert_eq!(default["kubernetes.io"]["pod"]["name"], "pod");
     assert_eq!(own["aud"], json!(["vault"]));
 
@@ -275,9 +278,11 @@ pub async fn bound_claims(space: Space) {
 pub async fn trust_bundles(space: Space) {
     let all = "/apis/certificates.k8s.io/v1/clustertrustbundles";
     let pem = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
-    let bundle = |name: &str, certificates: String| {
-        let spec = json!({"signerName": "minik8s.io/trust", "trustBundle": certificates});
-        json!({"metadata": {"name": format!("minik8s.io:trust:{name}"), "labels": {"use": "test"}}, "spec": spec})
+    let signer = format!("minik8s.io/{}", space.name);
+    let name = |name: &str| format!("minik8s.io:{}:{name}", space.name);
+    let bundle = |own: &str, certificates: String| {
+        let spec = json!({"signerName": signer, "trustBundle": certificates});
+        json!({"metadata": {"name": name(own), "labels": {"use": "test"}}, "spec": spec})
     };
     let pod = |source: Value| {
         let mut spec = idle();
@@ -285,7 +290,8 @@ pub async fn trust_bundles(space: Space) {
         spec["volumes"] = json!([{"name": "v", "projected": {"sources": [source]}}]);
         spec
     };
-    let source = json!({"signerName": "minik8s.io/trust", "path": "ca.pem", "labelSelector": {"matchLabels": {"use": "test"}}});
+    let source =
+        json!({"signerName": signer, "path": "ca.pem", "labelSelector": {"matchLabels": {"use": "test"}}});
     space.pod("pod", pod(json!({"clusterTrustBundle": source}))).await;
     space.event("pod", "FailedMount", "matched zero ClusterTrustBundles").await;
     space.send(Method::POST, all, bundle("one", pem("b25l"))).await.unwrap();
@@ -296,8 +302,8 @@ pub async fn trust_bundles(space: Space) {
     space
         .eventually("both", async || space.kubectl(&["exec", "pod", "--", "cat", "/v/ca.pem"]).await == both)
         .await;
-    for name in ["one", "two"] {
-        space.send(Method::DELETE, &format!("{all}/minik8s.io:trust:{name}"), Value::Null).await.unwrap();
+    for own in ["one", "two"] {
+        space.send(Method::DELETE, &format!("{all}/{}", name(own)), Value::Null).await.unwrap();
     }
 }
 
@@ -305,13 +311,14 @@ pub async fn trust_bundles(space: Space) {
 pub async fn many_trust_bundles(space: Space) {
     const COUNT: usize = 150;
     let all = "/apis/certificates.k8s.io/v1/clustertrustbundles";
-    let name = |i: usize| format!("minik8s.io:many:{i}");
+    let signer = format!("minik8s.io/{}", space.name);
+    let name = |i: usize| format!("minik8s.io:{}:{i}", space.name);
     let pem = |i: usize| {
         let text = STANDARD.encode(format!("certificate {i}"));
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
     };
     for i in 0..COUNT {
-        let spec = json!({"signerName": "minik8s.io/many", "trustBundle": pem(i)});
+        let spec = json!({"signerName": signer, "trustBundle": pem(i)});
         space.send(Method::POST, all, json!({"metadata": {"name": name(i)}, "spec": spec})).await.unwrap();
     }
     let source = |i: usize| json!({"clusterTrustBundle": {"name": name(i), "path": format!("{i}.pem")}});
