@@ -129,6 +129,8 @@ const steps = {
     await page.getByRole('button', { name: 'Check' }).click();
     await page.getByText('The server accepts this.').waitFor();
     await page.getByRole('button', { name: 'Apply', exact: true }).click();
+    // A controller numbers the new template; until then there is none to go back to.
+    await page.waitForFunction(() => /deployment\.kubernetes\.io\/revision: "2"/.test(document.querySelector('textarea')?.value ?? ''));
     await page.getByRole('button', { name: 'Undo', exact: true }).click();
     await page.getByText('Back to the template of revision 1.').waitFor();
     await page.waitForFunction(() => document.querySelector('textarea')?.value.includes('minik8s.io/cart:2'));

@@ -23,9 +23,9 @@ fn every_page_works_in_both_themes_and_languages() {
     alone();
     let server = Server::start();
     let _nodes = Background::start(&server, &["simulate", "--nodes", "3", "--pods-per-node", "20"]);
-    kubectl(&server, &["wait", "--for=create", "node", "--all", "--timeout=60s"], "");
+    kubectl(&server, &["wait", "--for=create", "node", "--all", "--timeout=180s"], "");
     kubectl(&server, &["apply", "-f", "-"], CLUSTER);
-    let available = ["wait", "-n", "shop", "--for=condition=Available", "deployment/web", "--timeout=60s"];
+    let available = ["wait", "-n", "shop", "--for=condition=Available", "deployment/web", "--timeout=180s"];
     kubectl(&server, &available, "");
     let mut dashboard = Background::start(&server, &["dashboard", "--print-url"]);
     let link = dashboard.first_line();
@@ -38,7 +38,7 @@ fn kinds_of_our_own_have_pages() {
     alone();
     let server = Server::start();
     let _nodes = Background::start(&server, &["simulate", "--nodes", "1", "--pods-per-node", "20"]);
-    kubectl(&server, &["wait", "--for=create", "node", "--all", "--timeout=60s"], "");
+    kubectl(&server, &["wait", "--for=create", "node", "--all", "--timeout=180s"], "");
     kubectl(&server, &["apply", "-f", "-"], OWN);
     let mut dashboard = Background::start(&server, &["dashboard", "--print-url"]);
     let link = dashboard.first_line();
@@ -51,11 +51,11 @@ fn views_tell_what_happens_and_what_happened() {
     alone();
     let server = Server::start_with(&["--mesh", "--history", "10m,64MiB"]);
     let _nodes = Background::start(&server, &["simulate", "--nodes", "2", "--pods-per-node", "20"]);
-    kubectl(&server, &["wait", "--for=create", "node/sim-0001", "--timeout=60s"], "");
+    kubectl(&server, &["wait", "--for=create", "node/sim-0001", "--timeout=180s"], "");
     kubectl(&server, &["cordon", "sim-0001"], "");
     kubectl(&server, &["apply", "-f", "-"], VIEWS);
     kubectl(&server, &["create", "configmap", "ghost", "-n", "shop", "--from-literal=wisdom=all of it"], "");
-    let available = ["wait", "-n", "shop", "--for=condition=Available", "deployment/web", "--timeout=60s"];
+    let available = ["wait", "-n", "shop", "--for=condition=Available", "deployment/web", "--timeout=180s"];
     kubectl(&server, &available, "");
     // What the store remembers is six tenths of a second apart.
     std::thread::sleep(Duration::from_secs(1));
