@@ -39,7 +39,9 @@ pub async fn logs(space: Space) {
     space.waiting("crash", "CrashLoopBackOff").await;
     assert_eq!(log(&["crash", "--previous"]).await, "attempt\n");
     space.ready("two").await;
-    assert_eq!(log(&["two", "-c", "b"]).await, "from b\n");
+    for (name, words) in [("a", "from a\n"), ("b", "from b\n")] {
+        space.eventually(words, async || log(&["two", "-c", name]).await == words).await;
+    }
     // kubectl asks for one container after the other, in no order.
     let both = log(&["two", "--all-containers"]).await;
     assert!(["from a\nfrom b\n", "from b\nfrom a\n"].contains(&both.as_str()), "{both}");
@@ -51,15 +53,15 @@ pub async fn logs(space: Space) {
 
 /// A follower sees every line and ends with the container.
 pub async fn following_logs(space: Space) {
-    space.pod("counts", once("for i in 1 2 3 4 5; do echo $i; sleep 0.4; done")).await;
-    space.phase("counts", "Running").await;
+    space.pod("counts", once("for i in 1 2 3 4 5; do echo $i; sleep 1; done")).await;
+    space.begun("counts").await;
     assert_eq!(space.kubectl(&["logs", "-f", "counts"]).await, "1\n2\n3\n4\n5\n");
 }
 
 /// Through a WebSocket, as bytes or as text.
 pub async fn logs_in_messages(space: Space) {
-    space.pod("counts", once("for i in 1 2 3; do echo line $i; sleep 0.4; done")).await;
-    space.phase("counts", "Running").await;
+    space.pod("counts", once("for i in 1 2 3; do echo line $i; sleep 1; done")).await;
+    space.begun("counts").await;
     let path = space.path("pods", "counts/log");
     let followed = messages(&space, &format!("{path}?container=main&follow=true"), "binary.k8s.io").await;
     assert!(followed.iter().all(Message::is_binary), "{followed:?}");

@@ -30,7 +30,9 @@ pub async fn shared_processes(space: Space) {
         shell("a", IDLE),
         shell(
             "b",
-            "sh -c 'sleep 0.2 &'; sleep 1; ps -o pid,stat,args; kill -0 1 && echo reached; sleep 1000"
+            // One that has just ended may be seen before it is reaped.
+            "sh -c 'sleep 0.2 &'; sleep 1; for i in $(seq 100); do ps -o stat | grep -q ^Z || break; sleep 0.1; done; \
+             ps -o pid,stat,args; kill -0 1 && echo reached; sleep 1000"
         )
     ]);
     space.pod("shared", json!({"shareProcessNamespace": true, "containers": names})).await;
@@ -125,7 +127,10 @@ pub async fn sidecars(space: Space) {
         "echo side up >> /v/log; trap 'echo side down >> /v/log; exit 0' TERM; touch /v/up; sleep 1000 & wait",
     ));
     side["restartPolicy"] = "Always".into();
-    side["startupProbe"] = json!({"exec": {"command": ["test", "-e", "/v/up"]}, "periodSeconds": 1});
+    let is_up = json!({"command": ["test", "-e", "/v/up"]});
+    // Also on a busy machine.
+    side["startupProbe"] =
+        json!({"exec": is_up, "periodSeconds": 1, "timeoutSeconds": 20, "failureThreshold": 60});
     let spec = json!({
         "restartPolicy": "Never",
         "initContainers": [side, with_volume(shell("init", "test -e /v/up && echo init >> /v/log"))],

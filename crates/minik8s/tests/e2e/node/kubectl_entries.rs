@@ -163,7 +163,7 @@ pub async fn guestbook(space: Space) {
     create(&space, &manifest.to_string()).await;
     for deployment in ["primary", "replica", "frontend"] {
         let name = format!("deployment/{deployment}");
-        space.kubectl(&["rollout", "status", &name, "--timeout=90s"]).await;
+        space.kubectl(&["rollout", "status", &name, "--timeout=170s"]).await;
     }
     let path = |query: &str| space.path("services", &format!("frontend:80/proxy/cgi-bin/book?{query}"));
     let get = async |query: &str| space.try_kubectl(&["get", "--raw", &path(query)]).await.out;

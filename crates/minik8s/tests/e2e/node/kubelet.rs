@@ -105,7 +105,11 @@ pub async fn static_pods(space: Space) {
     let first = space.ready(&name).await;
     assert_eq!(first["metadata"]["annotations"]["kubernetes.io/config.source"], "file");
     assert_eq!(first["metadata"]["ownerReferences"][0]["kind"], "Node");
-    assert_eq!(space.kubectl(&["logs", &name]).await, "first\n");
+    // A container runs a moment before its first word.
+    let says = async |words: &str| {
+        space.eventually(words, async || space.kubectl(&["logs", &name]).await == words).await;
+    };
+    says("first\n").await;
     let container = |pod: &Value| pod["status"]["containerStatuses"][0]["containerID"].clone();
     space.delete(&name, 0).await;
     let uid = first["metadata"]["uid"].clone();
@@ -117,7 +121,7 @@ pub async fn static_pods(space: Space) {
     let second =
         space.until(&name, "replaced", |pod| is_ready(pod) && container(pod) != container(&first)).await;
     assert_eq!(second["status"]["containerStatuses"][0]["restartCount"], 0);
-    assert_eq!(space.kubectl(&["logs", &name]).await, "second\n");
+    says("second\n").await;
     std::fs::remove_file(&file).unwrap();
     space.deleted(&name).await;
     let (config, uid) = (space.cluster.config(), second["metadata"]["annotations"][MIRROR].as_str().unwrap());

@@ -192,8 +192,10 @@ pub async fn liveness(space: Space) {
     for (name, mut container) in all {
         container["name"] = "main".into();
         if name.contains("well") {
-            // Also on a busy machine.
+            // Also on a busy machine, where it may listen late.
             container["livenessProbe"]["timeoutSeconds"] = 20.into();
+            container["startupProbe"] = container["livenessProbe"].clone();
+            container["startupProbe"]["failureThreshold"] = 60.into();
         }
         space.pod(name, json!({"containers": [container], "terminationGracePeriodSeconds": 1})).await;
     }
@@ -209,7 +211,7 @@ pub async fn liveness(space: Space) {
 }
 
 pub async fn readiness(space: Space) {
-    let mut main = shell("main", &format!("sleep 1; touch /tmp/up; {IDLE}"));
+    let mut main = shell("main", &format!("sleep 4; touch /tmp/up; {IDLE}"));
     main["readinessProbe"] = every_second(json!({"exec": {"command": ["test", "-e", "/tmp/up"]}}));
     let mut gated = json!({"containers": [main]});
     gated["readinessGates"] = json!([{"conditionType": "example.org/open"}]);
@@ -247,7 +249,7 @@ pub async fn readiness_with_a_delay(space: Space) {
 
 /// Until the startup probe succeeds, no other probe counts.
 pub async fn slow_start(space: Space) {
-    let mut main = shell("main", &format!("sleep 2; touch /tmp/up; {IDLE}"));
+    let mut main = shell("main", &format!("sleep 4; touch /tmp/up; {IDLE}"));
     let probe = json!({"exec": {"command": ["test", "-e", "/tmp/up"]}});
     main["startupProbe"] = json!({"exec": probe["exec"], "periodSeconds": 1, "failureThreshold": 60});
     main["livenessProbe"] = every_second(probe);

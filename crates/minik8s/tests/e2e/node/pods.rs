@@ -7,7 +7,7 @@ use super::space::{IDLE, Space, idle, shell};
 
 /// Every change of the spec counts, labels and the binding do not, and the node says what it has seen.
 pub async fn generations(space: Space) {
-    let mut slow = shell("main", "trap 'sleep 2; exit 0' TERM; sleep 1000 & wait");
+    let mut slow = shell("main", "trap 'sleep 5; exit 0' TERM; sleep 1000 & wait");
     slow["terminationMessagePolicy"] = "File".into();
     space.pod("pod", json!({"containers": [slow], "activeDeadlineSeconds": 10_000})).await;
     let counted = |want: i64| {

@@ -52,8 +52,10 @@ pub async fn out_of_memory(space: Space) {
     let mut spec = once("exec dd if=/dev/zero of=/dev/null bs=64M count=1");
     spec["containers"][0]["resources"] = json!({"limits": {"memory": "16Mi"}});
     space.pod("greedy", spec).await;
-    let pod = space.phase("greedy", "Failed").await;
-    assert_eq!(state(&pod)["terminated"]["reason"], "OOMKilled", "{:#}", pod["status"]);
+    // containerd may tell of the end before it has heard that memory was short.
+    let explained = |pod: &Value| state(pod)["terminated"]["reason"] == "OOMKilled";
+    let pod = space.until("greedy", "ended for want of memory", explained).await;
+    assert_eq!(pod["status"]["phase"], "Failed", "{:#}", pod["status"]);
     assert_eq!(state(&pod)["terminated"]["exitCode"], 137);
     assert!(space.kubectl(&["get", "pod", "greedy"]).await.contains("OOMKilled"));
 }

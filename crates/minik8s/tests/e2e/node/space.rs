@@ -161,6 +161,13 @@ impl Space {
         self.until(name, phase, |pod| pod["status"]["phase"] == phase).await
     }
 
+    /// It runs, or did so: a short run may be over before anybody is told of it.
+    pub async fn begun(&self, name: &str) -> Value {
+        let has_begun =
+            |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Running" | "Succeeded" | "Failed"));
+        self.until(name, "begun", has_begun).await
+    }
+
     pub async fn waiting(&self, name: &str, reason: &str) -> Value {
         self.until(name, reason, |pod| state(pod)["waiting"]["reason"] == reason).await
     }

@@ -182,7 +182,10 @@ pub async fn volumes_of_other_forms(space: Space) {
     assert_eq!(space.output("block", spec.clone()).await, "rawdevice\n");
     space.end("block").await;
     let volume = space.volume_of("block").await;
-    let image = std::fs::read(space.image_dir(&volume).join("image")).unwrap();
+    let dir = space.image_dir(&volume);
+    let has_let_go = async || std::fs::symlink_metadata(dir.join("device")).is_err();
+    space.eventually("its device gone", has_let_go).await;
+    let image = std::fs::read(dir.join("image")).unwrap();
     assert_eq!((image.len(), &image[..3]), (4 << 20, &b"raw"[..]));
 
     space.create("persistentvolumeclaims", claim("growing", "16Mi")).await;
