@@ -12,6 +12,9 @@ use crate::output;
 use crate::select::{self, Filter, Target};
 use crate::session::Session;
 
+/// How often a request is looked at that others change meanwhile.
+const TRIES: u32 = 10;
+
 /// Approve or deny requests for certificates
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one of them, for one command")]
@@ -48,6 +51,17 @@ async fn decide(session: &Session, requests: &Requests, condition: &str, done: &
     words.extend(requests.names.iter().cloned());
     let filter = Filter { files: Some(&requests.files), ..Filter::default() };
     for target in select::find_all(session, &words, &filter).await? {
+        let shown = target.shown();
+        decide_one(session, target, condition, requests.force).await?;
+        output::line(format_args!("{shown} {done}"));
+    }
+    Ok(())
+}
+
+/// Others may write conditions, too: then it is looked at again.
+async fn decide_one(session: &Session, mut target: Target, condition: &str, force: bool) -> Result<()> {
+    let mut tries = TRIES;
+    loop {
         let conditions = target.object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let other = if condition == "Approved" { "Denied" } else { "Approved" };
         if conditions.iter().any(|known| known["type"] == other) {
@@ -57,12 +71,15 @@ async fn decide(session: &Session, requests: &Requests, condition: &str, done: &
             )));
         }
         let decided = conditions.iter().any(|known| known["type"] == condition);
-        if !decided || requests.force {
-            send(session, &target, conditions, condition).await?;
+        if decided && !force {
+            return Ok(());
         }
-        output::line(format_args!("{} {done}", target.shown()));
+        tries -= 1;
+        match send(session, &target, conditions, condition).await {
+            Err(error) if error.is_conflict() && tries > 0 => target = select::fetch(session, target).await?,
+            sent => return sent,
+        }
     }
-    Ok(())
 }
 
 async fn send(session: &Session, target: &Target, mut conditions: Vec<Value>, condition: &str) -> Result<()> {

@@ -10,6 +10,9 @@ use crate::print::Report;
 use crate::select::{self, Filter, Target};
 use crate::session::{MERGE, Session, Writing};
 
+/// How often a node is looked at that others change meanwhile.
+const TRIES: u32 = 10;
+
 /// Which nodes.
 #[derive(Debug, Clone, Args)]
 pub struct Nodes {
@@ -164,16 +167,33 @@ pub async fn taint(session: &Session, verb: Taint) -> Result<()> {
                 node.kind.plural
             )));
         }
-        let (taints, done) = changed(&node, &changes, verb.overwrite)?;
-        let mut after = node.object.clone();
-        if verb.dry_run.dry_run != DryRun::Client {
-            let how = Writing { manager: "kubectl-taint", dry_run: verb.dry_run.dry_run, validation: None };
-            let patch = json!({"metadata": {"resourceVersion": node.object["metadata"]["resourceVersion"]}, "spec": {"taints": taints}});
-            after = session.patch(node.path(), MERGE, &patch, &how).await?;
-        }
+        let (done, after) = taint_one(session, &verb, &changes, node.clone()).await?;
         report.done(&node.shown(), done, verb.dry_run.dry_run.suffix(), &after)?;
     }
     Ok(())
+}
+
+/// The word for what was done, and the node afterwards. Controllers taint nodes, too: none of theirs is lost.
+async fn taint_one(
+    session: &Session,
+    verb: &Taint,
+    changes: &[Change],
+    mut node: Target,
+) -> Result<(&'static str, Value)> {
+    let how = Writing { manager: "kubectl-taint", dry_run: verb.dry_run.dry_run, validation: None };
+    let mut tries = TRIES;
+    loop {
+        let (taints, done) = changed(&node, changes, verb.overwrite)?;
+        if how.dry_run == DryRun::Client {
+            return Ok((done, node.object));
+        }
+        let patch = json!({"metadata": {"resourceVersion": node.object["metadata"]["resourceVersion"]}, "spec": {"taints": taints}});
+        tries -= 1;
+        match session.patch(node.path(), MERGE, &patch, &how).await {
+            Err(error) if error.is_conflict() && tries > 0 => node = select::fetch(session, node).await?,
+            after => return Ok((done, after?)),
+        }
+    }
 }
 
 /// The node's taints afterwards, and the word for what was done.
