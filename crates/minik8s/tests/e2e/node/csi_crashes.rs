@@ -72,6 +72,8 @@ pub async fn crashes(cluster: std::sync::Arc<crate::harness::cluster::Cluster>) 
     space.crash_when(&|| !driver.list("volumes").is_empty()).await;
     space.delete("brief", 0).await;
     space.send(Method::DELETE, &space.path("persistentvolumeclaims", "brief"), json!({})).await.unwrap();
+    // As long as the claim is there, its volume may be made once more, to be deleted by its name.
+    space.claim_until("brief", "gone", Value::is_null).await;
     space.eventually("no volume", async || driver.list("volumes").is_empty()).await;
     space.deleted("brief").await;
     for (path, _) in classes {

@@ -232,7 +232,10 @@ impl Service {
     /// What a method was told last in secret about a volume.
     fn keep_secrets(&self, method: &str, handle: &str, secrets: &Pairs) -> Answer {
         let file = self.state.join("secrets").join(format!("{method}-{handle}"));
-        fs::write(file, json!(secrets).to_string()).map_err(failed)?;
+        // Nobody must read half of it: volumes are published again and again.
+        let new = file.with_extension(format!("{:?}", std::thread::current().id()));
+        fs::write(&new, json!(secrets).to_string()).map_err(failed)?;
+        fs::rename(new, file).map_err(failed)?;
         Ok(Vec::new())
     }
 

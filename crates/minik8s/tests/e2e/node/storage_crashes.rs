@@ -141,9 +141,17 @@ impl Space {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         self.cluster.crash_server();
-        let pid = std::fs::read_to_string(self.cluster.config().containerd_dir().join("pid")).unwrap();
-        let pid = pid.split(' ').next().unwrap().parse::<i32>().unwrap();
-        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        if let Some(pid) = self.containerd() {
+            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        }
         self.cluster.restart_server().await;
+    }
+
+    /// The process, if it runs: one that was killed a moment ago may not have been started again.
+    fn containerd(&self) -> Option<i32> {
+        let pid = std::fs::read_to_string(self.cluster.config().containerd_dir().join("pid")).unwrap();
+        let pid = pid.split(' ').next()?.parse::<i32>().ok()?;
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        command.starts_with(b"containerd\0").then_some(pid)
     }
 }
