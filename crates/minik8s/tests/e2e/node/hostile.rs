@@ -154,8 +154,8 @@ async fn all_else_works(space: &Space, when: &str) {
             })
             .await;
     }
-    let node = space.get(&format!("/api/v1/nodes/{NODE}")).await.unwrap();
-    assert!(is_ready(&node), "{node:#}");
+    let node = format!("/api/v1/nodes/{NODE}");
+    space.eventually("a node that is ready", async || is_ready(&space.get(&node).await.unwrap())).await;
 }
 
 /// Users see what was left out, on the object itself.
