@@ -25,7 +25,8 @@ fn reviews_and_roles(k: &Kubectl) {
     );
     k.run("create role reader --verb=get,list --resource=pods,pods/log");
     k.run("create rolebinding readers --role=reader --user=bob --group=devs");
-    k.run("get pods --as=bob");
+    // Rules hold a moment after they are written.
+    k.until("get pods --as=bob");
     k.run("auth can-i get pods --subresource=log --as=bob").is("yes");
     k.fail("auth can-i get pods --subresource=exec --as=bob").is("no");
     k.run("auth can-i list pods --as=eve --as-group=devs").is("yes");
@@ -37,6 +38,7 @@ fn reviews_and_roles(k: &Kubectl) {
 fn nobody_grants_more_than_he_has(k: &Kubectl) {
     k.run("create role binder --verb=create,get,update,patch --resource=roles,rolebindings");
     k.run("create rolebinding binder --role=binder --user=bob");
+    k.until("auth can-i create roles --as=bob");
     k.fail("create role more --verb=get --resource=secrets --as=bob")
         .says(r#"user "bob" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held"#)
         .says(r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#);
@@ -55,7 +57,7 @@ fn reconciling_roles(k: &Kubectl) {
         k.namespace
     );
     k.run_with(&roles, "auth reconcile -f -").says("role.rbac.authorization.k8s.io/wanted reconciled");
-    k.run("auth can-i get configmaps --as=amy").is("yes");
+    k.until("auth can-i get configmaps --as=amy").is("yes");
     k.run_with(&roles.replace("[get]", "[list]"), "auth reconcile -f -").says("reconciled");
     k.run("get role wanted -o jsonpath='{.rules[*].verbs}'").says("get").says("list");
     k.fail(r#"patch rolebinding wanted --type=merge -p '{"roleRef":{"name":"other"}}'"#)

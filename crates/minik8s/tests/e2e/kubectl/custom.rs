@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions: kinds that users bring, through the same commands.
 
-use super::case;
+use super::{case, until_fails, until_succeeds};
 use crate::harness::Kubectl;
 
 case![objects, schemas, subresources, definitions_go_with_their_objects];
@@ -57,7 +57,7 @@ fn define(k: &Kubectl) -> String {
     let group = format!("{}.example.com", k.namespace);
     k.run_with(&definition(&group), "apply -f -")
         .says(&format!("customresourcedefinition.apiextensions.k8s.io/widgets.{group} created"));
-    k.run(&format!("wait crd/widgets.{group} --for=condition=Established --timeout=20s"));
+    k.run(&format!("wait crd/widgets.{group} --for=condition=Established --timeout=120s"));
     group
 }
 
@@ -124,7 +124,8 @@ fn subresources(k: &Kubectl) {
     k.run(&format!(r#"patch {one} --type=merge -p '{{"status":{{"phase":"Lost"}}}}'"#));
     k.run(&format!("get {one} -o jsonpath='{{.status.phase}} {{.spec.size}} {{.metadata.generation}}'"))
         .is("Ready small 2");
-    k.run(&format!("wait {one} --for=jsonpath='{{.status.phase}}'=Ready --timeout=5s")).says("condition met");
+    k.run(&format!("wait {one} --for=jsonpath='{{.status.phase}}'=Ready --timeout=60s"))
+        .says("condition met");
     k.run(&format!("get {one} --subresource=scale -o jsonpath='{{.kind}} {{.spec.replicas}}'")).is("Scale 3");
 }
 
@@ -133,10 +134,12 @@ fn definitions_go_with_their_objects(k: &Kubectl) {
     k.run_with(&widget(&group, "size: small"), "create -f -");
     let more = definition(&group).replace("enum: [small, large]", "enum: [small, large, huge]");
     k.run_with(&more, "apply -f -").says("configured");
-    k.run_with(&widget(&group, "size: huge"), "apply -f -");
-    k.run(&format!("delete crd widgets.{group} --timeout=20s")).says("deleted");
-    k.fail(&format!("get --raw /apis/{group}/v1/namespaces/{}/widgets", k.namespace)).says("NotFound");
+    // The new schema holds a moment after it is written.
+    until_succeeds(k, &widget(&group, "size: huge"), "apply -f -");
+    k.run(&format!("delete crd widgets.{group} --timeout=120s")).says("deleted");
+    let widgets = format!("get --raw /apis/{group}/v1/namespaces/{}/widgets", k.namespace);
+    until_fails(k, &widgets).says("NotFound");
     k.run_with(&definition(&group), "create -f -");
-    k.run(&format!("wait crd/widgets.{group} --for=condition=Established --timeout=20s"));
-    k.run(&format!("get --raw /apis/{group}/v1/namespaces/{}/widgets", k.namespace)).says(r#""items":[]"#);
+    k.run(&format!("wait crd/widgets.{group} --for=condition=Established --timeout=120s"));
+    k.run(&widgets).says(r#""items":[]"#);
 }

@@ -28,7 +28,12 @@ mod sets;
 mod terminal;
 mod validate;
 
-use crate::harness::{Kubectl, Server, installed, ours};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Kubectl, Output, Server, installed, ours};
+
+/// Long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 type Case = fn(&Kubectl);
 
@@ -61,6 +66,31 @@ fn play(cases: &[(&str, Case)], ours_too: bool) {
             eprintln!("--- {name} with {}", program.display());
             case(&Kubectl::new(&server, &program, name));
         }
+    }
+}
+
+/// Runs a command until it fails: what is served hears of the end of a kind a moment after whoever asked for it.
+#[track_caller]
+fn until_fails(k: &Kubectl, command: &str) -> Output {
+    until(|| k.output(command, ""), |output| output.code != 0)
+}
+
+/// Runs a command until it succeeds, each time with the same input.
+#[track_caller]
+fn until_succeeds(k: &Kubectl, input: &str, command: &str) -> Output {
+    until(|| k.output(command, input), |output| output.code == 0)
+}
+
+#[track_caller]
+fn until(run: impl Fn() -> Output, is_wanted: impl Fn(&Output) -> bool) -> Output {
+    let begun = Instant::now();
+    loop {
+        let output = run();
+        if is_wanted(&output) {
+            return output;
+        }
+        assert!(begun.elapsed() < TIMEOUT, "{output:#?}");
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

@@ -1,9 +1,8 @@
 //! The long script: what people do with kubectl in a day, gone through by every version there is.
 
 use std::thread;
-use std::time::Duration;
 
-use super::DEPLOYMENT;
+use super::{DEPLOYMENT, until_fails};
 use crate::harness::{Kubectl, Server, installed, ours};
 
 /// All versions at once, and our own program as one more: it must not matter to one what the others do.
@@ -154,13 +153,7 @@ fn custom_kinds(k: &Kubectl) {
     k.run(&format!("get gadgets.{group}")).says("NAME SIZE").says("g 2");
     k.fail_with(&gadget(4), "apply -f -").says("spec.size in body should be less than or equal to 3");
     k.run(&format!("delete crd gadgets.{group} --timeout=120s")).says("deleted");
-    // The catalog hears of it a moment after kubectl.
-    let get = format!("get gadgets.{group}");
-    let is_gone = |_| {
-        thread::sleep(Duration::from_millis(100));
-        k.output(&get, "").code != 0
-    };
-    assert!((0..50).any(is_gone), "{get} finds what was deleted");
+    until_fails(k, &format!("get gadgets.{group}"));
 }
 
 fn authority(k: &Kubectl) {
@@ -168,7 +161,8 @@ fn authority(k: &Kubectl) {
     k.fail("auth can-i list pods --as=bob").is("no");
     k.run("create role reader --verb=get,list --resource=pods");
     k.run("create rolebinding readers --role=reader --user=bob");
-    k.run("auth can-i list pods --as=bob").is("yes");
+    // Rules hold a moment after they are written.
+    k.until("auth can-i list pods --as=bob").is("yes");
     k.fail("get secrets --as=bob").says(r#"secrets is forbidden: User "bob" cannot list resource "secrets""#);
 }
 
