@@ -1,5 +1,6 @@
 //! `kubectl get` in every form of output and selection, and watches.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ fn tables_people_know(k: &Kubectl) {
 
 fn watching(k: &Kubectl) {
     k.run("create configmap seen --from-literal=a=1");
-    let watch = k
+    let mut watch = k
         .command()
         .args([
             "get",
@@ -111,22 +112,21 @@ fn watching(k: &Kubectl) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("kubectl starts");
-    // It must have begun before the changes, to show each of them.
-    std::thread::sleep(Duration::from_millis(700));
+    let lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    let mut lines = lines.map(|line| line.expect("text"));
+    // It has begun before the changes, and shows each of them.
+    assert_eq!(lines.next().as_deref(), Some("ADDED 1"));
     k.run("patch configmap seen -p '{\"data\":{\"a\":\"2\"}}'");
     k.run("create configmap unseen");
     k.run("delete configmap seen");
+    let changes: Vec<String> = lines.by_ref().take(2).collect();
+    assert_eq!(changes, ["MODIFIED 2", "DELETED 2"]);
+    // Time for what is not to be shown.
     std::thread::sleep(Duration::from_millis(300));
-    let watch = end(watch);
-    assert_eq!(watch, "ADDED 1\nMODIFIED 2\nDELETED 2\n");
-    k.run("get configmaps --watch --request-timeout=1s --field-selector=metadata.name=unseen -o name")
-        .says("configmap/unseen");
-}
-
-/// Ends a kubectl that watches, and gives what it printed.
-fn end(mut watch: std::process::Child) -> String {
     watch.kill().expect("kubectl is still there");
-    let output = watch.wait_with_output().expect("kubectl ends");
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    assert_eq!(lines.collect::<Vec<_>>(), [""; 0]);
+    let ended = watch.wait_with_output().expect("kubectl ends");
+    assert!(ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
+    k.run("get configmaps --watch --request-timeout=5s --field-selector=metadata.name=unseen -o name")
+        .says("configmap/unseen");
 }
