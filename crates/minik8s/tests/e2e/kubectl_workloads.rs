@@ -35,41 +35,41 @@ fn programs(server: &Server) -> Vec<PathBuf> {
 fn deployments_roll_forward_and_back() {
     case("roll", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
-        k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
-        k.run("wait --for=condition=Available deployment/web --timeout=60s").says("condition met");
+        k.run("rollout status deployment/web --timeout=180s").says("successfully rolled out");
+        k.run("wait --for=condition=Available deployment/web --timeout=180s").says("condition met");
         k.run("scale deployment/web --replicas=4").says("scaled");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run("get deployment web --no-headers").says("4/4");
         k.run("set image deployment/web v1=v2").says("image updated");
-        k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
+        k.run("rollout status deployment/web --timeout=180s").says("successfully rolled out");
         k.run("annotate deployment/web kubernetes.io/change-cause='to v2'");
         let history = k.run("rollout history deployment/web");
         history.says("REVISION").says("1 ").says("2 ");
         k.run("rollout history deployment/web --revision=1").says("Image:").says("v1");
         k.run("rollout undo deployment/web").says("rolled back");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run("get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").is("v1");
         k.run("rollout pause deployment/web").says("paused");
         k.run("set image deployment/web v1=v3");
         k.fail("rollout undo deployment/web").says("paused");
         k.run("rollout resume deployment/web").says("resumed");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run("get pods -l app=web -o jsonpath='{.items[*].spec.containers[0].image}'").says("v3");
         k.run("rollout restart deployment/web").says("restarted");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run("rollout undo deployment/web --to-revision=2").says("rolled back");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run("get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").is("v2");
         k.run("expose deployment/web --port=80 --target-port=8080").says("exposed");
         // What is not there cannot be waited for by every version.
         k.until("get endpoints web");
-        k.run("wait --for=jsonpath='{.subsets[0].ports[0].port}'=8080 endpoints/web --timeout=60s")
+        k.run("wait --for=jsonpath='{.subsets[0].ports[0].port}'=8080 endpoints/web --timeout=180s")
             .says("condition met");
         k.run("describe deployment web")
             .says("ScalingReplicaSet")
             .says("4 desired | 4 updated | 4 total | 4 available");
         k.run("delete deployment web").says("deleted");
-        k.run("wait --for=delete pods -l app=web --timeout=60s");
+        k.run("wait --for=delete pods -l app=web --timeout=180s");
     });
 }
 
@@ -77,13 +77,13 @@ fn deployments_roll_forward_and_back() {
 fn a_rollout_that_cannot_progress_says_so() {
     case("stuck", |k| {
         k.run("create deployment web --image=v1 --replicas=2");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":1,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}'"#);
-        k.fail("rollout status deployment/web --timeout=60s").says("exceeded its progress deadline");
+        k.fail("rollout status deployment/web --timeout=180s").says("exceeded its progress deadline");
         // The way back may take longer.
         k.run(r#"patch deployment web -p '{"spec":{"progressDeadlineSeconds":600}}'"#);
         k.run("rollout undo deployment/web");
-        k.run("rollout status deployment/web --timeout=60s").says("successfully rolled out");
+        k.run("rollout status deployment/web --timeout=180s").says("successfully rolled out");
     });
 }
 
@@ -110,21 +110,21 @@ fn stateful_and_daemon_sets_roll_too() {
     case("sets", |k| {
         k.run_with(SETS, "apply -f -");
         for set in ["statefulset/db", "daemonset/agent"] {
-            k.run(&format!("rollout status {set} --timeout=60s"));
+            k.run(&format!("rollout status {set} --timeout=180s"));
             k.run(&format!("set image {set} c=v2")).says("image updated");
-            k.run(&format!("rollout status {set} --timeout=60s"));
+            k.run(&format!("rollout status {set} --timeout=180s"));
             k.run(&format!("rollout history {set}")).says("1 ").says("2 ");
             k.run(&format!("rollout history {set} --revision=1")).says("v1");
             k.run(&format!("rollout undo {set}")).says("rolled back");
-            k.run(&format!("rollout status {set} --timeout=60s"));
+            k.run(&format!("rollout status {set} --timeout=180s"));
             k.run(&format!("get {set} -o jsonpath='{{.spec.template.spec.containers[0].image}}'")).is("v1");
             k.run(&format!("rollout restart {set}")).says("restarted");
-            k.run(&format!("rollout status {set} --timeout=60s"));
+            k.run(&format!("rollout status {set} --timeout=180s"));
         }
         k.run("get pods -l app=db -o name").is("pod/db-0\npod/db-1\npod/db-2");
         k.run("get daemonset agent --no-headers").says("3         3         3       3            3");
         k.run("scale statefulset/db --replicas=1").says("scaled");
-        k.run("wait --for=delete pod/db-1 pod/db-2 --timeout=60s");
+        k.run("wait --for=delete pod/db-1 pod/db-2 --timeout=180s");
         k.run("delete statefulset/db daemonset/agent");
     });
 }
@@ -149,13 +149,13 @@ fn jobs_run_and_are_waited_for() {
         k.run_with(QUICK, "apply -f -");
         k.run("get cronjob tick").says("0 0 1 1 *").says("False");
         k.run("create job now --from=cronjob/tick").says("created");
-        k.run("wait --for=condition=complete job/now --timeout=60s").says("condition met");
+        k.run("wait --for=condition=complete job/now --timeout=180s").says("condition met");
         k.run("get job now --no-headers").says("Complete").says("2/2");
         k.run("describe job now").says("2 Succeeded / 0 Failed").says("SuccessfulCreate").says("Completed");
         k.run("create job stays --image=x");
-        k.run("wait --for=jsonpath='{.status.ready}'=1 job/stays --timeout=60s");
+        k.run("wait --for=jsonpath='{.status.ready}'=1 job/stays --timeout=180s");
         k.run("delete job now stays");
-        k.run("wait --for=delete pods -l batch.kubernetes.io/job-name --timeout=60s");
+        k.run("wait --for=delete pods -l batch.kubernetes.io/job-name --timeout=180s");
         k.fail("create cronjob bad --image=x --schedule='61 * * * *'").says("spec.schedule");
     });
 }
@@ -165,12 +165,12 @@ fn draining_respects_the_budget() {
     case_in_turn("drain", |k| {
         k.run("create deployment web --image=v1 --replicas=3");
         k.run("create pdb web --selector=app=web --min-available=2").says("created");
-        k.run("rollout status deployment/web --timeout=60s");
-        k.run("wait --for=jsonpath='{.status.disruptionsAllowed}'=1 pdb/web --timeout=60s");
+        k.run("rollout status deployment/web --timeout=180s");
+        k.run("wait --for=jsonpath='{.status.disruptionsAllowed}'=1 pdb/web --timeout=180s");
         k.run("get pdb web --no-headers").says("2               N/A               1");
         let node = k.run("get pods -l app=web -o jsonpath='{.items[0].spec.nodeName}'").stdout;
-        k.run(&format!("drain {node} --ignore-daemonsets --timeout=60s")).says("drained");
-        k.run("rollout status deployment/web --timeout=60s");
+        k.run(&format!("drain {node} --ignore-daemonsets --timeout=180s")).says("drained");
+        k.run("rollout status deployment/web --timeout=180s");
         k.run(&format!(
             "get pods -l app=web --field-selector spec.nodeName={node},status.phase=Running -o name"
         ))

@@ -90,13 +90,14 @@ fn scale_and_set(k: &Kubectl) {
 
 fn waiting(k: &Kubectl) {
     k.run("create configmap one --from-literal=a=1");
-    k.run("wait configmap/one --for=jsonpath='{.data.a}'=1 --timeout=5s").says("configmap/one condition met");
+    k.run("wait configmap/one --for=jsonpath='{.data.a}'=1 --timeout=60s")
+        .says("configmap/one condition met");
     k.fail("wait configmap/one --for=jsonpath='{.data.a}'=2 --timeout=1s")
         .says("timed out waiting for the condition on configmaps/one");
-    k.run("wait configmap/gone --for=delete --timeout=5s");
+    k.run("wait configmap/gone --for=delete --timeout=60s");
     let waiting = k
         .command()
-        .args(["wait", "configmap/one", "--for=delete", "--timeout=30s"])
+        .args(["wait", "configmap/one", "--for=delete", "--timeout=120s"])
         .spawn()
         .expect("kubectl starts");
     k.run("delete configmap one");
@@ -104,7 +105,7 @@ fn waiting(k: &Kubectl) {
     k.run("run one --image=nginx");
     let mut command = k.command();
     let waiting = command
-        .args(["wait", "pod/one", "--for=condition=Ready", "--timeout=30s"])
+        .args(["wait", "pod/one", "--for=condition=Ready", "--timeout=120s"])
         .spawn()
         .expect("kubectl starts");
     k.run(r#"patch pod one --subresource=status --type=merge -p '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'"#);

@@ -53,7 +53,7 @@ fn grace_periods(k: &Kubectl) {
     k.fail("get pod bound").says("not found");
     // Nothing runs yet, so nothing has to end.
     k.run("run unbound --image=nginx");
-    k.run("delete pod unbound --timeout=10s").says("deleted");
+    k.run("delete pod unbound --timeout=120s").says("deleted");
     k.fail("get pod unbound");
 }
 
@@ -69,10 +69,10 @@ fn bind(k: &Kubectl, pod: &str, node: &str) {
 fn every_cascade(k: &Kubectl) {
     for policy in ["background", "foreground", "orphan"] {
         owner_and_dependent(k, policy);
-        k.run(&format!("delete configmap owner-{policy} --cascade={policy} --timeout=20s")).says("deleted");
+        k.run(&format!("delete configmap owner-{policy} --cascade={policy} --timeout=120s")).says("deleted");
         k.fail(&format!("get configmap owner-{policy}"));
     }
-    k.run("wait configmap/dependent-background --for=delete --timeout=20s");
+    k.run("wait configmap/dependent-background --for=delete --timeout=120s");
     k.fail("get configmap dependent-foreground").says("not found");
     k.run("get configmap dependent-orphan -o jsonpath='{.metadata.ownerReferences}'").is("");
     k.fail("delete configmap any --cascade=sideways").says("invalid cascade value");

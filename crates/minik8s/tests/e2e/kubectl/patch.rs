@@ -21,6 +21,8 @@ fn strategic_merge(k: &Kubectl) {
     k.run("get deployment app -o jsonpath='{.spec.template.spec.containers[0].env[*].name}'").is("D");
     k.run(r#"patch deployment app -p '{"spec":{"strategy":{"$retainKeys":["type"],"type":"Recreate"}}}'"#);
     k.run("get deployment app -o jsonpath='{.spec.strategy}'").is(r#"{"type":"Recreate"}"#);
+    // Else its controller could be what changes it.
+    k.run("rollout status deployment app --timeout=60s");
     k.run("patch deployment app -p '{}'").says("deployment.apps/app patched (no change)");
     k.run("patch deployment app --dry-run=server -p '{\"spec\":{\"replicas\":9}}'");
     k.run("get deployment app -o jsonpath='{.spec.replicas}'").is("0");

@@ -51,7 +51,7 @@ fn socket(k: &Kubectl) {
     let stream = loop {
         match UnixStream::connect(&path) {
             Ok(stream) => break stream,
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error}"),
         }
         std::thread::sleep(Duration::from_millis(50));
     };

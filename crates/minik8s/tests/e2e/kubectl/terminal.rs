@@ -185,6 +185,8 @@ fn ui_shows_rows_and_obeys_keys() {
     let k = &Kubectl::new(&server, Path::new(MINIK8S), "ui");
     k.run("create configmap first");
     k.run("run waits --image=minik8s.io/none:1");
+    // A controller makes the third of three.
+    k.until("get configmap kube-root-ca.crt");
     let mut ui = Typed::start(k, "ui configmaps");
     ui.until("configmaps");
     ui.until("first");
@@ -247,8 +249,8 @@ impl Typed {
         use std::io::Write;
         let input = self.terminal.child.stdin.as_mut().expect("a pipe");
         input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("keys arrive");
-        // An escape is a key of its own only if nothing follows it at once.
-        std::thread::sleep(Duration::from_millis(if keys.starts_with('\x1b') { 300 } else { 0 }));
+        // An escape is a key of its own only if nothing follows it before it is read.
+        std::thread::sleep(Duration::from_secs(if keys.starts_with('\x1b') { 3 } else { 0 }));
     }
 
     fn end(self) -> (String, i32) {
