@@ -220,7 +220,7 @@ pub const ON_A_NODE: &[&str] = &[
     "attach done",
     "exec talker -c nobody -- true",
     "exec nobody -- true",
-    "run once --image=minik8s.io/busybox:1 --restart=Never --attach --rm --quiet -- sh -c 'sleep 4; echo ran'",
+    "run once --image=minik8s.io/busybox:1 --restart=Never --attach --rm --quiet -- sh -c 'sleep 10; echo ran'",
     "top pod talker --no-headers",
     "top pod --containers -l app=pair",
     "top node",
