@@ -1,7 +1,9 @@
 # Sourced after begin.sh by the examples that need several machines: a lab of their own (scripts/lab) that goes when
 # the script ends.
-number=$(printf '%05x' $(($$ & 0xfffff)))
-export LAB_NAME=x$number MINIK8S LAB_NET=172.$((18 + ($$ >> 8) % 12)).$(($$ & 0xff))
+# LAB_NUMBER: which one, where several run side by side.
+lab=${LAB_NUMBER:-$$}
+number=$(printf '%05x' $((lab & 0xfffff)))
+export LAB_NAME=x$number MINIK8S LAB_NET=172.$((18 + (lab >> 8) % 12)).$((lab & 0xff))
 export LAB_DIR=${LAB_PARENT:-/tmp}/lab-$number
 
 lab() { "$root/scripts/lab" "$@"; }

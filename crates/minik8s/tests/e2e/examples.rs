@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::harness::cluster::{Cluster, EXAMPLES, run_on};
+use crate::harness::ranges::Number;
 
 /// Folders below `examples/`, with `_` for `-`.
 macro_rules! examples {
@@ -43,7 +44,9 @@ fn folder() -> PathBuf {
 fn run_example(name: &str) {
     let script = folder().join(name.replace('_', "-")).join("run");
     run_on(&EXAMPLES, move |cluster| {
-        let output = command(&script, &cluster).output().unwrap();
+        // For those with a lab: one that no other test has meanwhile.
+        let lab = Number::claim("lab", 12 * 256);
+        let output = command(&script, &cluster).env("LAB_NUMBER", lab.value.to_string()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
             output.status.success(),
