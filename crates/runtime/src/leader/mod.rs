@@ -46,7 +46,7 @@ impl LeaderConfig {
             identity: identity.to_owned(),
             lease: Duration::from_secs(4),
             renew_within: Duration::from_secs(3),
-            retry: Duration::from_millis(300),
+            retry: Duration::from_millis(200),
         }
     }
 }
@@ -140,9 +140,15 @@ impl Candidate {
         self.leads_until().map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Until the next try; leading ends in time even if that is sooner.
+    /// Until the next try; leading ends in time even if that is sooner, and the end of another's lease is not slept through.
     fn pause(&self) -> Duration {
-        self.time_left().map_or(self.config.retry, |left| left.min(self.config.renew_within / 3))
+        if let Some(left) = self.time_left() {
+            return left.min(self.config.renew_within / 3);
+        }
+        let left =
+            |(lease, at): &(Lease, Instant)| duration(lease, &self.config).saturating_sub(at.elapsed());
+        let left = self.seen.as_ref().map(left).filter(|left| !left.is_zero());
+        left.map_or(self.config.retry, |left| left.min(self.config.retry))
     }
 
     /// True if we hold the lease now.
@@ -185,9 +191,13 @@ fn holder(lease: &Lease) -> Option<&str> {
 /// Ours, nobody's, or not renewed for as long as it lasts.
 fn may_take(lease: &Lease, config: &LeaderConfig, unchanged_for: Duration) -> bool {
     let Some(holder) = holder(lease) else { return true };
-    let lasts = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
-    let lasts = u64::try_from(lasts).map_or(config.lease, Duration::from_secs);
-    holder == config.identity || unchanged_for >= lasts
+    holder == config.identity || unchanged_for >= duration(lease, config)
+}
+
+/// How long it lasts without being renewed, as its holder says.
+fn duration(lease: &Lease, config: &LeaderConfig) -> Duration {
+    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+    u64::try_from(seconds).map_or(config.lease, Duration::from_secs)
 }
 
 fn renewed(lease: Option<Lease>, config: &LeaderConfig) -> Lease {
