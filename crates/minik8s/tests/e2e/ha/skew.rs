@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{HANDOVER, JSON, LEASE, MAPS, Planes, SERVERS};
+use super::{HANDOVER, JSON, MAPS, Planes, SERVERS};
 
 /// Less than certificates are dated back, more than any lease lasts.
 const SKEW: SignedDuration = SignedDuration::from_secs(120);
@@ -81,10 +81,8 @@ impl Skew {
             planes.servers[*server].1.crash();
         }
         let (next, _) = planes.until_leads(asked, |leader| !killed.contains(&leader)).await;
-        // By the new leader's own clock, which is ours but for what it is wrong by: we may hear of it later.
-        let (_, lease) = planes.at(asked).await.get(LEASE).await.unwrap();
-        let acquired: Timestamp = lease["spec"]["acquireTime"].as_str().unwrap().parse().unwrap();
-        let took = acquired.duration_since(moment) - self.of(next);
+        // By the new leader's own clock, which is ours but for what it is wrong by.
+        let took = planes.acquired(asked).await.duration_since(moment) - self.of(next);
         println!("with {self:?}, server {next} took over from {killed:?} after {took:?}");
         assert!(took < HANDOVER, "{took:?}");
         for server in killed {
