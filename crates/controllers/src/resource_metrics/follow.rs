@@ -177,8 +177,10 @@ mod tests {
         let mut take = |line: Line| reader.take(&String::from_utf8(line.encode()).unwrap(), What::Everything);
         take(Line::Layout(layout));
         for second in 1..3 {
-            let one = [None, None, Some(second * 100_000_000), Some(9), None, None];
-            let values = [one, one, one].concat();
+            // Tenths of a core, and as many bytes.
+            let uses =
+                |tenths: u64| [None, None, Some(second * tenths * 100_000_000), Some(tenths), None, None];
+            let values = [uses(7), uses(1), uses(9)].concat();
             assert!(take(Line::Reading(Reading { at: second * 1000, values, ..Reading::default() })));
         }
         assert!(reader.take(r#"{"ns/p":{"hits":1},"ns/other":{"hits":9},"bank/p":{}}"#, What::OwnMetrics));
@@ -186,6 +188,7 @@ mod tests {
         assert_eq!(known("ns", "p"), ["c"]);
         assert_eq!((known("ns", "other").len(), known("bank", "p").len()), (0, 0));
         let used = history.pod("ns", "p", SignedDuration::from_secs(10), Timestamp::now()).unwrap();
-        assert_eq!(used.containers["c"].cpu_nanos, 100_000_000, "its own values, not its neighbour's");
+        let of_container = (used.containers["c"].cpu_nanos, used.containers["c"].memory_bytes);
+        assert_eq!(of_container, (100_000_000, 1), "its own values, not its neighbour's");
     }
 }
