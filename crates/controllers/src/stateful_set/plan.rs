@@ -131,8 +131,9 @@ fn manage(round: &mut Round<'_>) -> bool {
     for ordinal in round.ordinals() {
         let pod = round.pods.get(&ordinal).cloned();
         missing += usize::from(pod.is_none());
+        // In order, the first that is missing has ended the round.
         if missing > BURST {
-            return false;
+            break;
         }
         claims::tie(round.seen, ordinal, pod.as_deref(), false, &mut round.plan);
         let settled = match pod {
@@ -160,10 +161,10 @@ fn manage(round: &mut Round<'_>) -> bool {
             return false;
         }
     }
-    remove_condemned(round, ordered)
+    remove_condemned(round, ordered) && missing <= BURST
 }
 
-/// Pods above the wanted number, the highest first.
+/// Pods beyond the wanted ordinals, the highest first.
 fn remove_condemned(round: &mut Round<'_>, ordered: bool) -> bool {
     let wanted = round.ordinals();
     let condemned: Vec<(i32, Arc<Pod>)> = round

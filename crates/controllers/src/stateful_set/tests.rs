@@ -204,6 +204,22 @@ fn one_round_makes_a_bounded_number_of_pods() {
 }
 
 #[test]
+fn pods_beyond_the_wanted_go_while_many_are_missing() {
+    let mut world = rolled_out(json!({"podManagementPolicy": "Parallel"}));
+    world.change::<StatefulSet>(&key(), |set| {
+        set.spec.replicas = Some(i32::MAX);
+        set.spec.ordinals.get_or_insert_default().start = Some(2);
+    });
+    let seen = StatefulSets.observe(world.caches(), &key()).unwrap();
+    let plan = StatefulSets.plan(&seen, world.now());
+    let deleted = plan.actions.iter().filter_map(|action| match action {
+        Action::Delete { target, .. } => Some(target.key.name.as_str()),
+        _ => None,
+    });
+    assert_eq!(deleted.collect::<Vec<_>>(), ["db-1", "db-0"]);
+}
+
+#[test]
 fn ordinals_may_start_elsewhere() {
     let world = rolled_out(json!({"ordinals": {"start": 5}, "replicas": 2}));
     assert_eq!(names(&world), ["db-5", "db-6"]);
