@@ -18,6 +18,9 @@ use crate::harness::cluster::{Cluster, TIMEOUT};
 /// Ends at once when told to.
 pub const IDLE: &str = "trap 'exit 0' TERM; sleep 1000 & wait";
 
+/// To a server that is busy, or away.
+const QUESTIONS: usize = 10;
+
 pub struct Space {
     pub cluster: Arc<Cluster>,
     pub name: String,
@@ -91,8 +94,16 @@ impl Space {
             .await
     }
 
+    /// None if it is not there. That a server is too busy for an answer is no word on that: it is asked again, for a while.
     pub async fn get(&self, path: &str) -> Option<Value> {
-        self.send(Method::GET, path, Value::Null).await.ok()
+        for _ in 0..QUESTIONS {
+            match self.send(Method::GET, path, Value::Null).await {
+                Ok(found) => return Some(found),
+                Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => return None,
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+        None
     }
 
     /// Makes an object of the namespace.
