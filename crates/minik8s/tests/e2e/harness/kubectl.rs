@@ -116,7 +116,7 @@ impl Kubectl {
             if output.code == 0 {
                 return output;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{output:#?}");
+            assert!(begun.elapsed() < Duration::from_secs(120), "{output:#?}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
