@@ -53,7 +53,7 @@ impl Witness {
     /// Until the connection breaks (an error) or everything is over and quiet.
     async fn follow(&mut self, watch: &mut Watch, finished: &mut watch::Receiver<bool>) -> Result<()> {
         loop {
-            let quiet = Duration::from_secs(if *finished.borrow() { 2 } else { 3600 });
+            let quiet = Duration::from_secs(if *finished.borrow() { 6 } else { 3600 });
             tokio::select! {
                 event = watch.next() => match event? {
                     Some(event) => self.note(&event),
