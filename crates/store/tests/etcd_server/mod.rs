@@ -45,9 +45,15 @@ impl EtcdServer {
     #[allow(dead_code)]
     pub async fn restart(&mut self) {
         self.stop();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        self.process = spawn(&self.directory, self.client_port, self.peer_port, self.tls.as_ref());
-        assert!(self.is_ready().await, "etcd does not start again");
+        // Somebody else may have its ports for a moment: they are nobody's as long as it is dead.
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            self.process = spawn(&self.directory, self.client_port, self.peer_port, self.tls.as_ref());
+            if self.is_ready().await {
+                return;
+            }
+        }
+        panic!("etcd does not start again");
     }
 
     pub fn endpoint(&self) -> String {
@@ -66,7 +72,7 @@ impl EtcdServer {
     }
 
     async fn is_ready(&mut self) -> bool {
-        let give_up = Instant::now() + Duration::from_secs(30);
+        let give_up = Instant::now() + Duration::from_secs(60);
         while Instant::now() < give_up && self.process.try_wait().expect("asking after etcd").is_none() {
             if EtcdStore::connect(&self.address(), "/ready", Options::default()).await.is_ok() {
                 return true;

@@ -85,7 +85,7 @@ pub async fn commit(store: &dyn Store, commit: Commit) -> Revision {
 
 /// Fails instead of waiting for ever.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future)
+    tokio::time::timeout(Duration::from_secs(60), future)
         .await
         .unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
