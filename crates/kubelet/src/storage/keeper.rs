@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use minik8s_informer::{Caches, Change, ListOptions};
@@ -22,6 +23,7 @@ use super::image::Images;
 use super::{Staged, StorageError, VolumePlugin, users};
 use crate::context::VolumeContext;
 use crate::events::{Severity, Subject};
+use crate::quantity;
 
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 /// Until what could not be done is tried again, and what an agent that was killed has left is looked for.
@@ -180,7 +182,7 @@ pub async fn tell_size(
     let told = claim.status.as_ref().and_then(|status| status.capacity.as_ref()?.get("storage"));
     let is_bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
     let (Some(size), true) = (size, is_bound) else { return Ok(()) };
-    if told == Some(size) {
+    if !is_news(told, size) {
         return Ok(());
     }
     let status = json!({"status": {
@@ -193,6 +195,12 @@ pub async fn tell_size(
     let claims: Api<core::PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
     let claim = claim.metadata.name.as_deref().unwrap_or_default();
     claims.patch_status(claim, &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
+}
+
+/// What was told is never taken back: who was busy may have seen the volume before it grew.
+fn is_news(told: Option<&Quantity>, size: &Quantity) -> bool {
+    let bytes = |amount: &Quantity| quantity::value(&amount.0);
+    told.is_none_or(|told| told != size && bytes(told) <= bytes(size))
 }
 
 pub(super) fn subject(claim: &core::PersistentVolumeClaim) -> Subject {
@@ -272,6 +280,19 @@ mod tests {
         assert!(!done.has(&volume("v", "2")), "another of the same name is not done with");
         done.forget(&volume("v", "1"));
         assert!(!done.has(&volume("v", "1")));
+    }
+
+    #[test]
+    fn size_of_a_claim_is_never_taken_back() {
+        let check = |told: Option<&str>, size: &str, expected: bool| {
+            let told = told.map(|told| Quantity(told.to_owned()));
+            assert_eq!(is_news(told.as_ref(), &Quantity(size.to_owned())), expected, "{told:?} {size}");
+        };
+        check(None, "1Gi", true);
+        check(Some("1Gi"), "1Gi", false);
+        check(Some("1Gi"), "2Gi", true);
+        check(Some("2Gi"), "1Gi", false);
+        check(Some("1Gi"), "1024Mi", true);
     }
 
     #[test]
