@@ -11,6 +11,7 @@ use minik8s_meta::mesh::{MeshAck, MeshRoute, NODE_PROXY, SIDECAR, Subset, Virtua
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, owner_reference};
 
+use crate::ack_name;
 use crate::compile::{Inputs, Problem, compile};
 use crate::rolling_update::{self, RollingUpdate};
 use crate::status;
@@ -68,9 +69,8 @@ impl Controller for VirtualServiceController {
             of_service(caches, namespace(&update.metadata), &update.spec.service_ref)
         });
         watches.on::<MeshAck>(|_, ack| {
-            let name = ack.metadata.name.as_deref().unwrap_or_default();
-            let route = name.split_once('.').map(|(route, _)| Key::new(namespace(&ack.metadata), route));
-            route.into_iter().collect()
+            let name = ack_name::virtual_service(ack);
+            name.map(|name| Key::new(namespace(&ack.metadata), name)).into_iter().collect()
         });
         let caches = Arc::downgrade(watches.caches());
         watches.on_change::<Pod>(move |old, new| {
@@ -103,8 +103,7 @@ impl Controller for VirtualServiceController {
         slices.retain(is_of);
         let mut acks = caches.of::<MeshAck>().in_namespace(&key.namespace);
         acks.retain(|ack| {
-            let name = ack.metadata.name.as_deref().unwrap_or_default();
-            name.split_once('.').is_some_and(|(route, _)| route == key.name) && counts(caches, ack)
+            ack_name::virtual_service(ack).is_some_and(|name| name == key.name) && counts(caches, ack)
         });
         Some(Observed {
             older: older(caches, &virtual_service),
@@ -210,7 +209,7 @@ pub fn proxies(caches: &Caches) -> Vec<(String, String)> {
 
 /// The same for what a node has said. One that is gone says nothing of itself any more.
 pub fn counts(caches: &Caches, ack: &MeshAck) -> bool {
-    let node = status::node(ack).and_then(|name| caches.of::<Node>().get(&Key::new("", name)));
+    let node = ack_name::parts(ack).and_then(|(_, name)| caches.of::<Node>().get(&Key::new("", name)));
     match node {
         Some(node) => is_ready(&node),
         None => !ack.spec.waiting.iter().any(|one| one == NODE_PROXY),

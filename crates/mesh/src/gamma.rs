@@ -13,7 +13,7 @@ use minik8s_meta::mesh::{MeshAck, MeshGateway, MeshRoute, MeshRouteSpec, MeshTar
 use minik8s_meta::routing::service_of;
 use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Watches, key_of, owner_reference};
 
-use crate::agent::acknowledged;
+use crate::ack_name;
 use crate::compile::{addresses, endpoints, mesh_endpoint, port_of};
 use crate::controller::{counts, is_ready, proxies, proxy};
 use crate::rolling_update::{self, RollingUpdate};
@@ -81,7 +81,8 @@ impl Controller for GammaController {
         known.retain(|one| one.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid));
         let targets = named(&route).into_iter().filter_map(|place| target(caches, &place)).collect();
         let mut acks = caches.of::<MeshAck>().in_namespace(&key.namespace);
-        let is_of = |ack: &MeshAck| ack.metadata.name.as_deref().is_some_and(|name| name.starts_with(uid));
+        let is_of =
+            |ack: &MeshAck| ack.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid);
         acks.retain(|ack| is_of(ack) && counts(caches, ack));
         Some(Observed {
             service: caches.of::<Service>().get(key),
@@ -125,9 +126,9 @@ impl Controller for GammaController {
 /// Who routes by it. A proxy that has not applied one of its ports has not applied it.
 fn applied(seen: &Observed, wanted: &BTreeMap<String, MeshRouteSpec>) -> ServiceRouteStatus {
     let of_port = |(name, spec): (&String, &MeshRouteSpec)| {
-        let of = acknowledged(name, &spec.uid);
+        let of = ack_name::of_route(name, &spec.uid);
         let acks = seen.acks.iter().filter_map(|ack| {
-            let (route, node) = ack.metadata.name.as_deref()?.split_once('.')?;
+            let (route, node) = ack_name::parts(ack)?;
             (route == of).then_some((node, &ack.spec))
         });
         status::proxies(&seen.proxies, acks, &spec.revision)
@@ -286,7 +287,7 @@ mod tests {
         };
         let first = revision(&simulation);
         simulation.world.insert::<MeshAck>(&from(
-            json!({"metadata": {"name": "r-80.n.1", "namespace": "ns", "ownerReferences": [{"apiVersion":
+            json!({"metadata": {"name": "serviceroute-r-80.n.1", "namespace": "ns", "ownerReferences": [{"apiVersion":
                 "internal.minik8s.io/v1", "kind": "ServiceRoute", "name": "echo", "uid": "r"}]},
                 "spec": {"revision": first}}),
         ));

@@ -10,7 +10,7 @@ use crate::{policy, rolling_update, validate};
 
 pub fn all() -> Vec<Resource> {
     vec![
-        // Acknowledgements are called after it and a node.
+        // Acknowledgements are called after it and a node, without a dot before the node.
         Resource::of::<VirtualService>(VirtualServices)
             .short(&["vs"])
             .named(NameRule::Label)

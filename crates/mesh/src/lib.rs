@@ -8,6 +8,7 @@
 //!
 //! Nothing here decides who is ready; and what nobody has said anything about arrives as it would without a mesh.
 
+mod ack_name;
 pub mod agent;
 pub mod command;
 mod compile;

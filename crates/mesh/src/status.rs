@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::mesh::{
-    ACCEPTED, MeshAck, MeshAckSpec, NODE_PROXY, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService,
+    ACCEPTED, MeshAckSpec, NODE_PROXY, PROGRAMMED, ProxyCounts, RESOLVED_REFS, VirtualService,
     VirtualServiceStatus, WaitingProxy,
 };
 use minik8s_runtime::Plan;
 
+use crate::ack_name;
 use crate::compile::{Compiled, Problem};
 use crate::controller::Observed;
 
@@ -21,7 +22,7 @@ pub fn write(seen: &Observed, compiled: &Result<Compiled, Problem>, now: Timesta
     let virtual_service = &*seen.inputs.virtual_service;
     let proxies = match compiled {
         Ok(compiled) => {
-            let acks = seen.acks.iter().filter_map(|ack| Some((node(ack)?, &ack.spec)));
+            let acks = seen.acks.iter().filter_map(|ack| Some((ack_name::parts(ack)?.1, &ack.spec)));
             proxies(&seen.proxies, acks, &compiled.route.revision)
         }
         Err(_) => ProxyCounts { total: count(seen.proxies.len()), ..ProxyCounts::default() },
@@ -86,11 +87,6 @@ pub fn proxies<'a>(
     let applied = total - waiting.len();
     waiting.truncate(MOST_NAMES);
     ProxyCounts { total: count(total), applied: count(applied), waiting_for: waiting }
-}
-
-/// The node that an acknowledgement is of.
-pub fn node(ack: &MeshAck) -> Option<&str> {
-    Some(ack.metadata.name.as_deref()?.split_once('.')?.1)
 }
 
 fn count(number: usize) -> i32 {

@@ -94,10 +94,10 @@ fn programmed_waits_for_every_proxy() {
         simulation.settle().unwrap();
         condition(&simulation, "x", PROGRAMMED).0
     };
-    assert_eq!(ack("x.node-1", "of old", &[]), "False");
-    assert_eq!(ack("x.node-2", &route.spec.revision, &[]), "False");
-    assert_eq!(ack("x.node-1", &route.spec.revision, &["ns/a"]), "False");
-    assert_eq!(ack("x.node-1", &route.spec.revision, &[]), "True");
+    assert_eq!(ack("virtualservice-x.node-1", "of old", &[]), "False");
+    assert_eq!(ack("virtualservice-x.node-2", &route.spec.revision, &[]), "False");
+    assert_eq!(ack("virtualservice-x.node-1", &route.spec.revision, &["ns/a"]), "False");
+    assert_eq!(ack("virtualservice-x.node-1", &route.spec.revision, &[]), "True");
     let object: VirtualService = simulation.world.get(&key("x")).unwrap();
     let proxies = object.status.unwrap().proxies;
     assert_eq!((proxies.total, proxies.applied, proxies.waiting_for), (1, 1, vec![]));
@@ -139,8 +139,8 @@ fn programmed_waits_for_the_proxies_of_nodes() {
         from(json!({"metadata": {"name": name, "namespace": "ns"},
             "spec": {"revision": revision, "waiting": waiting}}))
     };
-    simulation.world.insert(&ack("x.node-1", &[]));
-    simulation.world.insert(&ack("x.node-2", &[NODE_PROXY]));
+    simulation.world.insert(&ack("virtualservice-x.node-1", &[]));
+    simulation.world.insert(&ack("virtualservice-x.node-2", &[NODE_PROXY]));
     assert_eq!(programmed(&mut simulation), ("False".to_owned(), 1, 2));
     let object: VirtualService = simulation.world.get(&key("x")).unwrap();
     let waiting = object.status.unwrap().proxies.waiting_for;

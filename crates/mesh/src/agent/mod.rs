@@ -49,7 +49,6 @@ use self::proxies::{Encoded, Feeds, Proxy};
 use self::routed::Routing;
 pub use self::sources::workload;
 use self::sources::{Changes, Sources};
-pub use self::tell::acknowledged;
 use self::tell::{ack_of, progress_of, tell};
 use self::updates::{ProxyState, Updates};
 use crate::policy;

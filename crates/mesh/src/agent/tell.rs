@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::acks::AckedObject;
 use super::followed::Name;
+use crate::ack_name;
 
 pub fn progress_of(
     node: &str,
@@ -41,26 +42,17 @@ fn owned(
     }
 }
 
-/// What an acknowledgement of a MeshRoute is called, before the node: nothing with a dot. What was made of routes of the
-/// Gateway API is called after Service and port. That of a MeshPolicy is called by its uid.
-pub fn acknowledged(route: &str, uid: &str) -> String {
-    match route.rsplit_once('.') {
-        Some((_, port)) => format!("{uid}-{port}"),
-        None => route.to_owned(),
-    }
-}
-
 pub fn ack_of(node: &str, object: &AckedObject, uid: String, ack: &MeshAckSpec) -> (String, MeshAck) {
     let (namespace, of, owner) = match object {
         AckedObject::Policy((namespace, name)) => {
-            (namespace, uid.clone(), ("minik8s.io/v1", "MeshPolicy", name.as_str()))
+            (namespace, ack_name::of_policy(&uid), ("minik8s.io/v1", "MeshPolicy", name.as_str()))
         }
         AckedObject::Route((namespace, name)) => {
             let owner = match name.rsplit_once('.') {
                 Some((service, _)) => ("internal.minik8s.io/v1", "ServiceRoute", service),
                 None => ("minik8s.io/v1", "VirtualService", name.as_str()),
             };
-            (namespace, acknowledged(name, &uid), owner)
+            (namespace, ack_name::of_route(name, &uid), owner)
         }
     };
     let name = format!("{of}.{node}");
@@ -90,8 +82,8 @@ mod tests {
             assert_eq!(owner.uid, "u");
             assert!(path.ends_with(&format!("/namespaces/ns/meshacks/{own}")), "{path}");
         };
-        check(AckedObject::Route, "reviews", ("reviews.n.1", "VirtualService", "reviews"));
-        check(AckedObject::Route, "reviews.80", ("u-80.n.1", "ServiceRoute", "reviews"));
-        check(AckedObject::Policy, "strict.all", ("u.n.1", "MeshPolicy", "strict.all"));
+        check(AckedObject::Route, "reviews", ("virtualservice-reviews.n.1", "VirtualService", "reviews"));
+        check(AckedObject::Route, "reviews.80", ("serviceroute-u-80.n.1", "ServiceRoute", "reviews"));
+        check(AckedObject::Policy, "strict.all", ("meshpolicy-u.n.1", "MeshPolicy", "strict.all"));
     }
 }

@@ -9,6 +9,7 @@ use minik8s_meta::mesh::{MeshAck, PROGRAMMED, ProxyCounts};
 use minik8s_runtime::{Caches, Controller, Key, Plan, Watches, key_of};
 
 use super::{MeshPolicy, MeshPolicyStatus, PodView, is_about, revision};
+use crate::ack_name;
 use crate::controller::{counts, is_ready, proxies, proxy};
 use crate::status;
 
@@ -18,7 +19,7 @@ pub struct Observed {
     policy: Arc<MeshPolicy>,
     /// Of all nodes.
     acks: Vec<Arc<MeshAck>>,
-    /// Pods that it is about whose proxies run: namespace and name, and the node.
+    /// Pods that it is about whose proxies run: namespace and name, and the node. Nodes without one say nothing of it.
     proxies: Vec<(String, String)>,
 }
 
@@ -56,11 +57,8 @@ impl Controller for MeshPolicyController {
     fn observe(&self, caches: &Caches, key: &Key) -> Option<Observed> {
         let policy = caches.of::<MeshPolicy>().get(key)?;
         let mut acks = caches.of::<MeshAck>().in_namespace(&key.namespace);
-        let uid = policy.metadata.uid.as_deref().unwrap_or_default();
-        let is_of = |ack: &MeshAck| {
-            let name = ack.metadata.name.as_deref().and_then(|name| name.split_once('.'));
-            name.is_some_and(|(of, _)| of == uid)
-        };
+        let name = ack_name::of_policy(policy.metadata.uid.as_deref().unwrap_or_default());
+        let is_of = |ack: &MeshAck| ack_name::parts(ack).is_some_and(|(of, _)| of == name);
         acks.retain(|ack| is_of(ack) && counts(caches, ack));
         let pods = caches.of::<Pod>();
         let mut proxies = proxies(caches);
@@ -77,7 +75,7 @@ impl Controller for MeshPolicyController {
         if policy.metadata.deletion_timestamp.is_some() {
             return plan;
         }
-        let acks = seen.acks.iter().filter_map(|ack| Some((status::node(ack)?, &ack.spec)));
+        let acks = seen.acks.iter().filter_map(|ack| Some((ack_name::parts(ack)?.1, &ack.spec)));
         let proxies = status::proxies(&seen.proxies, acks, &revision(policy));
         let known = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let generation = policy.metadata.generation;
@@ -131,7 +129,8 @@ mod tests {
     }
 
     fn ack(node: &str, revision: &str, waiting: &[&str]) -> MeshAck {
-        from(json!({"metadata": {"name": format!("u.{node}"), "namespace": "ns", "ownerReferences": [
+        let name = format!("meshpolicy-u.{node}");
+        from(json!({"metadata": {"name": name, "namespace": "ns", "ownerReferences": [
             {"apiVersion": "minik8s.io/v1", "kind": "MeshPolicy", "name": "p", "uid": "u"}]},
             "spec": {"revision": revision, "waiting": waiting}}))
     }
@@ -181,6 +180,34 @@ mod tests {
         });
         simulation.settle().unwrap();
         assert_eq!(told(&simulation), "False 0/2 ns/a,ns/b", "of another generation");
+    }
+
+    /// Which acknowledge nothing that is not about their pods.
+    #[test]
+    fn policy_does_not_wait_for_nodes_without_a_proxy_that_it_is_about() {
+        let mut simulation = build();
+        simulation.world.change::<Pod>(&Key::new("ns", "b"), |pod| {
+            pod.metadata.labels = Some([("app".to_owned(), "other".to_owned())].into());
+        });
+        simulation.settle().unwrap();
+        assert_eq!(told(&simulation), "False 0/1 ns/a");
+        simulation.world.insert(&ack("n.1", "1", &[]));
+        simulation.settle().unwrap();
+        assert_eq!(told(&simulation), "True 1/1 ");
+    }
+
+    /// A VirtualService may be called as a policy's uid.
+    #[test]
+    fn word_about_a_virtual_service_is_not_taken_for_the_policys() {
+        let mut simulation = build();
+        for node in ["n.1", "n.2"] {
+            let name = format!("{}.{node}", ack_name::of_route("u", ""));
+            let metadata = json!({"name": name, "namespace": "ns"});
+            let ack = json!({"metadata": metadata, "spec": {"revision": "1"}});
+            simulation.world.insert::<MeshAck>(&from(ack));
+        }
+        simulation.settle().unwrap();
+        assert_eq!(told(&simulation), "False 0/2 ns/a,ns/b");
     }
 
     #[test]

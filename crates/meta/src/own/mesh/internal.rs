@@ -212,7 +212,7 @@ pub struct MeshPort {
     pub endpoints: Vec<MeshEndpoint>,
 }
 
-/// MeshAck says which revision of a MeshRoute the proxies of one node have applied. It is called ROUTE.NODE.
+/// MeshAck says which revision of a MeshRoute or MeshPolicy the proxies of one node have applied. It is called OBJECT.NODE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "io.minik8s.internal.v1.MeshAck")]
 #[serde(rename_all = "camelCase")]
@@ -236,7 +236,7 @@ pub struct MeshAck {
 #[schemars(rename = "io.minik8s.internal.v1.MeshAckSpec")]
 #[serde(rename_all = "camelCase")]
 pub struct MeshAckSpec {
-    /// revision of the MeshRoute.
+    /// revision of the object.
     pub revision: String,
     /// waiting are pods (namespace and name) whose proxies have not applied it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
