@@ -1,6 +1,7 @@
 //! Which routes and policies the proxies of this node have applied, and what the control plane is to be told of it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use minik8s_meta::mesh::{MeshAckSpec, NODE_PROXY};
@@ -48,13 +49,30 @@ impl Reached {
     }
 }
 
+/// Pods with a proxy (namespace and name), by the policies that are about them.
+pub type PodsByPolicy = BTreeMap<Name, BTreeSet<String>>;
+
 /// Who routes on this node.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// By their pods: namespace and name.
     pub proxies: BTreeMap<String, Reached>,
+    pub about: Arc<PodsByPolicy>,
     /// Routes that the kernel does not lead to the node's own proxy as it should.
     pub unled: BTreeSet<Name>,
+}
+
+impl Applied {
+    /// The proxies that an object waits for: all route by a route, and those of the pods that it is about enforce a policy.
+    fn concerned(&self, object: &AckedObject) -> Vec<(&String, Reached)> {
+        match object {
+            AckedObject::Route(_) => self.proxies.iter().map(|(pod, reached)| (pod, *reached)).collect(),
+            AckedObject::Policy(name) => {
+                let pods = self.about.get(name).into_iter().flatten();
+                pods.filter_map(|pod| Some((pod, *self.proxies.get(pod)?))).collect()
+            }
+        }
+    }
 }
 
 /// What to tell, and after how long to look again although nothing happens.
@@ -73,12 +91,14 @@ pub fn due(
     let mut due = Due::default();
     for (object, wanted) in objects {
         let is_unled = matches!(object, AckedObject::Route(name) if node.unled.contains(name));
-        // Without proxies there is nothing to be told about, nor anything to be taken back.
-        if node.proxies.is_empty() && !is_unled && !told.contains_key(object) {
+        // The node's own proxy may have to be taken back. Of a policy nothing has: where no pod is concerned, nobody asks.
+        let is_told = matches!(object, AckedObject::Route(_)) && told.contains_key(object);
+        let concerned = node.concerned(object);
+        if concerned.is_empty() && !is_unled && !is_told {
             continue;
         }
-        let lags = |(pod, reached): (&String, &Reached)| Some((pod.clone(), reached.lags_since(wanted)?));
-        let behind: Vec<(String, Instant)> = node.proxies.iter().filter_map(lags).collect();
+        let lags = |(pod, reached): (&String, Reached)| Some((pod.clone(), reached.lags_since(wanted)?));
+        let behind: Vec<(String, Instant)> = concerned.into_iter().filter_map(lags).collect();
         let newest = behind.iter().map(|(_, since)| now.saturating_duration_since(*since)).min();
         if let Some(waited) = newest.filter(|waited| *waited < TIMEOUT) {
             let left = TIMEOUT - waited;
@@ -179,9 +199,42 @@ mod tests {
         assert_eq!(waiting(&Applied::default(), &told), Some(Vec::new()), "and taken back");
         assert_eq!(waiting(&Applied::default(), &BTreeMap::new()), None);
         // A policy of the same name is not about what the node's own proxy leads.
-        let policy = BTreeMap::from([(AckedObject::Policy(name()), wanted(begun))]);
-        let node = Applied { unled: BTreeSet::from([name()]), ..routing(&[Reached::Version(3)]) };
-        let told = due(&policy, &node, &BTreeMap::new(), begun).tell;
+        let unled = BTreeSet::from([name()]);
+        let node = Applied { unled, about: about(&["ns/0"]), ..routing(&[Reached::Version(3)]) };
+        let told = due(&policies(begun), &node, &BTreeMap::new(), begun).tell;
         assert_eq!(told.first().map(|(_, ack)| ack.waiting.as_slice()), Some([].as_slice()));
+    }
+
+    /// A policy that is version 3 from the beginning on.
+    fn policies(begun: Instant) -> BTreeMap<AckedObject, Wanted> {
+        BTreeMap::from([(AckedObject::Policy(name()), wanted(begun))])
+    }
+
+    /// The policy is about these pods.
+    fn about(pods: &[&str]) -> Arc<PodsByPolicy> {
+        let pods: BTreeSet<String> = pods.iter().map(|pod| (*pod).to_owned()).collect();
+        Arc::new(BTreeMap::from([(name(), pods)]))
+    }
+
+    #[test]
+    fn policy_is_acknowledged_for_the_pods_that_it_is_about() {
+        let begun = Instant::now();
+        let check = |pods: &[&str], after: u64, expected: Option<&[&str]>| {
+            let proxies = [Reached::Version(3), Reached::Version(2)];
+            let node = Applied { about: about(pods), ..routing(&proxies) };
+            let now = begun + Duration::from_secs(after);
+            let due = due(&policies(begun), &node, &BTreeMap::new(), now);
+            let waiting = due.tell.first().map(|(_, ack)| ack.waiting.clone());
+            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            assert_eq!(waiting, expected, "{pods:?} {after}");
+        };
+        check(&["ns/0"], 0, Some(&[]));
+        check(&["ns/0", "ns/1"], 0, None);
+        check(&["ns/0", "ns/1"], 2, Some(&["ns/1"]));
+        check(&["ns/gone"], 2, None);
+        check(&[], 2, None);
+        let told = BTreeMap::from([(AckedObject::Policy(name()), MeshAckSpec::default())]);
+        let node = routing(&[Reached::Version(3)]);
+        assert_eq!(due(&policies(begun), &node, &told, begun), Due::default(), "nobody asks any more");
     }
 }

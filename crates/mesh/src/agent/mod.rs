@@ -5,6 +5,8 @@
 //! own pod proves who it is. It says which revisions all proxies have applied, and it routes nothing itself: while it is
 //! away, proxies go on with what they know.
 
+mod ack_queue;
+mod ack_writer;
 mod acks;
 mod config_file;
 mod engine;
@@ -28,17 +30,16 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use minik8s_informer::ApiAccess;
-use minik8s_meta::mesh::{
-    MeshAckSpec, MeshProgressSpec, MeshRouteSpec, MeshRouted, MeshServiceSpec, MeshStep,
-};
+use minik8s_meta::mesh::{MeshProgressSpec, MeshRouteSpec, MeshRouted, MeshServiceSpec, MeshStep};
 use minik8s_proxy::LedServices;
 use minik8s_telemetry::Tracer;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
-use self::acks::{AckedObject, Applied, Reached, Wanted, due};
+use self::ack_writer::AckWriter;
+use self::acks::{Applied, PodsByPolicy, Reached};
 use self::engine::Engine;
 pub use self::engine::tear_down;
 pub use self::feature::MeshAgent;
@@ -49,7 +50,7 @@ use self::proxies::{Encoded, Feeds, Proxy};
 use self::routed::Routing;
 pub use self::sources::workload;
 use self::sources::{Changes, Sources};
-use self::tell::{ack_of, progress_of, tell};
+use self::tell::{progress_of, tell};
 use self::updates::{ProxyState, Updates};
 use crate::policy;
 use crate::program;
@@ -101,14 +102,14 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
     node.led.send_replace(Arc::default());
     let (identities, mut issued) = Identities::new(client.clone(), node.domain.clone());
     let mut agent = Agent {
+        acks: AckWriter::new(client.clone(), node.name.clone()),
+        about: Arc::default(),
         client,
         config: watch::Sender::default(),
         progress: Arc::default(),
         metrics,
         identities,
         proxies: BTreeMap::new(),
-        wanted: BTreeMap::new(),
-        told: BTreeMap::new(),
         updates: Updates::default(),
         routing: Routing::new(node.routed.clone()),
         progress_told: BTreeMap::new(),
@@ -125,7 +126,8 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
         }
     }
     let mut sources = Sources::default();
-    let mut again = None;
+    // When to look again although nothing happens.
+    let mut again: Option<Instant> = None;
     loop {
         sources.follow_routes(&caches);
         if !agent.proxies.is_empty() || !sources.routes.known.is_empty() {
@@ -133,7 +135,7 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
         }
         let pause = async {
             match again {
-                Some(pause) => sleep(pause).await,
+                Some(at) => sleep_until(at.into()).await,
                 None => std::future::pending().await,
             }
         };
@@ -157,6 +159,12 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
                 agent.identities.take(one);
                 agent.tell_each(&sources);
             }
+            Some(written) = agent.acks.written() => {
+                // Once all is written, it is compared with what holds by then.
+                if agent.acks.take(written) {
+                    continue;
+                }
+            }
             () = agent.progress.notified() => {}
             () = pause => {}
         }
@@ -164,7 +172,7 @@ pub async fn run(access: ApiAccess, node: Node, metrics: Arc<Metrics>, requests:
             agent.serve_others(&sources).await;
         }
         agent.routing.applied(agent.proxies.values().filter_map(|one| *one.applied.borrow()).min());
-        again = agent.report(&sources).await;
+        again = agent.report(&sources).await.map(|left| Instant::now() + left);
     }
 }
 
@@ -177,8 +185,9 @@ struct Agent {
     identities: Identities,
     /// By the pod's uid.
     proxies: BTreeMap<String, Proxy>,
-    wanted: BTreeMap<AckedObject, Wanted>,
-    told: BTreeMap<AckedObject, MeshAckSpec>,
+    acks: AckWriter,
+    /// Which of its pods policies are about.
+    about: Arc<PodsByPolicy>,
     updates: Updates,
     routing: Routing,
     /// Of RollingUpdates.
@@ -269,17 +278,7 @@ impl Agent {
         let now = Instant::now();
         self.begun.get_or_insert(now);
         let routes = &sources.routes.known;
-        let mut wanted = BTreeMap::new();
-        for (object, uid, revision) in sources.acked_objects() {
-            let known = self.wanted.remove(&object).filter(|known| known.uid == uid);
-            if known.is_none() {
-                self.told.remove(&object);
-            }
-            let known = known.filter(|known| known.revision == revision);
-            wanted.insert(object, known.unwrap_or(Wanted { uid, revision, version, since: now }));
-        }
-        self.wanted = wanted;
-        self.told.retain(|object, _| self.wanted.contains_key(object));
+        self.acks.want(sources.acked_objects(), version, now);
         let metrics = &self.metrics;
         self.routing.tell(&sources.services.known, routes, version);
         self.updates.take(&sources.services.known, routes, version, |service| metrics.totals(service));
@@ -334,15 +333,20 @@ impl Agent {
         let accounts: BTreeSet<_> =
             self.proxies.keys().filter_map(|uid| Some(pods.get(uid.as_str())?.account.clone())).collect();
         self.identities.want(&accounts);
+        let mut about = PodsByPolicy::new();
         for (uid, proxy) in &self.proxies {
             let Some(pod) = pods.get(uid.as_str()) else { continue };
             self.metrics.name(&proxy.pod, &pod.workload);
             if !sources.are_complete() {
                 continue;
             }
+            let policies = sources.policies_about(&pod.view);
+            for (policy, _) in &policies {
+                about.entry((*policy).clone()).or_default().insert(proxy.pod.clone());
+            }
             let own = Own {
                 credentials: self.identities.get(&pod.account),
-                inbound: policy::compile(sources.policies.known.values().map(AsRef::as_ref), &pod.view),
+                inbound: policy::compile(policies.iter().map(|(_, policy)| *policy), &pod.view),
                 draining: self.updates.asks(&proxy.pod),
                 namespace: pod.view.namespace.clone(),
                 trace_ratio: self.node.tracer.as_ref().map(Tracer::ratio),
@@ -356,6 +360,7 @@ impl Agent {
                 is_new
             });
         }
+        self.about = Arc::new(about);
     }
 
     /// Tells the control plane what it is waiting for; how long until there may be more to tell.
@@ -363,7 +368,8 @@ impl Agent {
         let reached = self.reached(sources);
         let is_unknown = reached.values().any(|one| matches!(one, Reached::Unknown(_)));
         let progress = self.tell_progress(&reached).await;
-        let acks = self.acknowledge(reached).await;
+        let applied = Applied { proxies: reached, about: self.about.clone(), unled: self.unled.clone() };
+        let acks = self.acks.report(&applied);
         let engine = self.engine_due.map(|due| due.saturating_duration_since(Instant::now()));
         // Nobody says so when such a proxy turns out to have ended.
         let unknown = is_unknown.then_some(RETRY);
@@ -383,23 +389,6 @@ impl Agent {
             Some((proxy.pod.clone(), reached))
         };
         self.proxies.iter().filter_map(counts).collect()
-    }
-
-    async fn acknowledge(&mut self, proxies: BTreeMap<String, Reached>) -> Option<Duration> {
-        let routing = Applied { proxies, unled: self.unled.clone() };
-        let due = due(&self.wanted, &routing, &self.told, Instant::now());
-        let mut again = due.again;
-        for (object, ack) in due.tell {
-            let uid = self.wanted.get(&object).map(|wanted| wanted.uid.clone()).unwrap_or_default();
-            match tell(&self.client, ack_of(&self.node.name, &object, uid, &ack)).await {
-                Ok(()) => drop(self.told.insert(object, ack)),
-                Err(error) => {
-                    debug!(%error, ?object, "cannot acknowledge");
-                    again = Some(again.map_or(RETRY, |known| known.min(RETRY)));
-                }
-            }
-        }
-        again
     }
 
     /// How far proxies are with RollingUpdates; how long until it is tried again.

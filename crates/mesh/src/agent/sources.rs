@@ -9,7 +9,7 @@ use minik8s_meta::mesh::{MeshRoute, MeshService};
 use tokio::time::{Instant, timeout_at};
 
 use super::acks::AckedObject;
-use super::followed::{Followed, News};
+use super::followed::{Followed, Name, News};
 use super::identities::Account;
 use super::ruled;
 use crate::controller;
@@ -99,6 +99,12 @@ impl Sources {
         routes.chain(policies)
     }
 
+    /// Those that have anything to say about a pod.
+    pub fn policies_about(&self, pod: &PodView) -> Vec<(&Name, &MeshPolicy)> {
+        let all = self.policies.known.iter().map(|(name, policy)| (name, &**policy));
+        all.filter(|(_, policy)| policy::is_about(policy, pod)).collect()
+    }
+
     /// Whether the status of a pod (its uid; namespace and name) says that its proxy runs.
     pub fn has_running_proxy(&self, uid: &str, pod: &str) -> bool {
         let Some((namespace, name)) = pod.split_once('/') else { return false };
@@ -183,6 +189,30 @@ mod tests {
         check(owner("StatefulSet", "db", true), "db");
         check(owner("ReplicaSet", "bare", true), "bare");
         check(owner("ReplicaSet", "web-6d4f", false), "p");
+    }
+
+    #[test]
+    fn policies_are_about_pods_of_their_namespace_with_their_labels() {
+        let mut sources = Sources::default();
+        for (namespace, name, spec) in [
+            ("kube-system", "default", json!({"mtls": "Strict"})),
+            ("ns", "all", json!({"mtls": "Strict"})),
+            ("ns", "web", json!({"mtls": "Strict", "selector": {"matchLabels": {"app": "web"}}})),
+            ("other", "all", json!({"mtls": "Strict"})),
+        ] {
+            let policy = json!({"metadata": {"name": name, "namespace": namespace}, "spec": spec});
+            let policy = Arc::new(serde_json::from_value(policy).unwrap());
+            sources.policies.known.insert((namespace.to_owned(), name.to_owned()), policy);
+        }
+        let check = |app: &str, expected: &[&str]| {
+            let labels = [("app".to_owned(), app.to_owned())].into();
+            let pod = PodView { namespace: "ns".to_owned(), labels };
+            let found = sources.policies_about(&pod);
+            let names: Vec<&str> = found.iter().map(|((_, name), _)| name.as_str()).collect();
+            assert_eq!(names, expected, "{app}");
+        };
+        check("web", &["default", "all", "web"]);
+        check("db", &["default", "all"]);
     }
 
     #[test]
