@@ -10,18 +10,41 @@ use super::{list, no_mesh};
 use crate::policy::MeshPolicy;
 
 pub async fn show(api: &Api<VirtualService>, client: Client, namespace: &str) -> anyhow::Result<()> {
-    let all = list(api).await?;
-    if all.is_empty() {
-        writeln!(
-            std::io::stdout(),
-            "no VirtualServices in this namespace: requests go to all pods of a Service"
-        )?;
-    }
-    all.iter().try_for_each(print)?;
-    let policies: Api<MeshPolicy> = Api::namespaced(client, namespace);
-    let policies = policies.list(&ListParams::default()).await.map_err(no_mesh)?;
-    let text: String = policies.items.iter().map(describe_policy).collect();
+    let (policies, all) = (Api::<MeshPolicy>::namespaced(client, namespace), ListParams::default());
+    let (services, policies) = tokio::join!(list(api), policies.list(&all));
+    let text = status(services, policies.map(|list| list.items).map_err(no_mesh))?;
     Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// Whoever may list one of the kinds sees that one, and why not the other.
+fn status(
+    services: anyhow::Result<Vec<VirtualService>>,
+    policies: anyhow::Result<Vec<MeshPolicy>>,
+) -> anyhow::Result<String> {
+    let (services, policies) = match (services, policies) {
+        (Err(error), Err(_)) => return Err(error),
+        one_at_least => one_at_least,
+    };
+    let mut text = match services {
+        Ok(all) if all.is_empty() => {
+            "no VirtualServices in this namespace: requests go to all pods of a Service\n".to_owned()
+        }
+        Ok(all) => all.iter().map(describe).collect(),
+        Err(error) => unlisted("VirtualServices", &error),
+    };
+    match policies {
+        Ok(all) => text.extend(all.iter().map(describe_policy)),
+        Err(error) => text += &unlisted("MeshPolicies", &error),
+    }
+    Ok(text)
+}
+
+fn unlisted(kind: &str, error: &anyhow::Error) -> String {
+    let why = match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => status.message.clone(),
+        _ => format!("{error:#}"),
+    };
+    format!("{kind} cannot be listed: {why}\n")
 }
 
 pub fn print(one: &VirtualService) -> anyhow::Result<()> {
@@ -98,6 +121,35 @@ mod tests {
         {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn kind_that_cannot_be_listed_is_named_beside_the_other() {
+        let one = || {
+            let spec = json!({"serviceRef": "reviews", "port": 80, "subsets": []});
+            let one = json!({"metadata": {"name": "reviews"}, "spec": spec});
+            Ok(vec![serde_json::from_value(one).unwrap()])
+        };
+        let policy = || {
+            let policy = json!({"metadata": {"name": "strict"}, "spec": {"mtls": "Strict"}});
+            Ok(vec![serde_json::from_value(policy).unwrap()])
+        };
+        fn refused<T>() -> anyhow::Result<T> {
+            let status =
+                json!({"status": "Failure", "message": "amy may not", "reason": "Forbidden", "code": 403});
+            Err(kube::Error::Api(serde_json::from_value(status).unwrap()).into())
+        }
+        let check = |services, policies, expected: &str| {
+            assert_eq!(status(services, policies).unwrap(), expected);
+        };
+        let route = "reviews (Service reviews, port 80): 0 of 0 proxies route by it\n";
+        let strict = "MeshPolicy strict: 0 of 0 proxies enforce it\n";
+        check(one(), policy(), &format!("{route}{strict}"));
+        check(one(), refused(), &format!("{route}MeshPolicies cannot be listed: amy may not\n"));
+        check(refused(), policy(), &format!("VirtualServices cannot be listed: amy may not\n{strict}"));
+        let none = "no VirtualServices in this namespace: requests go to all pods of a Service\n";
+        check(Ok(Vec::new()), Ok(Vec::new()), none);
+        assert!(status(refused(), refused()).is_err(), "there is nothing to show");
     }
 
     #[test]
