@@ -111,7 +111,7 @@ impl<F: Front> Worker<F> {
             Ok(lease) => lease,
             Err(error) => {
                 debug!(endpoint = %first, %error, "cannot connect; trying {second}");
-                route.outcome(first, true);
+                note_unconnected(route, (first, second));
                 return self.send_anew(route, second, timeouts, request).await;
             }
         };
@@ -224,6 +224,14 @@ pub(crate) fn two_tries(endpoints: &[SocketAddr], start: usize) -> (SocketAddr, 
     let first = at(start);
     let second = (1..endpoints.len()).map(|more| at(start + more)).find(|other| *other != first);
     (first, second.unwrap_or(first))
+}
+
+/// Counts for the first endpoint that it took no connection, before the second is tried. Where there is no other, that try is
+/// part of the same attempt, and its end counts alone: an endpoint does not fail twice in a row by one attempt.
+pub(crate) fn note_unconnected(route: &impl Route, (first, second): (SocketAddr, SocketAddr)) {
+    if first != second {
+        route.outcome(first, true);
+    }
 }
 
 /// The route, and the host as the backend is to see it.

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::backend::{self, Protocol};
 use super::{Mirror, Treatment, Treats, filter};
-use crate::forward::two_tries;
+use crate::forward::{note_unconnected, two_tries};
 use crate::{
     Body, Client, ExchangeError, Failure, Refusal, RequestBody, Route, Timeouts, Worker, headers, target,
     upgrade, wants_upgrade,
@@ -191,7 +191,7 @@ async fn send<F: Treats>(
             // Nothing was sent yet, so another may have it.
             let h2c = &worker.shared.treating().h2c;
             if h2c.get(address, worker.secured(address), timeouts).await.is_err() {
-                route.outcome(address, true);
+                note_unconnected(route, (address, second));
                 address = second;
             }
             let at = (address, worker.secured(address));

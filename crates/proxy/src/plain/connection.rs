@@ -18,7 +18,7 @@ use super::rest::{LAST_CHUNK, Rest, write_chunk};
 use super::{Backend, Rewound};
 use crate::answer::Refusal;
 use crate::exchange::ExchangeError;
-use crate::forward::{Failure, two_tries};
+use crate::forward::{Failure, note_unconnected, two_tries};
 use crate::metrics::LabelMetrics;
 use crate::pool::Kept;
 use crate::scratch;
@@ -263,7 +263,7 @@ impl<F: Front, I: AsyncRead + AsyncWrite + Unpin> Connection<'_, F, I> {
                 }
             }
         } else {
-            route.outcome(first, true);
+            note_unconnected(route, (first, second));
         }
         let connecting = Backend::connect(second, worker.secured(second), timeouts.connect);
         let backend = match Box::pin(connecting).await {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use minik8s_proxy::{Shared, Worker};
+use minik8s_proxy::{Front, Shared, Worker};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -50,15 +50,23 @@ impl Pods {
     }
 }
 
-/// Requests, each on a connection of its own, to a Service of these endpoints, in this order; the codes of the answers.
-async fn ask(endpoints: &[SocketAddr], change: Value, method: &str, number: usize) -> Vec<u16> {
+/// A Service of these endpoints, in this order.
+fn table(endpoints: &[SocketAddr], change: &Value, before: &Table) -> Arc<Table> {
     let list: Vec<Value> =
         endpoints.iter().map(|one| json!({"address": one.to_string(), "pod": "p", "weight": 1})).collect();
     let mut route = json!({"uid": "", "revision": "", "service": "ns/s", "addresses": [VIP], "rules": [{"endpoints": list}]});
     change.as_object().unwrap().iter().for_each(|(key, value)| route[key] = value.clone());
+    Arc::new(Table::new(&[serde_json::from_value(route).unwrap()], &[], None, "", before))
+}
+
+/// Requests, each on a connection of its own, to a Service of these endpoints; the codes of the answers.
+async fn ask(endpoints: &[SocketAddr], change: Value, method: &str, number: usize) -> Vec<u16> {
+    ask_by(table(endpoints, &change, &Table::default()), method, number).await
+}
+
+async fn ask_by(table: Arc<Table>, method: &str, number: usize) -> Vec<u16> {
     let shared: Arc<Shared<Outbound>> = Arc::default();
-    let table = Table::new(&[serde_json::from_value(route).unwrap()], &[], None, "", &Table::default());
-    shared.table.send_replace(Arc::new(table));
+    shared.table.send_replace(table);
     let worker = Worker::start(shared, CancellationToken::new());
     let mut codes = Vec::new();
     for _ in 0..number {
@@ -127,6 +135,28 @@ async fn endpoint_that_fails_is_left_alone() {
     let (bad, good) = (pods.start(500).await, pods.start(200).await);
     let codes = ask(&[bad, good], json!({"outlier": {"failures": 2, "ejectSeconds": 600}}), "POST", 20).await;
     assert_eq!(pods.asked(bad), 2, "{codes:?}");
+}
+
+/// Who alone is there is tried a second time, for the same request.
+#[tokio::test]
+async fn request_that_nobody_takes_counts_once() {
+    let pods = Pods::default();
+    let good = pods.start(200).await;
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let change = json!({"outlier": {"failures": 2, "ejectSeconds": 600}});
+    let alone = table(&[gone], &change, &Table::default());
+    // What is known of it stays known when another comes.
+    let both = table(&[gone, good], &change, &alone);
+    let remaining = || {
+        let client = Client::new("10.244.0.9:1".parse().unwrap(), "http").towards(VIP.parse().unwrap());
+        let headers = http::HeaderMap::new();
+        let head = RequestHead { method: "GET", host: "s", target: "/", headers: &headers };
+        Outbound::find(&both, &client, &head).unwrap().endpoints().unwrap().len()
+    };
+    for expected in [2, 1] {
+        assert_eq!(ask_by(alone.clone(), "GET", 1).await, [502]);
+        assert_eq!(remaining(), expected);
+    }
 }
 
 #[tokio::test]
