@@ -12,6 +12,7 @@ mod expansion;
 mod inline;
 mod publication;
 mod record;
+mod registrations;
 mod relay;
 mod removal;
 mod requests;

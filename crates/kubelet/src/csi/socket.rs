@@ -16,6 +16,23 @@ pub struct SocketId {
     pub created: Option<SystemTime>,
 }
 
+impl SocketId {
+    /// None where no socket is.
+    fn at(path: PathBuf) -> io::Result<Option<Self>> {
+        let metadata = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            metadata => metadata?,
+        };
+        let id = SocketId { path, inode: metadata.ino(), created: metadata.created().ok() };
+        Ok(metadata.file_type().is_socket().then_some(id))
+    }
+
+    /// Whether no other has taken its place.
+    pub fn is_there(&self) -> bool {
+        Self::at(self.path.clone()).is_ok_and(|found| found.as_ref() == Some(self))
+    }
+}
+
 /// A directory that cannot be read is an error: nobody may take that for drivers that are gone.
 pub fn sockets(dir: &Path) -> io::Result<Vec<SocketId>> {
     let entries = match fs::read_dir(dir) {
@@ -24,14 +41,7 @@ pub fn sockets(dir: &Path) -> io::Result<Vec<SocketId>> {
     };
     let mut sockets = Vec::new();
     for entry in entries {
-        let path = entry?.path();
-        let metadata = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            metadata => metadata?,
-        };
-        if metadata.file_type().is_socket() {
-            sockets.push(SocketId { path, inode: metadata.ino(), created: metadata.created().ok() });
-        }
+        sockets.extend(SocketId::at(entry?.path())?);
     }
     Ok(sockets)
 }
