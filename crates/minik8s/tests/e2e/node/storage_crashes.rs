@@ -60,7 +60,15 @@ pub async fn crashes(cluster: Arc<Cluster>) {
         space.pod(name, spec).await;
         space.crash_when(made).await;
         space.phase(name, "Succeeded").await;
-        let log = space.kubectl(&["logs", name]).await;
+        // It may have been so before the crash, and the agent not be there again.
+        let mut log = String::new();
+        space
+            .eventually("its log", async || {
+                let said = space.try_kubectl(&["logs", name]).await;
+                log = said.out;
+                said.code == 0
+            })
+            .await;
         assert!(log.lines().all(|line| line == "x") && !log.is_empty(), "{name}: {log}");
         let volume = space.volume_of(name).await;
         let own: Vec<_> = images().into_iter().filter(|path| path.is_dir()).collect();
