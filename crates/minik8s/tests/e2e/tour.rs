@@ -3,14 +3,14 @@
 //! Only what belongs to this machine is exchanged: the data dir, the binary, ranges and ports that no other cluster
 //! uses, and `make`, which would build a release first.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::harness::program::free_port;
 use crate::harness::ranges::{Number, Ranges};
 
 /// Lines are typed by people, who wait until a pod runs: a line that fails is tried again for this long.
-const TIMEOUT_SECONDS: u32 = 60;
+const TIMEOUT_SECONDS: u32 = 180;
 
 /// What `make` does for the tour, without building.
 const MAKE: &str = r#"
@@ -101,14 +101,13 @@ impl Place {
     }
 
     fn shell(&self, script: &str) -> Result<String, String> {
-        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (dir, lab) = (self.dir.path(), self.lab.value);
-        let (http_port, ranges) = (port(), Ranges::claim());
+        let (http_port, ranges) = (free_port(), Ranges::claim());
         let flags = format!(
             "--node-port {} --http-port {} --https-port {} --cluster-cidr {} --service-cidr {}",
-            port(),
+            free_port(),
             http_port,
-            port(),
+            free_port(),
             ranges.pods(),
             ranges.services(),
         );
@@ -118,7 +117,7 @@ impl Place {
             .env("MINIK8S", env!("CARGO_BIN_EXE_minik8s"))
             .env("IMAGES", dir.join("images"))
             .env("DATA_DIR", dir.join("data"))
-            .env("PORT", port().to_string())
+            .env("PORT", free_port().to_string())
             .env("SERVER_FLAGS", flags)
             .env("HTTP_PORT", http_port.to_string())
             .env("LAB_NAME", format!("t{lab:x}"))

@@ -11,9 +11,17 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::ranges::Number;
+
 pub const BINARY: &str = env!("CARGO_BIN_EXE_minik8s");
 /// Generous: the machine may be busy with other tests.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// Below those for whoever connects somewhere, and below NodePorts and listeners of Gateways.
+const FIRST_PORT: u16 = 19_000;
+const PORTS: u32 = 6000;
+
+/// The ports of this process.
+static CLAIMED: Mutex<Vec<Number>> = Mutex::new(Vec::new());
 
 #[derive(Clone)]
 pub struct Program {
@@ -146,7 +154,15 @@ pub fn owned(arguments: &[&str]) -> Vec<String> {
     arguments.iter().map(|argument| (*argument).to_owned()).collect()
 }
 
+/// No other test has it while this process lives, and the kernel gives it to nobody who asks for any port: so it is free
+/// whenever a program takes it, or takes it again.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    loop {
+        let number = Number::claim("port", PORTS);
+        let port = FIRST_PORT + u16::try_from(number.value).expect("a small number");
+        CLAIMED.lock().unwrap().push(number);
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
 }

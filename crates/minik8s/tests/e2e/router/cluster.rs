@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use minik8s_kubelet::image::busybox;
 
 use crate::harness::cluster::load_image;
-use crate::harness::program::{BINARY, Program, owned};
+use crate::harness::program::{BINARY, Program, free_port, owned};
 use crate::harness::ranges::Ranges;
 
 /// Long enough for a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 pub struct Cluster {
     dir: tempfile::TempDir,
@@ -27,28 +27,25 @@ impl Cluster {
     pub fn start() -> Self {
         assert!(nix::unistd::Uid::effective().is_root(), "this test needs root");
         let dir = tempfile::Builder::new().prefix("mk8s-router-").tempdir().unwrap();
-        let [api, node, http, https] = [0; 4].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
-        let (http_port, https_port) = (port(&http), port(&https));
+        let [api_port, node_port, http_port, https_port] = [0; 4].map(|_| free_port());
+        let http = TcpListener::bind(("127.0.0.1", http_port)).unwrap();
         let hosts_file = dir.path().join("hosts");
         std::fs::write(&hosts_file, "127.0.0.1 localhost\n").unwrap();
         let ranges = Ranges::claim();
         let (data_dir, hosts) = (dir.path().to_str().unwrap(), hosts_file.to_str().unwrap());
-        let [api_port, node_port] = [&api, &node].map(|listener| port(listener).to_string());
         let arguments = [
             ("--bind", "127.0.0.1"),
             ("--node-name", "router-test"),
             ("--data-dir", data_dir),
             ("--hosts-file", hosts),
-            ("--port", &api_port),
-            ("--node-port", &node_port),
+            ("--port", &api_port.to_string()),
+            ("--node-port", &node_port.to_string()),
             ("--http-port", &http_port.to_string()),
             ("--https-port", &https_port.to_string()),
             ("--cluster-cidr", &ranges.pods()),
             ("--service-cidr", &ranges.services()),
         ];
         let arguments = arguments.iter().flat_map(|(flag, value)| owned(&[flag, value])).collect();
-        drop((api, node, https));
         let server = Program::new("server", &dir.path().join("log"), arguments);
         server.start();
         let cluster = Cluster { server, _ranges: ranges, dir, http_port, https_port, hosts_file };
