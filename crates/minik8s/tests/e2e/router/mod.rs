@@ -84,16 +84,16 @@ fn host_names_and_paths() {
     });
 
     // An object that comes later does not get the place, and is told so.
-    cluster.apply(&dns("late", &host, &[("/b", "one"), ("/c", "nobody")]));
+    cluster.apply(&dns("younger", &host, &[("/b", "one"), ("/c", "nobody")]));
     cluster.eventually("the younger object hears of it", || {
-        let line = cluster.kubectl(&["get", "dns", "late", "-o", "wide", "--no-headers"]);
+        let line = cluster.kubectl(&["get", "dns", "younger", "-o", "wide", "--no-headers"]);
         line.contains("False,False") && line.contains("requests go to DNS default/shop")
     });
     let condition = "jsonpath={.status.conditions[?(@.type==\"Accepted\")].message}";
-    let message = cluster.kubectl(&["get", "dns", "late", "-o", condition]);
+    let message = cluster.kubectl(&["get", "dns", "younger", "-o", condition]);
     assert_eq!(message, format!("{host}/b belongs to the older DNS default/shop"));
     cluster.eventually("there is an event", || {
-        cluster.kubectl(&["get", "events", "--field-selector=reason=Conflict"]).contains("dns/late")
+        cluster.kubectl(&["get", "events", "--field-selector=reason=Conflict"]).contains("dns/younger")
     });
     assert_eq!(connection.get(&host, "/b/x/"), (200, "two-x\n".to_owned()));
     let (code, body) = connection.get(&host, "/c");
@@ -101,7 +101,7 @@ fn host_names_and_paths() {
     assert!(body.contains("Service default/nobody does not exist"), "{body}");
 
     // Gone: the path, the name in pods, the name on the node.
-    cluster.kubectl(&["delete", "dns", "shop", "late"]);
+    cluster.kubectl(&["delete", "dns", "shop", "younger"]);
     cluster.eventually("the path is gone", || connection.get(&host, "/a").0 == 404);
     cluster.eventually("the name is gone from the node", || {
         std::fs::read_to_string(&cluster.hosts_file).unwrap() == "127.0.0.1 localhost\n"
