@@ -131,7 +131,7 @@ pub fn show_log(program: &Program) {
     let log = program.log();
     let lines: Vec<_> = log.lines().collect();
     println!("the last lines of the {}:", program.role);
-    lines[lines.len().saturating_sub(LAST_LINES)..].iter().for_each(|line| println!("{line:.240}"));
+    lines[lines.len().saturating_sub(LAST_LINES)..].iter().for_each(|line| println!("{line:.800}"));
 }
 
 /// What a panic said.
