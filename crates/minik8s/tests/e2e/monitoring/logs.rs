@@ -36,7 +36,7 @@ fn logs_are_found_across_pods_and_after_their_end() {
                 "-n",
                 namespace,
                 "--for=condition=Ready",
-                "--timeout=120s",
+                "--timeout=180s",
             ]);
         }
         refused(&site);
@@ -74,6 +74,10 @@ fn refused(site: &Site) {
 }
 
 fn merged(site: &Site) {
+    // A container runs a moment before it has said everything.
+    site.eventually("each talker has said its three lines", || {
+        site.run(&["logs", "-A", "-l", "app=talker", "--grep", "."]).lines().count() == 9
+    });
     let all = site.run(&["logs", "-l", "app=talker", "--grep", ".", "--timestamps"]);
     let times: Vec<&str> = all.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
     assert_eq!(times.len(), 6, "{all}");

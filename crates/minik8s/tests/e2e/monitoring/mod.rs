@@ -88,12 +88,12 @@ fn own_targets(site: &Site) {
 fn annotated_pod(site: &Site) {
     let begun = Instant::now();
     site.apply(COUNTS);
-    site.run(&["wait", "pod/counts", "--for=condition=Ready", "--timeout=120s"]);
+    site.run(&["wait", "pod/counts", "--for=condition=Ready", "--timeout=180s"]);
     let ready = begun.elapsed();
     let up = "up{job=\"pods\",pod=\"counts\"} == 1";
     site.eventually(up, || !site.query(up).is_empty());
-    let value = &site.query("parcels_total{pod=\"counts\",app=\"counts\"}")[0]["value"][1];
-    assert_eq!(value, "41", "by its own port and path");
+    let found = site.until_found("parcels_total{pod=\"counts\",app=\"counts\"}");
+    assert_eq!(found[0]["value"][1], "41", "by its own port and path");
     println!("a pod is ready after {ready:?}, and scraped after {:?}", begun.elapsed());
     site.run(&["delete", "pod", "counts", "--wait=true"]);
     site.eventually("its series end", || site.query("parcels_total{pod=\"counts\"}").is_empty());

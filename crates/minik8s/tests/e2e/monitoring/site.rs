@@ -64,6 +64,16 @@ impl Site {
         answer["data"]["result"].as_array().cloned().unwrap_or_default()
     }
 
+    /// The same once there is something: what is scraped late has no value for a moment.
+    pub fn until_found(&self, query: &str) -> Vec<Value> {
+        let mut found = Vec::new();
+        self.eventually(query, || {
+            found = self.query(query);
+            !found.is_empty()
+        });
+        found
+    }
+
     /// A request that no route matches; the router counts it all the same.
     pub fn get_from_router(&self) {
         let mut stream = TcpStream::connect(format!("127.0.0.1:{}", self.cluster.http_port())).unwrap();

@@ -29,6 +29,13 @@ fn pem(bundle: &[u8]) -> Vec<Vec<u8>> {
 /// Two accounts, of which one may read metrics.
 fn accounts(site: &Site) -> (String, String) {
     site.apply(ACCOUNTS);
+    let may = |what: &[&str]| {
+        let words = ["auth", "can-i", "get", "--as=system:serviceaccount:default:scraper"];
+        site.output(&[&words[..], what].concat()).contains("yes")
+    };
+    site.eventually("its rights count", || {
+        may(&["nodes", "--subresource=metrics"]) && may(&["/monitoring/discovery/node"])
+    });
     let token = |words: &[&str]| site.run(words).trim().to_owned();
     (token(&["create", "token", "scraper"]), token(&["create", "token", "nobody"]))
 }
