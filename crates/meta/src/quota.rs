@@ -60,7 +60,7 @@ pub fn unspecified(hard: &[&str], pod: &Value) -> Vec<String> {
             Some((field @ ("requests" | "limits"), resource)) => (field, resource),
             Some(_) => continue,
         };
-        if !matches!(resource, "cpu" | "memory") || !of_whole(pod, field, resource).is_null() {
+        if !matches!(resource, "cpu" | "memory") || !of_whole(pod, field, resource, false).is_null() {
             continue;
         }
         let without = containers.iter().filter(|container| container["resources"][field][resource].is_null());
@@ -134,11 +134,12 @@ fn has_cross_namespace_affinity(pod: &Value) -> bool {
     })
 }
 
-/// What a pod says for all of its containers together. It asks for what it is limited to, unless it says less.
-fn of_whole<'a>(pod: &'a Value, field: &str, resource: &str) -> &'a Value {
+/// What a pod says for all of its containers together. Where it says no request and none of them does, it asks for what it is
+/// limited to: the API server writes that into pods, but did not always.
+fn of_whole<'a>(pod: &'a Value, field: &str, resource: &str, containers_say: bool) -> &'a Value {
     let own = &pod["spec"]["resources"];
     match &own[field][resource] {
-        Value::Null if field == "requests" => &own["limits"][resource],
+        Value::Null if field == "requests" && !containers_say => &own["limits"][resource],
         said => said,
     }
 }
@@ -170,7 +171,8 @@ fn pod_resources(pod: &Value, usage: &mut Usage) {
             *sum = (*sum).max(amount);
         }
         for resource in ["cpu", "memory"] {
-            if let Ok(whole) = Quantity::from_json(of_whole(pod, field, resource)) {
+            let containers_say = total.contains_key(resource);
+            if let Ok(whole) = Quantity::from_json(of_whole(pod, field, resource, containers_say)) {
                 total.insert(resource.to_owned(), whole);
             }
         }
@@ -271,7 +273,8 @@ mod tests {
         check(Value::Null, [Some("1050m"), Some("2050m"), None], &both);
         let whole = json!({"requests": {"cpu": "3"}, "limits": {"cpu": "4", "memory": "1Gi"}});
         check(whole, [Some("3050m"), Some("4050m"), Some("1Gi")], &[]);
-        check(json!({"limits": {"cpu": "4"}}), [Some("4050m"), Some("4050m"), None], &[]);
+        check(json!({"limits": {"cpu": "4"}}), [Some("1050m"), Some("4050m"), None], &[]);
+        check(json!({"limits": {"memory": "1Gi"}}), [Some("1050m"), Some("2050m"), Some("1Gi")], &both);
         check(json!({"requests": {"cpu": "3"}}), [Some("3050m"), Some("2050m"), None], &both[1..]);
     }
 

@@ -1,9 +1,6 @@
 //! Limits of a pod as a whole, from those of its containers and the overhead of its runtime. Pure.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::ResourceRequirements;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::desired_pod::{ContainerSpec, DesiredPod, Kind};
 use crate::cgroup::PodLimits;
@@ -36,7 +33,7 @@ pub fn pod_limits(desired_pod: &DesiredPod, pids: Option<u32>) -> PodLimits {
     let all = |name: &str, read: fn(&str) -> Option<i64>| {
         let whole = of_whole(desired_pod, List::Limits, name, read).or_else(|| {
             let (sum, complete) = of_containers(desired_pod, List::Limits, name, read);
-            (complete && sum > 0).then_some(sum)
+            sum.filter(|sum| complete && *sum > 0)
         });
         whole.map(|whole| whole.saturating_add(overhead(desired_pod, name, read)))
     };
@@ -48,16 +45,24 @@ pub fn pod_limits(desired_pod: &DesiredPod, pids: Option<u32>) -> PodLimits {
     }
 }
 
+/// Thousandths that all containers together ask for; None where none asks.
+pub(super) fn asked_by_containers(desired_pod: &DesiredPod, name: &str) -> Option<i64> {
+    of_containers(desired_pod, List::Requests, name, quantity::milli).0
+}
+
+/// The pod's own, or what its containers ask for, or else its own limit: the API server writes that into pods, but not into
+/// static ones, and did not always.
 fn request(desired_pod: &DesiredPod, name: &str, read: fn(&str) -> Option<i64>) -> i64 {
-    let whole = of_whole(desired_pod, List::Requests, name, read);
-    let amount = whole.unwrap_or_else(|| of_containers(desired_pod, List::Requests, name, read).0);
-    amount.saturating_add(overhead(desired_pod, name, read))
+    let whole = of_whole(desired_pod, List::Requests, name, read)
+        .or_else(|| of_containers(desired_pod, List::Requests, name, read).0)
+        .or_else(|| of_whole(desired_pod, List::Limits, name, read));
+    whole.unwrap_or(0).saturating_add(overhead(desired_pod, name, read))
 }
 
 /// What the pod says for all of its containers together.
 fn of_whole(desired_pod: &DesiredPod, list: List, name: &str, read: fn(&str) -> Option<i64>) -> Option<i64> {
     let resources = desired_pod.spec()?.resources.as_ref()?;
-    amount(resources, list, name).and_then(|text| read(&text)).filter(|amount| *amount > 0)
+    amount(resources, list, name).and_then(read).filter(|amount| *amount > 0)
 }
 
 /// What the pod's runtime needs for itself.
@@ -67,17 +72,24 @@ fn overhead(desired_pod: &DesiredPod, name: &str, read: fn(&str) -> Option<i64>)
 }
 
 /// The most that the containers need at any time: init containers run one after the other beside the sidecars
-/// before them, main containers all at once beside all sidecars. And whether every container says a number.
+/// before them, main containers all at once beside all sidecars; None where no container says a number. And whether every
+/// one does.
 fn of_containers(
     desired_pod: &DesiredPod,
     list: List,
     name: &str,
     read: fn(&str) -> Option<i64>,
-) -> (i64, bool) {
-    let mut complete = true;
+) -> (Option<i64>, bool) {
+    let (mut any, mut complete) = (false, true);
     let mut amount_of = |spec: &ContainerSpec| {
         let resources = spec.spec.resources.as_ref();
-        let found = resources.and_then(|own| amount(own, list, name)).and_then(|text| read(&text));
+        let found = resources.and_then(|own| match list {
+            List::Limits => amount(own, list, name),
+            // One asks for what it is limited to, unless it says less.
+            List::Requests => amount(own, list, name).or_else(|| amount(own, List::Limits, name)),
+        });
+        let found = found.and_then(read);
+        any |= found.is_some();
         complete &= found.is_some();
         found.unwrap_or(0).max(0)
     };
@@ -90,15 +102,16 @@ fn of_containers(
             Kind::Ephemeral => {}
         }
     }
-    (peak.max(sidecars).max(main.saturating_add(sidecars)), complete)
+    let most = peak.max(sidecars).max(main.saturating_add(sidecars));
+    (any.then_some(most), complete)
 }
 
-fn amount(resources: &ResourceRequirements, list: List, name: &str) -> Option<String> {
-    let find = |map: &Option<BTreeMap<String, Quantity>>| map.as_ref()?.get(name).map(|q| q.0.clone());
-    match list {
-        List::Limits => find(&resources.limits),
-        List::Requests => find(&resources.requests).or_else(|| find(&resources.limits)),
-    }
+fn amount<'a>(resources: &'a ResourceRequirements, list: List, name: &str) -> Option<&'a str> {
+    let map = match list {
+        List::Limits => &resources.limits,
+        List::Requests => &resources.requests,
+    };
+    map.as_ref()?.get(name).map(|quantity| quantity.0.as_str())
 }
 
 #[cfg(test)]
@@ -155,9 +168,13 @@ mod tests {
         );
         check(
             json!({"limits": {"cpu": "2"}}),
-            PodLimits { cpu_shares: 2048, cpu_quota: Some(200_000), ..base() },
+            PodLimits { cpu_shares: 512, cpu_quota: Some(200_000), ..base() },
         );
         check(json!({"requests": {"memory": "1Gi"}}), base());
+        self::check(
+            json!({"containers": [{"name": "a"}], "resources": {"limits": {"cpu": "2"}}}),
+            PodLimits { cpu_shares: 2048, cpu_quota: Some(200_000), ..base() },
+        );
     }
 
     #[test]

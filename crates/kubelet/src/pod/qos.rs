@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::desired_pod::{DesiredPod, Kind};
+use super::limits::asked_by_containers;
 use crate::quantity;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,14 @@ pub fn class(desired_pod: &DesiredPod) -> QosClass {
     // As the API server does for pods that come from it.
     let whole = desired_pod.spec().and_then(|spec| spec.resources.as_ref());
     if let Some(whole) = whole.filter(|whole| says_something(whole)) {
-        return class_of(std::slice::from_ref(whole));
+        let mut whole = whole.clone();
+        let requests = whole.requests.get_or_insert_default();
+        for name in ["cpu", "memory"] {
+            if let Some(sum) = asked_by_containers(desired_pod, name) {
+                requests.entry(name.to_owned()).or_insert_with(|| Quantity(format!("{sum}m")));
+            }
+        }
+        return class_of(&[whole]);
     }
     let counted = desired_pod.containers.iter().filter(|spec| spec.kind != Kind::Ephemeral);
     let containers: Vec<_> = counted.map(|spec| spec.spec.resources.clone().unwrap_or_default()).collect();
@@ -85,6 +93,8 @@ mod tests {
         let both = json!({"cpu": "2", "memory": "1Gi"});
         check(json!({"requests": both, "limits": both}), QosClass::Guaranteed);
         check(json!({"limits": {"cpu": "2"}}), QosClass::Burstable);
+        check(json!({ "limits": both }), QosClass::Burstable);
+        check(json!({"limits": {"cpu": "1", "memory": "1Gi"}}), QosClass::Guaranteed);
         check(json!({"limits": {}}), QosClass::Burstable);
         check(serde_json::Value::Null, QosClass::Burstable);
     }

@@ -86,7 +86,11 @@ pub fn requested_by(spec: &PodSpec) -> Resources {
     total.add(&sidecars);
     total.raise_to(&initialising);
     if let Some(whole) = &spec.resources {
-        let whole = effective(whole);
+        // Requests were not always written into pods that say limits alone: the limit is what no container asks for.
+        let mut map = whole.limits.clone().unwrap_or_default();
+        map.retain(|name, _| !is_asked_for(spec, name));
+        map.extend(whole.requests.clone().unwrap_or_default());
+        let whole = Resources::of_map(Some(&map));
         for (field, value) in [(&mut total.cpu, whole.cpu), (&mut total.memory, whole.memory)] {
             if value > 0 {
                 *field = value;
@@ -95,6 +99,15 @@ pub fn requested_by(spec: &PodSpec) -> Resources {
     }
     total.add(&Resources::of_map(spec.overhead.as_ref()));
     total
+}
+
+/// Whether any container asks for it.
+fn is_asked_for(spec: &PodSpec, resource: &str) -> bool {
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let mut lists = containers
+        .filter_map(|container| container.resources.as_ref())
+        .flat_map(|own| [&own.requests, &own.limits].into_iter().flatten());
+    lists.any(|list| list.contains_key(resource))
 }
 
 fn requests(container: &Container) -> Resources {
@@ -145,5 +158,10 @@ mod tests {
         check(json!({"containers": [container("1", "0")], "overhead": overhead}), 1050, 0);
         let whole = json!({"requests": {"cpu": "5"}});
         check(json!({"containers": [container("1", "1Ki")], "resources": whole}), 5000, 1024);
+        let whole = json!({"limits": {"cpu": "5", "memory": "1Mi"}});
+        check(json!({"containers": [container("1", "1Ki")], "resources": whole}), 1000, 1024);
+        check(json!({"containers": [{"name": "c"}], "resources": whole}), 5000, 1 << 20);
+        let whole = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "5", "memory": "1Mi"}});
+        check(json!({"containers": [{"name": "c"}], "resources": whole}), 2000, 1 << 20);
     }
 }

@@ -72,6 +72,7 @@ impl Strategy for Pods {
         // Whoever replaces the tolerations does not mean those that nobody wrote.
         if let Some(spec) = pod.get_mut("spec") {
             tolerations::tolerate_lost_nodes(spec);
+            defaults::keep_missing_requests(spec, &old["spec"]);
         }
     }
 

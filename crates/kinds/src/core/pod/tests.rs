@@ -160,6 +160,51 @@ fn tolerations_of_lost_nodes_come_back_on_update() {
 }
 
 #[test]
+fn pod_that_is_limited_as_a_whole_alone_is_guaranteed() {
+    let class = |requests: Value, limits: Value| {
+        let container = json!({"name": "a", "image": "i", "resources": {"requests": requests}});
+        let mut pod = json!({"spec": {"containers": [container], "resources": {"limits": limits}}});
+        Strategy::default(&Pods, &mut pod);
+        Pods.prepare_create(&mut pod);
+        pod["status"]["qosClass"].clone()
+    };
+    let both = json!({"cpu": "1", "memory": "1Gi"});
+    assert_eq!(class(json!({}), both.clone()), "Guaranteed");
+    assert_eq!(class(json!({"cpu": "500m"}), both), "Burstable");
+    assert_eq!(class(json!({}), json!({"cpu": "1"})), "Burstable");
+}
+
+#[test]
+fn pod_stored_without_requests_of_its_own_keeps_its_resources() {
+    let check = |resources: Value, defaulted: Value| {
+        let container = json!({"name": "a", "image": "i", "resources": {"requests": {"cpu": "2"}}});
+        let mut old = json!({"spec": {"containers": [container]}});
+        Strategy::default(&Pods, &mut old);
+        Pods.prepare_create(&mut old);
+        old["spec"]["resources"] = resources;
+        let mut new = old.clone();
+        new["metadata"] = json!({"labels": {"a": "b"}});
+        Strategy::default(&Pods, &mut new);
+        assert_eq!(new["spec"]["resources"]["requests"], defaulted);
+        Pods.prepare_update(&mut new, &old);
+        assert_eq!(new["spec"], old["spec"]);
+        let mut errors = FieldErrors::default();
+        Pods.validate(&new, &mut errors);
+        Pods.validate_change("", &new, &old, &mut errors);
+        assert!(errors.is_empty(), "{errors:?}");
+        // Whoever says more changes it.
+        new["spec"]["resources"]["requests"] = json!({"cpu": "1"});
+        Strategy::default(&Pods, &mut new);
+        Pods.prepare_update(&mut new, &old);
+        assert_eq!(new["spec"]["resources"]["requests"]["cpu"], "1");
+    };
+    let limits = json!({"cpu": "1", "memory": "1Gi"});
+    check(json!({"limits": limits}), json!({"cpu": "2", "memory": "1Gi"}));
+    check(json!({"limits": limits, "requests": {}}), json!({"cpu": "2", "memory": "1Gi"}));
+    check(json!({"limits": limits, "requests": {"memory": "1Mi"}}), json!({"memory": "1Mi", "cpu": "2"}));
+}
+
+#[test]
 fn field_selectors() {
     let pod = json!({"spec": {"nodeName": "n"}, "status": {"podIP": "10.0.0.1"}});
     let fields = Pods.selectable(&pod);

@@ -1,6 +1,7 @@
 //! What a pod spec says where its author said nothing.
 
 mod container;
+mod pod_level_requests;
 mod quantities;
 mod volume;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::containers::{EPHEMERAL, INIT, MAIN};
 use crate::fill;
 
+pub(crate) use pod_level_requests::keep_missing_requests;
 pub(crate) use quantities::{canonical_field, canonical_resources};
 pub(crate) use volume::claim_template;
 
@@ -47,6 +49,8 @@ pub(crate) fn pod_spec(spec: &mut Value) {
             }
         }
     }
+    // The containers' own first: they are counted.
+    pod_level_requests::fill_in(spec);
 }
 
 /// The deprecated `serviceAccount` and `serviceAccountName` always say the same.

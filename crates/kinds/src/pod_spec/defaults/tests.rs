@@ -100,6 +100,50 @@ fn only_pods_open_host_ports_and_request_limits() {
 }
 
 #[test]
+fn whole_pod_asks_for_what_its_containers_do_or_else_for_its_limit() {
+    let asks = |requests: Value| json!({"name": "c", "resources": {"requests": requests}});
+    let check = |spec: Value, expected: Value| check(spec, "/resources/requests", expected);
+    let limits = json!({"cpu": 4, "memory": "2048Mi", "hugepages-2Mi": "4Mi", "example.com/gpu": 1});
+    let containers = [asks(json!({"cpu": 1})), asks(json!({"cpu": "500m"}))];
+    check(
+        json!({"containers": containers, "resources": {"limits": limits}}),
+        json!({"cpu": "1500m", "memory": "2Gi", "hugepages-2Mi": "4Mi"}),
+    );
+    check(
+        json!({"containers": containers, "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Mi"}}}),
+        json!({"memory": "1Mi", "cpu": "1500m"}),
+    );
+    let limited = json!({"name": "c", "resources": {"limits": {"cpu": 2}}});
+    check(json!({"containers": [limited], "resources": {"limits": {"cpu": 3}}}), json!({"cpu": "2"}));
+    let sidecar = |cpu: i64| {
+        let mut container = asks(json!({ "cpu": cpu }));
+        container["restartPolicy"] = json!("Always");
+        container
+    };
+    for (init, expected) in [
+        (json!([asks(json!({"cpu": 3})), sidecar(1)]), "3"),
+        (json!([sidecar(1), asks(json!({"cpu": 3}))]), "4"),
+        (json!([sidecar(2), asks(json!({"memory": 1}))]), "3500m"),
+    ] {
+        check_cpu(json!({"containers": containers, "initContainers": init}), expected);
+    }
+    let most = asks(json!({"cpu": "9E"}));
+    check_cpu(json!({"containers": [most, most]}), "9223372036854775807");
+    for resources in [Value::Null, json!({}), json!({"limits": {}}), json!({"limits": {"cpu": "x"}})] {
+        let spec = filled(pod_spec, json!({"containers": [], "resources": resources}));
+        assert_eq!(spec["resources"], resources);
+    }
+    let template = filled(template_spec, json!({"resources": {"limits": {"cpu": "1"}}}));
+    assert_eq!(template["resources"], json!({"limits": {"cpu": "1"}}));
+}
+
+/// What a pod asks for that is limited to more.
+fn check_cpu(mut spec: Value, expected: &str) {
+    spec["resources"] = json!({"limits": {"cpu": "10"}});
+    check(spec, "/resources/requests/cpu", json!(expected));
+}
+
+#[test]
 fn volumes() {
     let check =
         |volume: Value, expected: Value| check(json!({ "volumes": [volume] }), "/volumes/0", expected);
