@@ -2,6 +2,7 @@
 //! narrowed session would try.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use super::kubectl;
 use crate::harness::Server;
@@ -73,11 +74,23 @@ impl Client<'_> {
 const UI: &str = "X-Minik8s-UI: 1";
 const OWN: &str = "Sec-Fetch-Site: same-origin";
 
+/// Of a new account that has this role, once the role counts.
 fn token_of(server: &Server, name: &str, role: &str) -> String {
     kubectl(server, &["create", "serviceaccount", name], "");
-    let (role, account) = (format!("--clusterrole={role}"), format!("--serviceaccount=default:{name}"));
-    kubectl(server, &["create", "clusterrolebinding", name, &role, &account], "");
-    kubectl(server, &["create", "token", name], "").trim().to_owned()
+    let (cluster_role, account) =
+        (format!("--clusterrole={role}"), format!("--serviceaccount=default:{name}"));
+    kubectl(server, &["create", "clusterrolebinding", name, &cluster_role, &account], "");
+    let token = kubectl(server, &["create", "token", name], "").trim().to_owned();
+    let (client, authorization) =
+        (Client { server, http: "--http2" }, format!("Authorization: Bearer {token}"));
+    // That of discovery is everybody's.
+    let expected = if role == "system:discovery" { 403 } else { 200 };
+    let begun = Instant::now();
+    while client.send("GET", "/api/v1/namespaces/default/pods", &[&authorization], "").status != expected {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{name} has no rights of {role}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    token
 }
 
 #[test]
