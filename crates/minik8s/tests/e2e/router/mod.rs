@@ -31,7 +31,7 @@ spec:
 
 /// Busybox's wget speaks HTTP/1.1 and names the host with its port.
 fn wget(url: &str) -> [String; 5] {
-    ["timeout", "5", "wget", "-qO-", url].map(str::to_owned)
+    ["timeout", "20", "wget", "-qO-", url].map(str::to_owned)
 }
 
 fn dns(name: &str, host: &str, paths: &[(&str, &str)]) -> String {
@@ -52,7 +52,7 @@ fn host_names_and_paths() {
     let cluster = Cluster::start();
     let pods = ["one", "two", "client"].map(|name| PODS.replace("NAME", name)).join("---");
     cluster.apply(&pods);
-    cluster.kubectl(&["wait", "pod", "--all", "--for=condition=Ready", "--timeout=90s"]);
+    cluster.kubectl(&["wait", "pod", "--all", "--for=condition=Ready", "--timeout=180s"]);
 
     // A host with two paths: what users see.
     let host = format!("shop{}.example", std::process::id());
