@@ -6,7 +6,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{EvictParams, PostParams};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, is_ready, name, template};
+use super::cluster::{Cluster, is_ready, name, template, without_conflict};
 
 fn budget(change: Value) -> Value {
     let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}});
@@ -97,9 +97,12 @@ async fn the_operations_of_the_api() {
     cluster.create::<PodDisruptionBudget>(budget(json!({"minAvailable": 1}))).await;
     allows(&cluster, 0).await;
     let api = cluster.api::<PodDisruptionBudget>();
-    let mut seen: PodDisruptionBudget = cluster.get("web").await;
-    seen.spec.as_mut().unwrap().min_available = Some(serde_json::from_value(json!("50%")).unwrap());
-    api.replace("web", &PostParams::default(), &seen).await.unwrap();
+    without_conflict(async || {
+        let mut seen = api.get("web").await?;
+        seen.spec.as_mut().unwrap().min_available = Some(serde_json::from_value(json!("50%")).unwrap());
+        api.replace("web", &PostParams::default(), &seen).await
+    })
+    .await;
     let patched = cluster
         .patch::<PodDisruptionBudget>("web", json!({"spec": {"minAvailable": null, "maxUnavailable": 2}}))
         .await;
@@ -111,12 +114,12 @@ async fn the_operations_of_the_api() {
         )
         .await;
     assert!(patched.status.unwrap().disrupted_pods.unwrap().contains_key("gone"));
-    let replaced = super::cluster::eventually("replaced", async || {
-        let mut seen = api.get_status("web").await.unwrap();
+    let replaced = without_conflict(async || {
+        let mut seen = api.get_status("web").await?;
         seen.status.as_mut().unwrap().disrupted_pods = Some(
             [("other".to_owned(), serde_json::from_value(json!("2030-01-01T00:00:00Z")).unwrap())].into(),
         );
-        api.replace_status("web", &PostParams::default(), &seen).await.map_err(|error| error.to_string())
+        api.replace_status("web", &PostParams::default(), &seen).await
     })
     .await;
     assert!(replaced.status.unwrap().disrupted_pods.unwrap().contains_key("other"));

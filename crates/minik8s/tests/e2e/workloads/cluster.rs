@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Nothing here takes longer, even on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 pub const NAMESPACE: &str = "default";
 
 /// What objects of namespaces have in common for these tests.
@@ -203,6 +203,15 @@ pub async fn eventually<T>(what: &str, look: impl AsyncFn() -> Result<T, String>
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Reads and writes again where somebody else wrote in between, as any client does.
+pub async fn without_conflict<T>(write: impl AsyncFn() -> kube::Result<T>) -> T {
+    eventually("nobody else writes in between", async || match write().await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Err(status.message),
+        answer => Ok(answer.unwrap()),
+    })
+    .await
 }
 
 pub fn is_ready(pod: &Pod) -> bool {

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, eventually, image, is_ready, name, template};
+use super::cluster::{Cluster, image, is_ready, name, template, without_conflict};
 
 fn daemon_set(change: Value) -> Value {
     let mut spec =
@@ -146,12 +146,13 @@ async fn status_and_collections() {
     on_all(&cluster, 2, "v2").await;
     let seen = api.get_status("agent").await.unwrap();
     assert_eq!(seen.status.as_ref().unwrap().conditions.as_ref().unwrap()[0].type_.as_deref(), Some("Mine"));
-    let replaced = eventually("replaced", async || {
-        let mut wanted = api.get_status("agent").await.unwrap();
+    let replaced = without_conflict(async || {
+        let mut wanted = api.get_status("agent").await?;
         wanted.status.as_mut().unwrap().conditions = None;
-        api.replace_status("agent", &PostParams::default(), &wanted).await.map_err(|error| error.to_string())
-    });
-    assert_eq!(replaced.await.status.unwrap().conditions, None);
+        api.replace_status("agent", &PostParams::default(), &wanted).await
+    })
+    .await;
+    assert_eq!(replaced.status.unwrap().conditions, None);
     assert_eq!(cluster.list::<DaemonSet>("test=agent").await.len(), 1);
     super::collections::delete_all::<DaemonSet>(&cluster, "test=agent").await;
     cluster.until_pods("app=agent", "gone", <[Pod]>::is_empty).await;
@@ -178,9 +179,13 @@ async fn revisions_can_be_handled_like_any_object() {
     assert_eq!(revisions().await.len(), 2);
     cluster.delete::<ControllerRevision>(name(&first), DeleteParams::default()).await;
     assert_eq!(revisions().await.len(), 1);
-    let mut second: ControllerRevision = cluster.get("agent-copy").await;
-    second.metadata.labels.as_mut().unwrap().insert("second".to_owned(), "yes".to_owned());
-    cluster.api::<ControllerRevision>().replace("agent-copy", &PostParams::default(), &second).await.unwrap();
+    let api = cluster.api::<ControllerRevision>();
+    without_conflict(async || {
+        let mut second = api.get("agent-copy").await?;
+        second.metadata.labels.as_mut().unwrap().insert("second".to_owned(), "yes".to_owned());
+        api.replace("agent-copy", &PostParams::default(), &second).await
+    })
+    .await;
     assert_eq!(cluster.list::<ControllerRevision>("second=yes").await.len(), 1);
     cluster.patch::<DaemonSet>("agent", new_image("v2")).await;
     on_all(&cluster, 2, "v2").await;

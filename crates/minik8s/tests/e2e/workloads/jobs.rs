@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, name};
+use super::cluster::{Cluster, name, without_conflict};
 
 const SELECTOR: &str = "batch.kubernetes.io/job-name=work";
 
@@ -33,7 +33,13 @@ async fn end(cluster: &Cluster, pod: &Pod, code: i32) {
     let state = json!({"terminated": {"exitCode": code, "finishedAt": jiff::Timestamp::now().to_string()}});
     let container =
         json!({"name": "c", "image": "x", "imageID": "", "ready": false, "restartCount": 0, "state": state});
-    cluster.patch_status::<Pod>(name(pod), json!({"phase": phase, "containerStatuses": [container]})).await;
+    let status = json!({"phase": phase, "containerStatuses": [container]});
+    let patch = Patch::Merge(json!({ "status": status }));
+    match cluster.api::<Pod>().patch_status(name(pod), &PatchParams::default(), &patch).await {
+        // Its Job took it away meanwhile.
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        answer => drop(answer.unwrap()),
+    }
 }
 
 fn index(pod: &Pod) -> i32 {
@@ -259,9 +265,13 @@ async fn suspended_ones_can_be_handled_and_resumed() {
         .until::<Job>("work", "suspended", |job| reason(job, "Suspended").as_deref() == Some("JobSuspended"))
         .await;
     cluster.patch::<Job>("work", json!({"metadata": {"labels": {"patched": "yes"}}})).await;
-    let mut replaced: Job = cluster.get("work").await;
-    replaced.metadata.annotations.get_or_insert_default().insert("updated".to_owned(), "yes".to_owned());
-    let replaced = cluster.api::<Job>().replace("work", &PostParams::default(), &replaced).await.unwrap();
+    let api = cluster.api::<Job>();
+    let replaced = without_conflict(async || {
+        let mut replaced = api.get("work").await?;
+        replaced.metadata.annotations.get_or_insert_default().insert("updated".to_owned(), "yes".to_owned());
+        api.replace("work", &PostParams::default(), &replaced).await
+    })
+    .await;
     assert_eq!(replaced.metadata.annotations.unwrap()["updated"], "yes");
     assert!(cluster.pods(SELECTOR).await.is_empty());
     cluster.patch::<Job>("work", json!({"spec": {"suspend": false}})).await;
@@ -281,15 +291,16 @@ async fn others_may_write_into_the_status() {
         .until::<Job>("work", "two run", |job| job.status.as_ref().is_some_and(|s| s.ready == Some(2)))
         .await;
     let patch = json!({"metadata": {"annotations": {"patched": "status"}}, "status": {"conditions": [{"type": "Mine", "status": "True"}]}});
-    let patched = api
-        .patch_status("work", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(patch))
-        .await
-        .unwrap();
+    let patched = api.patch_status("work", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert_eq!(patched.metadata.annotations.unwrap()["patched"], "status");
-    let mut seen = api.get_status("work").await.unwrap();
-    assert_eq!(reason(&seen, "Mine"), None);
-    seen.status.as_mut().unwrap().conditions.get_or_insert_default()[0].reason = Some("Because".to_owned());
-    api.replace_status("work", &PostParams::default(), &seen).await.unwrap();
+    without_conflict(async || {
+        let mut seen = api.get_status("work").await?;
+        assert_eq!(reason(&seen, "Mine"), None);
+        let conditions = seen.status.as_mut().unwrap().conditions.get_or_insert_default();
+        conditions[0].reason = Some("Because".to_owned());
+        api.replace_status("work", &PostParams::default(), &seen).await
+    })
+    .await;
     is(&api.get_status("work").await.unwrap(), "Mine", "Because");
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, eventually, image, is_ready, name, template};
+use super::cluster::{Cluster, eventually, image, is_ready, name, template, without_conflict};
 
 fn replica_set(replicas: i32) -> Value {
     let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": "set"}}, "template": template("set", "v1")});
@@ -28,10 +28,13 @@ async fn created_scaled_and_patched() {
     cluster.create::<ReplicaSet>(replica_set(1)).await;
     has_ready(&cluster, 1).await;
     let api = cluster.api::<ReplicaSet>();
-    let mut scale: Scale = api.get_scale("set").await.unwrap();
-    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(1));
-    scale.spec.as_mut().unwrap().replicas = Some(2);
-    api.replace_scale("set", &PostParams::default(), &scale).await.unwrap();
+    without_conflict(async || {
+        let mut scale: Scale = api.get_scale("set").await?;
+        assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(1));
+        scale.spec.as_mut().unwrap().replicas = Some(2);
+        api.replace_scale("set", &PostParams::default(), &scale).await
+    })
+    .await;
     has_ready(&cluster, 2).await;
     let patch = Patch::Merge(json!({"spec": {"replicas": 4}}));
     let scale = api.patch_scale("set", &PatchParams::default(), &patch).await.unwrap();
@@ -91,10 +94,14 @@ async fn others_may_write_into_the_status() {
         let conditions = set.status.clone().unwrap_or_default().conditions.unwrap_or_default();
         conditions.into_iter().find(|c| c.type_.as_deref() == Some("Mine")).and_then(|c| c.status)
     };
-    let mut seen = has_ready(&cluster, 1).await;
-    let condition = json!([{"type": "Mine", "status": "True"}]);
-    seen.status.as_mut().unwrap().conditions = serde_json::from_value(condition).unwrap();
-    api.replace_status("set", &PostParams::default(), &seen).await.unwrap();
+    has_ready(&cluster, 1).await;
+    without_conflict(async || {
+        let mut seen = api.get_status("set").await?;
+        let condition = json!([{"type": "Mine", "status": "True"}]);
+        seen.status.as_mut().unwrap().conditions = serde_json::from_value(condition).unwrap();
+        api.replace_status("set", &PostParams::default(), &seen).await
+    })
+    .await;
     assert_eq!(mine(&api.get_status("set").await.unwrap()).as_deref(), Some("True"));
     cluster
         .patch_status::<ReplicaSet>("set", json!({"conditions": [{"type": "Mine", "status": "False"}]}))

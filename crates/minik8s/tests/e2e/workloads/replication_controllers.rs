@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController, ResourceQuota};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, is_ready, template};
+use super::cluster::{Cluster, is_ready, template, without_conflict};
 
 fn controller(replicas: i32) -> Value {
     let spec = json!({"replicas": replicas, "selector": {"app": "rc"}, "template": template("rc", "v1")});
@@ -50,10 +50,13 @@ async fn the_scale_subresource() {
     let cluster = Cluster::start().await;
     cluster.create::<ReplicationController>(controller(1)).await;
     let api = cluster.api::<ReplicationController>();
-    let mut scale: Scale = api.get_scale("rc").await.unwrap();
-    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(1));
-    scale.spec.as_mut().unwrap().replicas = Some(2);
-    let scale = api.replace_scale("rc", &PostParams::default(), &scale).await.unwrap();
+    let scale = without_conflict(async || {
+        let mut scale: Scale = api.get_scale("rc").await?;
+        assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(1));
+        scale.spec.as_mut().unwrap().replicas = Some(2);
+        api.replace_scale("rc", &PostParams::default(), &scale).await
+    })
+    .await;
     assert_eq!(scale.spec.unwrap().replicas, Some(2));
     has_ready(&cluster, 2).await;
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, image, is_ready, name, template};
+use super::cluster::{Cluster, image, is_ready, name, template, without_conflict};
 
 fn stateful_set(change: Value) -> Value {
     let mut spec = json!({"replicas": 3, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": template("db", "v1")});
@@ -54,6 +54,11 @@ async fn scales_in_order_and_waits_for_the_unhealthy() {
     // While the first one is ill nobody joins.
     let ill = json!([{"type": "Ready", "status": "False", "lastTransitionTime": "2030-01-01T00:00:00Z"}]);
     cluster.patch_status::<Pod>("db-0", json!({ "conditions": ill })).await;
+    cluster
+        .until::<StatefulSet>("db", "known to be ill", |set| {
+            set.status.as_ref().is_some_and(|status| status.ready_replicas.unwrap_or(0) == 0)
+        })
+        .await;
     cluster.patch::<StatefulSet>("db", json!({"spec": {"replicas": 3}})).await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(cluster.pods("app=db").await.len(), 1);
@@ -193,10 +198,13 @@ async fn scale_and_status_subresources() {
     let cluster = Cluster::start().await;
     cluster.create::<StatefulSet>(stateful_set(json!({"replicas": 1}))).await;
     let api = cluster.api::<StatefulSet>();
-    let mut scale: Scale = api.get_scale("db").await.unwrap();
-    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(1));
-    scale.spec.as_mut().unwrap().replicas = Some(2);
-    api.replace_scale("db", &PostParams::default(), &scale).await.unwrap();
+    without_conflict(async || {
+        let mut scale: Scale = api.get_scale("db").await?;
+        assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(1));
+        scale.spec.as_mut().unwrap().replicas = Some(2);
+        api.replace_scale("db", &PostParams::default(), &scale).await
+    })
+    .await;
     is_up(&cluster, 2).await;
     cluster
         .patch_status::<StatefulSet>("db", json!({"conditions": [{"type": "Mine", "status": "True"}]}))
@@ -213,9 +221,12 @@ async fn scale_and_status_subresources() {
         })
         .await;
     assert_eq!(seen.status.clone().unwrap().conditions.unwrap()[0].type_.as_deref(), Some("Mine"));
-    let mut replaced = api.get_status("db").await.unwrap();
-    replaced.status.as_mut().unwrap().conditions = None;
-    let replaced = api.replace_status("db", &PostParams::default(), &replaced).await.unwrap();
+    let replaced = without_conflict(async || {
+        let mut replaced = api.get_status("db").await?;
+        replaced.status.as_mut().unwrap().conditions = None;
+        api.replace_status("db", &PostParams::default(), &replaced).await
+    })
+    .await;
     assert_eq!(replaced.status.unwrap().conditions, None);
     assert_eq!(cluster.list::<StatefulSet>("test=db,patched=yes").await.len(), 1);
     super::collections::delete_all::<StatefulSet>(&cluster, "test=db").await;
