@@ -69,7 +69,8 @@ fn shrink_unhealthy(rollout: &Rollout<'_>, sizes: &mut [i32], spare: i32) -> i32
 
 /// As much of the old as is available beyond what is needed.
 fn shrink_healthy(rollout: &Rollout<'_>, sizes: &mut [i32], needed: i32) -> i32 {
-    let available: i32 = rollout.all().map(|set| available(set)).sum();
+    // A set that was just made smaller may still count those that it takes away now.
+    let available: i32 = rollout.all().map(|set| available(set).min(size(set))).sum();
     let mut surplus = (available - needed).max(0);
     let mut taken = 0;
     for size in sizes {
