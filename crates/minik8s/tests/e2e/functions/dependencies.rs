@@ -96,14 +96,16 @@ pub fn are_fetched_by_pods(site: &Site) {
     });
     assert_eq!(answer.json, expected, "{answer:?}");
     assert_eq!(built(site).len(), 1);
-    let pods = site.kubectl(&["get", "pods", "-l", "minik8s.io/function-build", "-o", "name"]);
-    assert_eq!(pods.trim(), "", "the build has ended");
+    eventually("the build has ended", || {
+        let pods = site.kubectl(&["get", "pods", "-l", "minik8s.io/function-build", "-o", "name"]);
+        pods.trim().is_empty()
+    });
 
     let zip = STANDARD.encode(zip::pack(&archive_in_order(archive)).unwrap());
     site.apply(&format!(
         "apiVersion: minik8s.io/v1\nkind: Function\nmetadata: {{name: applied}}\nspec: {{runtime: python3.11, code: {{zip: {zip}}}}}\n"
     ));
-    site.kubectl(&["wait", "function/applied", "--for=condition=RevisionReady", "--timeout=90s"]);
+    site.kubectl(&["wait", "function/applied", "--for=condition=RevisionReady", "--timeout=180s"]);
     assert_eq!(site.call("applied", &json!({"name": 2})).json["greeting"], "hello 2");
     assert_eq!(built(site).len(), 1, "the same is not built again");
 

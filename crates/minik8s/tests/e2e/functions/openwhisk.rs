@@ -76,6 +76,7 @@ fn openwhisk_actions_run_with_the_rights_of_their_key() {
         let site = Site::new(&cluster, "shop");
         let account = "--serviceaccount=shop:default";
         site.kubectl(&["create", "rolebinding", "actions", "--clusterrole=edit", account]);
+        site.until_may("default", "create", "functions.minik8s.io");
         let token = site.kubectl(&["create", "token", "default"]).trim().to_owned();
         let client = Client { site: &site, key: format!("shop:{token}"), server: site.server() };
         let fact = "function main(p) { return { speech: `${p.about} of ${p.city}` }; }";
@@ -197,6 +198,7 @@ fn rights(client: &Client<'_>, token: &str) {
         "--clusterrole=view",
         "--serviceaccount=shop:looks",
     ]);
+    client.site.until_may("looks", "list", "functions.minik8s.io");
     let looks = format!("shop:{}", client.site.kubectl(&["create", "token", "looks"]).trim());
     assert_eq!(send(&looks, "GET", "_/actions"), 200);
     assert_eq!(send(&looks, "POST", "_/actions/fact?blocking=true"), 403);

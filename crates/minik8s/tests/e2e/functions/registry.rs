@@ -94,6 +94,8 @@ fn registry_serves_whom_rbac_allows_and_no_foreign_namespace() {
         let foreign = token(&other, "editor");
         let editor = "--serviceaccount=other:editor";
         other.kubectl(&["create", "rolebinding", "editor", "--clusterrole=edit", editor]);
+        site.until_may("pusher", "update", "imagerepositories.minik8s.io");
+        other.until_may("editor", "update", "imagerepositories.minik8s.io");
 
         for (token, told) in [("", "auth"), ("guess", "auth"), (&foreign, "forbidden")] {
             let refused = skopeo.push(&archive, "shop/app:1", token);
@@ -113,6 +115,7 @@ fn registry_serves_whom_rbac_allows_and_no_foreign_namespace() {
         of_others(&cluster, &site, &archive);
         let admin = token(&site, "admin");
         site.kubectl(&["create", "rolebinding", "a", "--clusterrole=admin", "--serviceaccount=shop:admin"]);
+        site.until_may("admin", "delete", "imagerepositories.minik8s.io");
         assert!(skopeo.ask("delete", "shop/app:1", &admin).status.success());
         assert!(!skopeo.ask("inspect", "shop/app:1", &pusher).status.success());
     });

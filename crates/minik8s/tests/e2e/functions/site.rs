@@ -107,9 +107,18 @@ impl Site {
         let account = format!("--serviceaccount={}:default", self.namespace);
         // The second time it is there.
         self.command(&["create", "rolebinding", &name, "--clusterrole=edit", &account]);
+        self.until_may("default", "get", "functions.minik8s.io");
         let output =
             self.command(&["auth", "can-i", "get", "functions.minik8s.io", "-n", namespace, "--as", &editor]);
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Waits until an account of this namespace has a right that it was just given.
+    pub fn until_may(&self, account: &str, verb: &str, what: &str) {
+        let who = format!("system:serviceaccount:{}:{account}", self.namespace);
+        eventually(&format!("{who} may {verb} {what}"), || {
+            self.command(&["auth", "can-i", verb, what, "--as", &who]).status.success()
+        });
     }
 
     /// Names of the function's pods that are not on their way out.

@@ -52,7 +52,7 @@ fn worker_over_its_time_is_killed_and_its_sibling_lives() {
 #[test]
 fn node_busy_loop_over_its_time_is_ended_alone() {
     let code = "exports.main = (params) => { while (params.busy); return process.pid; };";
-    let dev = Dev::of(&[("main.js", code)], &["FN_TIMEOUT=2"]);
+    let dev = Dev::of(&[("main.js", code)], &["FN_TIMEOUT=10"]);
     let first = dev.post("{}");
     assert_eq!(first.status, 200, "{first:?}");
     let late = dev.post(r#"{"busy": true}"#);
