@@ -100,7 +100,7 @@ fn clients_without_a_proxy_are_led_alike(shop: &Shop) {
     assert_eq!(versions("host", &[&host]), "v1=20");
     shop.route(&json!([{"name": "v1", "weight": 1}, {"name": "v2", "weight": 3}]));
     // Two whole rounds of the turns of three pods.
-    assert_eq!(shop.versions(&shop.ask_as("outside", 16, &[])), "v1=4 v2=12");
+    shop.until("by the new weights", || shop.versions(&shop.ask_as("outside", 16, &[])) == "v1=4 v2=12");
     // A connection that could be a NetworkPolicy's to judge is left to the kernel's rules.
     shop.apply(
         &json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "all"},
@@ -136,8 +136,8 @@ fn hosts_and_paths_are_led_alike(shop: &Shop, cluster: &Cluster) {
         &json!([{"name": "v2", "headers": {"end-user": "^jason$"}}, {"name": "v1", "url": "^/reviews/1$"}]),
     );
     for words in [&by_dns[..], &by_ingress] {
-        assert_eq!(versions(&[words, &["end-user=jason"]].concat()), "v2=16");
-        assert_eq!(versions(words), "v1=16", "by the path that the Service sees");
+        shop.until("by header", || versions(&[words, &["end-user=jason"]].concat()) == "v2=16");
+        shop.until("by the path that the Service sees", || versions(words) == "v1=16");
     }
     shop.kubectl(&["delete", "dns/reviews", "ingress/reviews"]);
 }

@@ -119,6 +119,20 @@ impl Shop {
         self.kubectl(&[&command[..], words].concat()).trim().to_owned()
     }
 
+    /// The same where it may fail.
+    pub fn try_run(&self, pod: &str, program: &str, words: &[&str]) -> Option<String> {
+        let command = ["exec", pod, "-c", "main", "--", PYTHON, "-c", program];
+        let output = self.command(&[&command[..], words].concat()).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+
+    /// Waits until a user has a right to pods that was just given.
+    pub fn until_may(&self, user: &str, verb: &str) {
+        self.until(&format!("{user} may {verb} pods"), || {
+            self.command(&["auth", "can-i", verb, "pods", "--as", user]).output().unwrap().status.success()
+        });
+    }
+
     pub fn python(&self, name: &str, program: &str) -> Value {
         json!({"name": name, "image": "minik8s.io/function-python:3.11-7", "command": [PYTHON, "-c", program]})
     }

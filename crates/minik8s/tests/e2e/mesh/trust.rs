@@ -31,7 +31,7 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=30) as st
 const KNOCK: &str = r#"
 import socket, sys
 try:
-    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2).close()
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10).close()
     print("open")
 except OSError:
     print("closed")
@@ -75,6 +75,8 @@ pub fn requests_are_seen_as_they_pass(shop: &Shop) {
     let path = "/apis/mesh.minik8s.io/v1/namespaces/shop/pods/client/tap";
     shop.kubectl(&["create", "rolebinding", "eve", "--clusterrole=edit", "--user=eve", "-n", "default"]);
     shop.kubectl(&["create", "rolebinding", "vera", "--clusterrole=view", "--user=vera"]);
+    shop.of("default".to_owned()).until_may("eve", "delete");
+    shop.until_may("vera", "get");
     for user in ["eve", "vera"] {
         let refused = shop.fails(&["get", "--raw", path, "--as", user]);
         assert!(refused.contains("pods/tap"), "{refused}");
@@ -82,6 +84,7 @@ pub fn requests_are_seen_as_they_pass(shop: &Shop) {
     assert!(shop.fails(&["mesh", "tap", "client", "--as", "eve"]).contains("pods"));
     assert!(shop.fails(&["mesh", "tap", "client", "--as", "vera"]).contains("pods/tap"));
     shop.kubectl(&["create", "rolebinding", "amy", "--clusterrole=edit", "--user=amy"]);
+    shop.until_may("amy", "delete");
     let seen = shop.kubectl(&["mesh", "tap", "--as", "amy", "-o", "json", "--max", "1"]);
     assert!(seen.contains("\"peerWorkload\":\"reviews-v2\"") && !seen.contains("secret"), "{seen}");
     load.end();
@@ -97,7 +100,8 @@ pub fn greetings_arrive(shop: &Shop) {
         "spec": {"selector": labels, "ports": [{"name": "tcp-mail", "port": 2525}]}}));
     shop.kubectl(&["wait", "pod/greeter", "--for=condition=Ready", "--timeout=180s"]);
     for pod in ["client", "outside"] {
-        shop.until("a greeting arrives", || shop.run(pod, LISTENER, &["greeter", "2525"]) == "220 ready");
+        let heard = || shop.try_run(pod, LISTENER, &["greeter", "2525"]);
+        shop.until("a greeting arrives", || heard().as_deref() == Some("220 ready"));
     }
     // Nobody reaches the proxy's own ports.
     let ip = shop.get("pod", "greeter")["status"]["podIP"].as_str().unwrap().to_owned();

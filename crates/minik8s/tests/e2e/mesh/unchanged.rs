@@ -85,7 +85,7 @@ pub fn namespaces_have_their_say(shop: &Shop) {
         "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}})));
     assert_eq!(restricted.get("pod", "idle")["spec"]["initContainers"][0]["name"], "minik8s-proxy");
     restricted.kubectl(&["wait", "pod/idle", "--for=condition=Ready", "--timeout=180s"]);
-    shop.kubectl(&["delete", "namespace/opted-out", "namespace/restricted", "--timeout=120s"]);
+    shop.kubectl(&["delete", "namespace/opted-out", "namespace/restricted", "--timeout=300s"]);
 }
 
 /// As clients of headless Services and of StatefulSets call them: never balanced anew.
@@ -123,5 +123,5 @@ pub fn upgraded_connection_outlives_changes(shop: &Shop) {
     split("3");
     shop.kubectl(&["delete", "virtualservice", "upgrader"]);
     assert_eq!(upgraded.end().0, "101\nbefore\nafter\n");
-    shop.kubectl(&["delete", "pod/upgrader", "service/upgrader", "subset/upgrader", "--timeout=60s"]);
+    shop.kubectl(&["delete", "pod/upgrader", "service/upgrader", "subset/upgrader", "--timeout=180s"]);
 }

@@ -59,5 +59,5 @@ pub fn proxies_follow_the_program_of_their_node(shop: &Shop, cluster: &Cluster) 
         }
     }
     // It is still there to be ended, and to be started anew.
-    shop.kubectl(&["delete", "pod", "client", "--timeout=60s"]);
+    shop.kubectl(&["delete", "pod", "client", "--timeout=180s"]);
 }
