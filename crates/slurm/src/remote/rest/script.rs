@@ -14,11 +14,12 @@ use crate::quote;
 /// Slurm takes scripts of 4 MiB; base64 makes a third more of it.
 const MOST: u64 = (4 << 20) / 4 * 3 - (64 << 10);
 
-/// `1024` is as long as Slurm lets a comment be.
+/// `1024` is as long as Slurm lets a comment be. Nothing is made before the trap that removes it: a job may be cancelled as
+/// soon as it has begun.
 const BEGIN: &str = r#"HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}; export HOME
 umask 077
-cd -- "$HOME" && mkdir -p -- "$top" && cd -- "$top" || exit 70
-top=$PWD said=/dev/null what=exit
+case $top in /*) ;; *) top=$HOME/$top ;; esac
+said=/dev/null what=exit
 tell() {
   code=$?
   trap - EXIT; trap '' TERM
@@ -29,6 +30,7 @@ tell() {
 }
 trap tell EXIT
 trap 'exit 143' TERM
+mkdir -p -- "$top" && cd -- "$top" || exit 70
 "#;
 
 const BUILD: &str = r"said=../build.log what=build
@@ -87,7 +89,9 @@ pub fn told(comment: &str) -> Option<Told<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
 
     use serde_json::json;
 
@@ -95,10 +99,9 @@ mod tests {
     use crate::kinds::SlurmCluster;
     use crate::program::SubmitFlags;
 
-    /// Runs a job's script as Slurm would, with a scontrol that keeps the comment: its code, and what it told.
-    fn run(spec: serde_json::Value) -> (i32, String) {
-        let home = tempfile::tempdir().unwrap();
-        let bin = home.path().join("bin");
+    /// A job's script as Slurm would run it, with a scontrol that keeps the comment.
+    fn script(home: &Path, spec: serde_json::Value) -> Command {
+        let bin = home.join("bin");
         std::fs::create_dir(&bin).unwrap();
         let scontrol = "#!/bin/sh\nprintf %s \"${3#comment=}\" >\"$HOME/comment\"\n";
         std::fs::write(bin.join("scontrol"), scontrol).unwrap();
@@ -110,18 +113,26 @@ mod tests {
             serde_json::from_value(json!({"spec": {"user": "me", "secretRef": {"name": "s"}}})).unwrap();
         let package = Package::make(&job, &cluster, &SubmitFlags::default()).unwrap();
         let script = of(&Place::of(&job, &cluster, ""), &job, &package).unwrap();
-        std::fs::write(home.path().join("script"), script).unwrap();
+        std::fs::write(home.join("script"), script).unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        let ended = Command::new("bash")
-            .arg(home.path().join("script"))
-            .envs([
-                ("HOME", home.path().as_os_str()),
-                ("PATH", path.as_ref()),
-                ("SLURM_JOB_ID", "7".as_ref()),
-            ])
-            .output()
-            .unwrap();
-        assert_eq!(std::fs::read_dir(home.path().join(".minik8s")).unwrap().count(), 0, "{ended:?}");
+        let mut command = Command::new("bash");
+        command.arg(home.join("script")).envs([
+            ("HOME", home.as_os_str()),
+            ("PATH", path.as_ref()),
+            ("SLURM_JOB_ID", "7".as_ref()),
+        ]);
+        command
+    }
+
+    fn left(home: &Path) -> usize {
+        std::fs::read_dir(home.join(".minik8s")).map_or(0, Iterator::count)
+    }
+
+    /// The code of a job, and what it told.
+    fn run(spec: serde_json::Value) -> (i32, String) {
+        let home = tempfile::tempdir().unwrap();
+        let ended = script(home.path(), spec).output().unwrap();
+        assert_eq!(left(home.path()), 0, "{ended:?}");
         (ended.status.code().unwrap(), std::fs::read_to_string(home.path().join("comment")).unwrap())
     }
 
@@ -134,6 +145,21 @@ mod tests {
         let (code, comment) = run(json!({"source": {"files": {"x": ""}}, "run": "seq 10000"}));
         let Some(Told::Exit(0, words)) = told(&comment) else { panic!("{comment}") };
         assert!(code == 0 && words.ends_with("\n10000") && comment.len() < 1024, "{code} {comment}");
+    }
+
+    /// As soon as it has begun, and a little later each time, until it runs.
+    #[test]
+    fn cancelled_job_leaves_nothing() {
+        for n in 0..20 {
+            let home = tempfile::tempdir().unwrap();
+            let spec = json!({"source": {"files": {"x": "y"}}, "run": "sleep 2"});
+            let mut job = script(home.path(), spec).stdin(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(2 * n));
+            let pid = job.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            let ended = job.wait().unwrap();
+            assert_eq!(left(home.path()), 0, "after {} ms: {ended:?}", 2 * n);
+        }
     }
 
     #[test]
