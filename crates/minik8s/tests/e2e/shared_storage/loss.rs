@@ -181,7 +181,7 @@ pub fn database_moves_when_its_node_is_lost(world: &World) {
         let status = world.storage(&["status"]).unwrap_or_default();
         !status.is_empty() && !status.contains("is down") && !status.contains("does not answer")
     });
-    world.kubectl(&["delete", "statefulset", "db", "--timeout=60s"]);
+    world.kubectl(&["delete", "statefulset", "db", "--timeout=180s"]);
     world.lab.until("its volume is gone", || world.lab.get(&["pv"]).is_empty());
 }
 
@@ -210,7 +210,7 @@ pub fn master_is_recovered_from_its_log(world: &World) {
     assert!(status.contains("recover shared --master"), "{status}");
     let said = world.storage(&["recover", "shared", "--master", "node3"]).unwrap();
     assert!(said.contains("it is ready"), "{said}");
-    world.kubectl(&["delete", "pod", "before", "--timeout=120s"]);
+    world.kubectl(&["delete", "pod", "before", "--timeout=180s"]);
     world.pod("after", "node1", &["kept"]);
     world.ready(&["after"]);
     assert_eq!(world.sh("after", "cat /kept/f"), "precious\n");

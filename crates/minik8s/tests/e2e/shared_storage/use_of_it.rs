@@ -68,16 +68,24 @@ pub fn many_nodes_write_at_once(world: &World) {
         format!("{}/lock", own.split(' ').nth(1).unwrap())
     };
     let (first, second) = (mounted("node1"), mounted("node3"));
-    let holds = world.lab.dir.join("holds");
-    let hold = format!("echo > {}; sleep 3", holds.display());
+    let (holds, enough) = (world.lab.dir.join("holds"), world.lab.dir.join("enough"));
+    let hold = format!(
+        "echo > {}; for i in $(seq 600); do [ ! -e {} ] || exit 0; sleep 0.1; done",
+        holds.display(),
+        enough.display()
+    );
     std::thread::scope(|scope| {
         let holder = scope.spawn(|| world.lab.run(&["exec", "node1", "flock", &first, "sh", "-c", &hold]));
         world.lab.until("the lock is held", || holds.exists());
         let tried = world.lab.try_run(&["exec", "node3", "flock", "-n", &second, "true"]);
-        assert!(!tried.status.success(), "two nodes have one lock");
+        let still = !holder.is_finished();
+        std::fs::write(&enough, "").unwrap();
+        assert!(still && !tried.status.success(), "two nodes have one lock");
         holder.join().unwrap();
     });
-    assert!(world.lab.try_run(&["exec", "node3", "flock", "-n", &second, "true"]).status.success());
+    world.lab.until("the lock is free", || {
+        world.lab.try_run(&["exec", "node3", "flock", "-n", &second, "true"]).status.success()
+    });
     world.end(&["writer1", "writer3"], &["many"]);
 }
 
@@ -131,8 +139,8 @@ pub fn snapshots_and_clones(world: &World) {
     world.pod("second", "node3", &["restored", "clone"]);
     world.ready(&["second"]);
     assert_eq!(world.sh("second", "cat /restored/f /clone/f"), "one\ntwo\n");
-    world.kubectl(&["delete", "volumesnapshot", "taken", "--timeout=60s"]);
-    assert!(world.lab.get(&["volumesnapshotcontents"]).is_empty());
+    world.kubectl(&["delete", "volumesnapshot", "taken", "--timeout=180s"]);
+    world.lab.until("its content is gone", || world.lab.get(&["volumesnapshotcontents"]).is_empty());
     world.end(&["first", "second"], &["data", "restored", "clone"]);
 }
 
@@ -144,7 +152,7 @@ pub fn pods_cannot_reach_the_servers(world: &World) {
     let master = world.lab.address(2);
     for port in ["9419", "9420", "9421", "9422"] {
         let node =
-            ["exec", "node1", "timeout", "5", "bash", "-c", &format!("exec 3<>/dev/tcp/{master}/{port}")];
+            ["exec", "node1", "timeout", "20", "bash", "-c", &format!("exec 3<>/dev/tcp/{master}/{port}")];
         assert!(world.lab.try_run(&node).status.success(), "nodes must get to {port}");
         for pod in ["stranger1", "stranger2"] {
             let tried = world.try_sh(pod, &format!("timeout 3 nc {master} {port} </dev/null && echo in"));

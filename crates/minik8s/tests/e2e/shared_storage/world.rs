@@ -120,11 +120,11 @@ impl World {
 
     pub fn end(&self, pods: &[&str], claims: &[&str]) {
         for pod in pods {
-            self.kubectl(&["delete", "pod", pod, "--wait=true", "--timeout=120s"]);
+            self.kubectl(&["delete", "pod", pod, "--wait=true", "--timeout=180s"]);
         }
         for claim in claims {
             let volume = self.object(&["pvc", claim])["spec"]["volumeName"].as_str().unwrap().to_owned();
-            self.kubectl(&["delete", "pvc", claim, "--timeout=120s"]);
+            self.kubectl(&["delete", "pvc", claim, "--timeout=180s"]);
             self.lab
                 .until(&format!("the volume of {claim} is gone"), || self.object(&["pv", &volume]).is_null());
         }
