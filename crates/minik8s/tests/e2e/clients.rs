@@ -159,7 +159,7 @@ async fn until(condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the cache follows");
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the cache follows");
 }
 
 #[test]

@@ -19,7 +19,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const SHOP_1: &str = include_str!("charts/shop-1.yaml");
 const SHOP_2: &str = include_str!("charts/shop-2.yaml");
@@ -101,6 +101,15 @@ impl Helm {
             groups.extend(found["items"].as_array().expect("groups").clone());
         }
         self.discovery = groups;
+    }
+
+    /// Whether the kind of a definition is there.
+    fn discovers(&self, definition: &Value) -> bool {
+        let groups =
+            self.discovery.iter().filter(|item| item["metadata"]["name"] == definition["spec"]["group"]);
+        let versions = groups.flat_map(|item| item["versions"].as_array().into_iter().flatten());
+        let mut resources = versions.flat_map(|item| item["resources"].as_array().into_iter().flatten());
+        resources.any(|item| item["responseKind"]["kind"] == definition["spec"]["names"]["kind"])
     }
 
     /// Where the object is, by discovery alone: the collection, and itself.
@@ -400,9 +409,7 @@ async fn helm_3_installs_upgrades_and_rolls_back(helm: &Helm) {
 async fn helm_4_takes_over_and_applies(helm: &Helm) {
     let (old, new) = (chart(SHOP_1), chart(SHOP_2));
     for object in &new {
-        if let Ok(found) = helm.get(object).await {
-            own_by_apply(helm, object, &found).await;
-        }
+        own_by_apply(helm, object).await;
         helm.apply(object, false).await.unwrap_or_else(|code| panic!("{code}: {object}"));
     }
     check_shop(helm, "2.0.0").await;
@@ -433,17 +440,25 @@ async fn helm_4_takes_over_and_applies(helm: &Helm) {
     assert_eq!(helm.get(&old[0]).await, Err(404));
 }
 
-/// Before its first apply Helm 4 makes the fields that Helm 3 updated those of an apply, by a JSON patch of managedFields.
-async fn own_by_apply(helm: &Helm, object: &Value, found: &Value) {
-    let mut managers = found["metadata"]["managedFields"].as_array().expect("managers").clone();
-    for manager in managers.iter_mut().filter(|m| m["manager"] == "helm" && m["subresource"].is_null()) {
-        manager["operation"] = "Apply".into();
+/// Before its first apply Helm 4 makes the fields that Helm 3 updated those of an apply, by a JSON patch of managedFields;
+/// again, if a controller wrote in between. What is not there yet has none.
+async fn own_by_apply(helm: &Helm, object: &Value) {
+    while let Ok(found) = helm.get(object).await {
+        let mut managers = found["metadata"]["managedFields"].as_array().expect("managers").clone();
+        for manager in managers.iter_mut().filter(|m| m["manager"] == "helm" && m["subresource"].is_null()) {
+            manager["operation"] = "Apply".into();
+        }
+        let patch = json!([
+            {"op": "replace", "path": "/metadata/managedFields", "value": managers},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": found["metadata"]["resourceVersion"]},
+        ]);
+        let path = format!("{}?fieldManager=helm", helm.place(object).1);
+        match helm.send(Method::PATCH, &path, "application/json-patch+json", &patch).await {
+            Ok(_) => return,
+            Err(409) => {}
+            Err(code) => panic!("{code}: {patch}"),
+        }
     }
-    let patch = json!([
-        {"op": "replace", "path": "/metadata/managedFields", "value": managers},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": found["metadata"]["resourceVersion"]},
-    ]);
-    helm.patch(object, "application/json-patch+json", &patch).await;
 }
 
 /// A chart with definitions: they come first, and objects of theirs are patched by merge patch.
@@ -456,7 +471,11 @@ async fn helm_installs_definitions_first(mut helm: Helm) {
         };
         helm.until(&definition, "established", is_established).await;
     }
-    helm.discover().await;
+    let begun = Instant::now();
+    while !chart(OPERATOR_CRDS).iter().all(|definition| helm.discovers(definition)) {
+        assert!(begun.elapsed() < TIMEOUT, "not all kinds are served");
+        helm.discover().await;
+    }
     let objects = chart(OPERATOR);
     for object in &objects {
         helm.create(object).await;
