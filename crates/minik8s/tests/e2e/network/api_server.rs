@@ -136,7 +136,7 @@ pub fn host_ports(world: &mut World) {
         ]
         .join("---\n"),
     );
-    world.kubectl(&["wait", "pod", "-l", "app=host", "--for=condition=Ready", "--timeout=90s"]);
+    world.kubectl(&["wait", "pod", "-l", "app=host", "--for=condition=Ready", "--timeout=180s"]);
     let _server = world.pod("host-3").serve_udp(8080);
     let client = world.pod("client-1");
     world.settles("the node's port", || client.ask(&node, 8099), |answer| answer.starts_with("host-2 "));

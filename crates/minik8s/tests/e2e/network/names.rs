@@ -68,7 +68,7 @@ pub fn names(world: &mut World) {
         Some(message)
     });
     world.apply(&objects());
-    world.kubectl(&["wait", "pod", "named", "--for=condition=Ready", "--timeout=90s"]);
+    world.kubectl(&["wait", "pod", "named", "--for=condition=Ready", "--timeout=180s"]);
     let server = server(world);
     let named = world.pod("named").address.to_string();
     for client in ["client-1", "client-2"] {

@@ -90,7 +90,7 @@ pub fn addresses_stay(world: &mut World) {
     world.both_ready();
     let new = ["new-1", "new-2"].map(|name| pod(name, "new", "nodeName: node2"));
     world.apply(&new.join("---\n"));
-    world.kubectl(&["wait", "pod", "-l", "app=new", "--for=condition=Ready", "--timeout=90s"]);
+    world.kubectl(&["wait", "pod", "-l", "app=new", "--for=condition=Ready", "--timeout=180s"]);
     let after = addresses(world);
     assert!(after.is_superset(&before), "{before:?} {after:?}");
     let distinct: BTreeSet<&String> = after.iter().map(|(_, address)| address).collect();

@@ -150,7 +150,7 @@ fn isolated_from_the_first_moment(world: &World, table: &Table) {
     let answer = table.clients[1].ask(&address, WEB);
     assert!(!answer.starts_with("web-"), "{answer}");
     // The kubelet's own probe passes.
-    world.kubectl(&["wait", "pod", "web-3", "--for=condition=Ready", "--timeout=120s"]);
+    world.kubectl(&["wait", "pod", "web-3", "--for=condition=Ready", "--timeout=180s"]);
     let ask = || table.clients[0].ask(&address, WEB);
     world.settles("whom it allows", ask, |answer| answer.starts_with("web-3 "));
     // Its grace period is 0: the object goes at once, its process a moment later.

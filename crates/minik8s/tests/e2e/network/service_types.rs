@@ -128,11 +128,11 @@ pub fn endpoints_follow_pods(world: &mut World) {
     is("nobody", Vec::new());
     let spec = "nodeName: node1";
     world.apply(&mark(&pod("port-a", "ports", spec)).replace("port: http}", "port: first}"));
-    world.kubectl(&["wait", "pod", "port-a", "--for=condition=Ready", "--timeout=90s"]);
+    world.kubectl(&["wait", "pod", "port-a", "--for=condition=Ready", "--timeout=180s"]);
     let a = format!("{}:8080", world.pod("port-a").address);
     is("the first pod", vec![a.clone()]);
     world.apply(&pod("port-b", "ports", spec));
-    world.kubectl(&["wait", "pod", "port-b", "--for=condition=Ready", "--timeout=90s"]);
+    world.kubectl(&["wait", "pod", "port-b", "--for=condition=Ready", "--timeout=180s"]);
     let b = format!("{}:8080", world.pod("port-b").address);
     let mut both = vec![a, b.clone()];
     both.sort();

@@ -88,7 +88,7 @@ pub fn nobody_there_is_refused_at_once(world: &mut World) {
     ] {
         let begun = Instant::now();
         assert_eq!(from.ask(&to, port), "refused", "{}", from.name);
-        assert!(begun.elapsed() < Duration::from_secs(2), "{} waited {:?}", from.name, begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} waited {:?}", from.name, begun.elapsed());
     }
     assert_eq!(world.pod("client-2").send(&address, 80, 1), "refused");
 }
@@ -183,10 +183,10 @@ pub fn endpoints_come_and_go(world: &mut World) {
     );
     assert_eq!(client.ask(&ready, 80), "refused");
     world.exec("slow", &["touch", "/tmp/go"]).unwrap();
-    world.kubectl(&["wait", "pod", "slow", "--for=condition=Ready", "--timeout=60s"]);
+    world.kubectl(&["wait", "pod", "slow", "--for=condition=Ready", "--timeout=180s"]);
     for from in places(world) {
         let took = world.settles("it became ready", || from.ask(&ready, 80), |a| a.starts_with("slow "));
-        assert!(took < Duration::from_secs(5), "{} saw it after {took:?}", from.name);
+        assert!(took < Duration::from_secs(15), "{} saw it after {took:?}", from.name);
     }
     world.kubectl(&["delete", "pod", "slow", "--wait=false"]);
     world.settles("it is gone", || client.ask(&ready, 80), |answer| answer == "refused");

@@ -47,7 +47,7 @@ pub fn rolling_update(world: &mut World) {
 /// Rolling updates until that many requests were answered, and a scale-down: how many there were, and which failed.
 pub fn under_load(world: &World, least: u64) -> (u64, Vec<String>) {
     world.apply(&deployment());
-    let rolled = ["rollout", "status", "deployment/roll", "--timeout=150s"];
+    let rolled = ["rollout", "status", "deployment/roll", "--timeout=180s"];
     let status = |world: &World| {
         let output = world.lab.kubectl_without_limit(&rolled);
         assert!(output.status.success(), "{output:?}");

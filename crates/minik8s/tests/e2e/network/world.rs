@@ -48,7 +48,7 @@ impl World {
             pod(name, app, &format!("nodeName: node{}", &name[name.len() - 1..]))
         });
         world.apply(&pods.join("---\n"));
-        world.kubectl(&["wait", "pod", "--all", "--for=condition=Ready", "--timeout=120s"]);
+        world.kubectl(&["wait", "pod", "--all", "--for=condition=Ready", "--timeout=180s"]);
         world
     }
 

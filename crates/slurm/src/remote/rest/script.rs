@@ -15,7 +15,7 @@ use crate::quote;
 const MOST: u64 = (4 << 20) / 4 * 3 - (64 << 10);
 
 /// `1024` is as long as Slurm lets a comment be. Nothing is made before the trap that removes it: a job may be cancelled as
-/// soon as it has begun.
+/// soon as it has begun. What still writes there while it goes is on its way to its end.
 const BEGIN: &str = r#"HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}; export HOME
 umask 077
 case $top in /*) ;; *) top=$HOME/$top ;; esac
@@ -24,7 +24,8 @@ tell() {
   code=$?
   trap - EXIT; trap '' TERM
   words=$(tail -c 700 -- "$said" 2>/dev/null | LC_ALL=C tr -cd '\11\12\40-\176')
-  cd / && rm -rf -- "$top"
+  cd /; tries=0
+  until rm -rf -- "$top" 2>/dev/null || [ $((tries += 1)) = 20 ]; do sleep 0.5; done
   scontrol update "jobid=$SLURM_JOB_ID" "comment=$(printf '%s\n%s %s\n%s' "$comment" "$what" "$code" "$words")"
   exit "$code"
 }
