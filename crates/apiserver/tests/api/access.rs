@@ -24,7 +24,7 @@ fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
 
 /// Rules are read from a watch, so they hold a moment after they are written.
 async fn until_allowed(client: &Client, path: &str) {
-    for _ in 0..200 {
+    for _ in 0..3000 {
         if client.get(path).await.code != 403 {
             return;
         }
@@ -190,7 +190,7 @@ async fn rights_cannot_be_made_up() {
     // With `bind` or `escalate` it is allowed.
     admin.post(CLUSTER_ROLES, role("binder", group, &["clusterroles"], &["bind", "escalate"])).await.ok();
     admin.post(CLUSTER_BINDINGS, binding("binder", "ClusterRole", "binder", "ann")).await.ok();
-    for _ in 0..200 {
+    for _ in 0..3000 {
         if can(&ann, json!({"verb": "bind", "group": group, "resource": "clusterroles", "name": "view"}))
             .await
         {

@@ -133,7 +133,7 @@ async fn extension_server_answers_for_its_group() {
     // Before anything else it reads whom it may believe.
     let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let mut found = admin.get(path).await;
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if found.code == 200 {
             break;
         }
@@ -237,7 +237,7 @@ async fn check_registration(admin: &Client, server: &HttpsServer) {
     let conditions = admin.get(&path).await.ok()["status"]["conditions"].clone();
     assert!(conditions.as_array().unwrap().iter().any(|one| one["type"] == "StatusPatched"), "{conditions}");
     admin.delete(&path).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if admin.get("/apis/wardle.example.com").await.code == 404 {
             admin.get(FLUNDERS).await.refused(404, "NotFound");
             return check_own_groups(admin, server).await;

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 /// Nothing here takes longer, even on a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";

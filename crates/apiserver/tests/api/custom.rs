@@ -1,8 +1,10 @@
 //! Custom kinds: served at once, checked by their schema, gone with their definition.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::cluster::*;
 
@@ -47,7 +49,7 @@ fn definition() -> Value {
 }
 
 async fn until(client: &Client, path: &str, code: u16) {
-    for _ in 0..300 {
+    for _ in 0..3000 {
         if client.get(path).await.code == code {
             return;
         }
@@ -157,7 +159,7 @@ async fn discovery_knows_it_at_once() {
         conditions.any(|c| c["type"] == "Established" && c["status"] == "True")
     };
     let mut made = admin.get(&path).await.ok();
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if is_established(&made) {
             break;
         }
@@ -297,15 +299,19 @@ async fn nothing_outlives_its_definition() {
     let (_cluster, admin) = with_widgets().await;
     let path = format!("{DEFINITIONS}/widgets.example.com");
     for round in 0..3 {
+        let first = Arc::new(Notify::new());
         let creating = (0..8).map(|writer| {
-            let admin = admin.clone();
+            let (admin, first) = (admin.clone(), first.clone());
             tokio::spawn(async move {
                 let mut made = 0;
                 for n in 0..1000 {
                     let name = format!("w-{round}-{writer}-{n}");
                     let object = json!({"metadata": {"name": name}, "spec": {"size": 1}});
                     match admin.post(WIDGETS, object).await.code {
-                        201 => made += 1,
+                        201 => {
+                            made += 1;
+                            first.notify_one();
+                        }
                         404 | 405 => break,
                         code => panic!("{code}"),
                     }
@@ -314,6 +320,7 @@ async fn nothing_outlives_its_definition() {
             })
         });
         let creating: Vec<_> = creating.collect();
+        first.notified().await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         admin.delete(&path).await.ok();
         let mut made = 0;

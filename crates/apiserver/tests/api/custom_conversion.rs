@@ -70,7 +70,7 @@ async fn start() -> (Cluster, Client, HttpsServer) {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
     admin.post(DEFINITIONS, definition(&webhook, "v1")).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if admin.get(&place("v2")).await.code == 200 {
             return (cluster, admin, webhook);
         }
@@ -151,7 +151,7 @@ async fn lists_of_mixed_versions_are_of_one() {
         if stored["apiVersion"] == "stable.example.com/v2" {
             break;
         }
-        assert!(attempt < 1000, "objects are never stored in v2: {stored}");
+        assert!(attempt < 3000, "objects are never stored in v2: {stored}");
         admin.delete(&format!("{}/cr-instance-2", place("v2"))).await.ok();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -175,7 +175,7 @@ async fn lists_of_mixed_versions_are_of_one() {
         "{message}"
     );
     admin.delete(&format!("{DEFINITIONS}/endpoints.stable.example.com")).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if admin.get(&format!("{DEFINITIONS}/endpoints.stable.example.com")).await.code == 404 {
             return;
         }
@@ -218,7 +218,7 @@ async fn migrate(admin: &Client, name: &str, group: &str, resource: &str) -> Val
     let migrations = "/apis/storagemigration.k8s.io/v1/storageversionmigrations";
     let spec = json!({"resource": {"group": group, "resource": resource}});
     admin.post(migrations, json!({"metadata": {"name": name}, "spec": spec})).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         let found = admin.get(&format!("{migrations}/{name}")).await.ok();
         let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
         if let Some(last) = conditions.iter().find(|condition| condition["type"] != "Running") {

@@ -40,7 +40,7 @@ async fn with_disks(rules: &Value) -> (Cluster, Client) {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
     admin.post(DEFINITIONS, definition(rules)).await.ok();
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if admin.get(DISKS).await.code == 200 {
             return (cluster, admin);
         }
@@ -115,7 +115,7 @@ async fn what_was_wrong_before_a_rule_came_may_stay() {
     while !is_refused(&admin.post(DISKS, disk("new", json!({"size": -1}))).await) {
         admin.delete(&format!("{DISKS}/new")).await.ok();
         tries += 1;
-        assert!(tries < 500, "the rule is never served");
+        assert!(tries < 3000, "the rule is never served");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let path = format!("{DISKS}/old");
@@ -135,7 +135,7 @@ async fn unchanged_values_may_stay_when_the_schema_becomes_stricter() {
     let stricter = json!([{"op": "add", "value": 5,
         "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"}]);
     admin.patch(JSON_PATCH, &path, stricter).await.ok();
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if admin.post(&format!("{DISKS}?dryRun=All"), disk("e", json!({"size": 9}))).await.code == 422 {
             break;
         }

@@ -33,7 +33,7 @@ fn plain(name: &str, data: Value) -> Value {
 
 /// Creates it, without effect, until the answer is as wanted.
 async fn until(admin: &Client, path: &str, object: &Value, wanted: impl Fn(&Answer) -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if wanted(&admin.post(&format!("{path}?dryRun=All"), object.clone()).await) {
             return;
         }

@@ -29,7 +29,7 @@ fn anything() -> Value {
 
 /// Asks until the answer is as wanted.
 async fn until(client: &Client, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         let answer = client.get(path).await;
         if wanted(&answer) {
             return answer;

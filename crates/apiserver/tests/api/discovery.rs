@@ -141,7 +141,7 @@ async fn groups_of_extension_servers_are_ordered_by_their_priority() {
         admin.post("/apis/apiregistration.k8s.io/v1/apiservices", service).await.ok();
     }
     let mut names = Vec::new();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         let groups = admin.get("/apis").await.ok();
         let all = groups["groups"].as_array().unwrap().iter();
         names = all.map(|group| group["name"].as_str().unwrap().to_owned()).collect();

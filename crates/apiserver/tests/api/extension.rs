@@ -209,7 +209,7 @@ async fn api_of_a_feature_is_answered_to_those_who_may() {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}]});
     admin.post(&format!("{rbac}/rolebindings"), binding).await.ok();
     // Roles count once the authorizer has seen them.
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if ann.get(path).await.code == 200 {
             break;
         }
@@ -231,7 +231,7 @@ async fn definition_of_a_built_in_kind_is_accepted_and_changes_nothing() {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     admin.post(definitions, definition).await.ok();
     let path = format!("{definitions}/gadgets.example.com");
-    for _ in 0..300 {
+    for _ in 0..3000 {
         let found = admin.get(&path).await.ok();
         if found["status"]["conditions"].to_string().contains("InitialNamesAccepted") {
             break;

@@ -31,7 +31,7 @@ async fn with_noxus() -> (Cluster, Client) {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
     }});
     admin.post(DEFINITIONS, definition).await.ok();
-    for _ in 0..300 {
+    for _ in 0..3000 {
         if admin.get(NOXUS).await.code == 200 {
             return (cluster, admin);
         }

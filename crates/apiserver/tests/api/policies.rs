@@ -38,7 +38,7 @@ pub fn binding(name: &str, policy: &str, fields: Value) -> Value {
 /// Policies hold a moment after they are written: until what is tried here, without effect, shows it.
 pub async fn in_force(client: &Client, path: &str, probe: Value, shows: impl Fn(&Answer) -> bool) {
     let mut last = String::new();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         let answer = client.post(&format!("{path}?dryRun=All"), probe.clone()).await;
         if shows(&answer) {
             return;
@@ -50,7 +50,7 @@ pub async fn in_force(client: &Client, path: &str, probe: Value, shows: impl Fn(
 }
 
 async fn checked(client: &Client, name: &str) -> Value {
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         let policy = client.get(&format!("{POLICIES}/{name}")).await.ok();
         if policy["status"]["observedGeneration"] == policy["metadata"]["generation"] {
             return policy["status"]["typeChecking"].clone();
@@ -98,7 +98,7 @@ async fn policy_validates_a_deployment() {
     admin.post("/apis/apps/v1/namespaces/other/deployments", workload("free", 1)).await.ok();
     // The policy and its binding are nobody's business, least of all their own.
     admin.delete(&format!("{BINDINGS}/b.example.com")).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if admin.post(&format!("{DEPLOYMENTS}?dryRun=All"), workload("late", 1)).await.code == 201 {
             return;
         }
@@ -184,7 +184,7 @@ async fn expressions_about_a_custom_kind_are_type_checked() {
     let cluster = Cluster::start().await;
     let admin = cluster.admin();
     admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", cron_tabs()).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if admin.get("/openapi/v3/apis/stable.example.com/v1").await.code == 200 {
             break;
         }
@@ -342,7 +342,7 @@ async fn failure_conditions_exclusions_and_rights_are_honoured() {
     rule["operations"] = json!(["DELETE"]);
     admin.post(POLICIES, policy("keep.example.com", &rule, fields)).await.ok();
     admin.post(BINDINGS, binding("keep", "keep.example.com", json!({}))).await.ok();
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         let answer = admin.delete(&format!("{CONFIG_MAPS}/a?dryRun=All")).await;
         if answer.text().contains("a stays") {
             admin.delete(&format!("{CONFIG_MAPS}/b")).await.ok();

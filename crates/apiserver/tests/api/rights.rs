@@ -23,7 +23,7 @@ async fn grant(admin: &Client, place: &str, user: &str, name: &str, rules: Value
 
 /// Rules hold a moment after they are written.
 async fn in_force(ask: impl AsyncFn() -> Answer, code: u16) -> Answer {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         let answer = ask().await;
         if answer.code == code {
             return answer;

@@ -37,7 +37,7 @@ async fn user(cluster: &Cluster, name: &str, rights: &[(&str, &str)]) -> Client 
     admin.post(BINDINGS, binding).await.ok();
     let client = cluster.user(name, &[]);
     // Rules are read from a watch, so they hold a moment after they are written.
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if client.get(REQUESTS).await.code != 403 {
             return client;
         }

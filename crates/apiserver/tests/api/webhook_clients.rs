@@ -141,7 +141,7 @@ async fn webhook_sees_an_equivalent_version_and_which_one_was_asked_for() {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
     let path = format!("{OLD}?dryRun=All");
     let mut is_seen = false;
-    for _ in 0..500 {
+    for _ in 0..3000 {
         is_seen = warned(&admin.post(&path, autoscaler.clone()).await, "seen");
         if is_seen {
             break;

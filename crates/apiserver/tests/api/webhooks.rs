@@ -119,7 +119,7 @@ pub fn patch(operations: Value) -> Value {
 
 /// Configurations hold a moment after they are written: until what is tried here, without effect, shows it.
 pub async fn in_force(client: &Client, shows: impl Fn(&Answer) -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         let answer = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("probe")).await;
         if shows(&answer) {
             return;
@@ -298,7 +298,7 @@ async fn webhook_sees_what_its_selectors_choose() {
     });
     admin.post(VALIDATING, webhook.configured("chooser", selectors)).await.ok();
     let watched = "/api/v1/namespaces/watched/configmaps";
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if admin.post(&format!("{watched}?dryRun=All"), json!({"metadata": {"name": "m"}})).await.code == 400
         {
             break;
@@ -342,7 +342,7 @@ async fn match_conditions_choose_requests() {
     let failing = conditions(&["object.data.missing == 'x'"]);
     admin.post(VALIDATING, webhook.configured("failing", failing)).await.ok();
     let why = "expression 'object.data.missing == 'x'' resulted in error: no such key";
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if admin.post(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("skip-me")).await.text().contains(why)
         {
             return;
@@ -390,7 +390,7 @@ async fn what_a_webhook_adds_gets_its_defaults() {
     admin.post(MUTATING, webhook.configured("adder", json!({"rules": rules}))).await.ok();
     let pods = "/api/v1/namespaces/default/pods?dryRun=All";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    for _ in 0..500 {
+    for _ in 0..3000 {
         let made = admin.post(pods, pod.clone()).await.ok();
         let added = &made["spec"]["initContainers"][0];
         if added["name"] == "webhook-added-init-container" {
