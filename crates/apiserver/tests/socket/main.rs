@@ -23,7 +23,7 @@ use crate::port::Port;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// What a silent client is given, and some time for a busy machine.
-const CUT_OFF_WITHIN: Duration = Duration::from_secs(30);
+const CUT_OFF_WITHIN: Duration = Duration::from_secs(60);
 
 /// Whoever keeps a connection open without ever getting to a request is disconnected.
 #[tokio::test]
@@ -74,10 +74,11 @@ async fn silent_connections_keep_nobody_out() {
     }
     let begun = Instant::now();
     port.answers().await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for places: {:?}", begun.elapsed());
+    // The silent have ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(7), "it waited for places: {:?}", begun.elapsed());
     // The first has made room; the last is as it was.
     let mut read = [0];
-    let first = tokio::time::timeout(Duration::from_secs(5), silent[0].read(&mut read)).await;
+    let first = tokio::time::timeout(Duration::from_secs(7), silent[0].read(&mut read)).await;
     assert!(matches!(first, Ok(Ok(0) | Err(_))), "{first:?}");
     let last = tokio::time::timeout(Duration::from_millis(100), silent[59].read(&mut read)).await;
     assert!(last.is_err(), "{last:?}");
