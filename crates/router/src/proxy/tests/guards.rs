@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{Backend, Lab, Shared, Timeouts, request, send};
 use crate::proxy::RequestLimit;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Answers a request with these bytes, again and again or once, and tells when its connection is closed.
 struct Talker {

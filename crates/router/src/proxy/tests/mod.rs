@@ -103,12 +103,12 @@ struct Lab {
 
 impl Lab {
     async fn start() -> Self {
-        Lab::with(Timeouts {
-            connect: Duration::from_millis(300),
-            answer: Duration::from_millis(300),
-            ..Timeouts::default()
-        })
-        .await
+        Lab::with(Timeouts::default()).await
+    }
+
+    /// Backends have a second for their answers.
+    async fn in_a_hurry() -> Self {
+        Lab::with(Timeouts { answer: Duration::from_secs(1), ..Timeouts::default() }).await
     }
 
     async fn with(timeouts: Timeouts) -> Self {
@@ -176,6 +176,11 @@ fn request(method: Method, host: &str, path: &str, body: &str) -> Request<Full<B
         .header("host", host)
         .body(Full::from(body.to_owned()))
         .unwrap()
+}
+
+/// Bound and closed again, on an address that nobody else asks for a port of.
+async fn nobody() -> SocketAddr {
+    TcpListener::bind("127.66.250.1:0").await.unwrap().local_addr().unwrap()
 }
 
 async fn send(
@@ -253,9 +258,8 @@ async fn heads_are_made_for_the_next_hop() {
 #[tokio::test]
 async fn what_goes_wrong_is_said() {
     let a = Backend::start("a").await;
-    let lab = Lab::start().await;
-    // Bound and closed again: nobody is there.
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let lab = Lab::in_a_hurry().await;
+    let nobody = nobody().await;
     lab.route(
         &["h /a a", "h /gone gone", "h /empty empty", "h /dead dead"],
         &[("a", &[a.address]), ("empty", &[]), ("dead", &[nobody])],
@@ -282,8 +286,7 @@ async fn what_goes_wrong_is_said() {
 async fn a_dead_endpoint_costs_no_request() {
     let a = Backend::start("a").await;
     let lab = Lab::start().await;
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    lab.route(&["h / a"], &[("a", &[a.address, nobody])]);
+    lab.route(&["h / a"], &[("a", &[a.address, nobody().await])]);
     for method in [Method::GET, Method::POST, Method::GET, Method::POST] {
         let answer = send(&mut lab.connect().await, request(method, "h", "/", "x")).await;
         assert_eq!(answer, (StatusCode::OK, "a".to_owned()));
@@ -387,7 +390,7 @@ fn tokio_stream_of<T>(mut receiver: mpsc::Receiver<T>) -> impl futures::Stream<I
 #[tokio::test]
 async fn a_slow_upload_is_not_a_slow_answer() {
     let a = Backend::start("a").await;
-    let lab = Lab::start().await;
+    let lab = Lab::in_a_hurry().await;
     lab.route(&["h / a"], &[("a", &[a.address])]);
     let stream = TcpStream::connect(lab.address).await.unwrap();
     let (mut client, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -396,7 +399,7 @@ async fn a_slow_upload_is_not_a_slow_answer() {
     tokio::spawn(async move {
         for _ in 0..6 {
             pieces.send(Ok(Frame::data(Bytes::from("x")))).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(150)).await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
         }
     });
     let request =
@@ -492,7 +495,7 @@ async fn stopping_lets_requests_finish() {
     assert_eq!(send(&mut client, request(Method::GET, "h", "/", "")).await.1, "a");
     lab.stop.cancel();
     // An idle connection is closed.
-    tokio::time::timeout(Duration::from_secs(5), async {
+    tokio::time::timeout(Duration::from_secs(60), async {
         while client.ready().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
