@@ -182,7 +182,7 @@ async fn annotations_of_webhooks_and_policies_are_told() {
         answer
     })
     .await;
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = TcpListener::bind("127.66.252.1:0").await.unwrap().local_addr().unwrap();
     let dead = json!({"clientConfig": {"url": format!("https://{nobody}/"), "caBundle": judge.ca_bundle()},
         "failurePolicy": "Ignore"});
     admin.post(VALIDATING, judge.configured("a-dead", dead)).await.ok();
