@@ -480,7 +480,7 @@ fn volumes_hold_what_they_should_and_follow_changes() {
             .await;
         cluster.api.put(path, settings("new"));
         cluster.phase(&pod, "Succeeded").await;
-        assert_eq!(log(&node, "main"), "oldold\n777\n777\nold\nvol\n3\nchanged\nold\n");
+        assert_eq!(log(&node, "main"), "oldold\n777\n1777\nold\nvol\n3\nchanged\nold\n");
         cluster.api.delete_gracefully(&pod, 1);
         cluster.until(&pod, "deleted", Value::is_null).await;
         assert_eq!(std::fs::read_dir(node.config.pods_dir()).unwrap().count(), 0);

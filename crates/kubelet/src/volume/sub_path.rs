@@ -47,7 +47,7 @@ pub fn bind(volume: &Path, path: &str, target: PathBuf) -> Result<PathBuf, SubPa
 fn open_beneath(volume: &Path, path: &Path) -> nix::Result<OwnedFd> {
     let mut here = open(volume, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let root = here.try_clone().map_err(|_| Errno::EMFILE)?;
-    let mode = Mode::from_bits_truncate(fstat(&root)?.st_mode & 0o6777);
+    let mode = Mode::from_bits_truncate(fstat(&root)?.st_mode & 0o7777);
     match openat2(&root, path, how()) {
         Err(Errno::ENOENT) => {}
         other => return other,
@@ -121,7 +121,7 @@ mod tests {
     fn missing_directories_get_the_mode_of_the_volume() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o7777;
-        for wanted in [0o2777, 0o750] {
+        for wanted in [0o2777, 0o750, 0o3777] {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(wanted)).unwrap();
             open_beneath(dir.path(), &Path::new(&wanted.to_string()).join("deep")).unwrap();
             assert_eq!([mode(&wanted.to_string()), mode(&format!("{wanted}/deep"))], [wanted, wanted]);

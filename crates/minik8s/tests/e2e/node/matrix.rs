@@ -147,11 +147,11 @@ pub async fn empty_dirs_of_every_mode(space: Space) {
     let volumes = [json!({"emptyDir": {}}), json!({"emptyDir": {"medium": "Memory"}})];
     let script = "for v in /v0 /v1; do stat -c %a $v; for m in 644 666 777; do echo content > $v/$m; chmod $m $v/$m; \
         stat -c %a $v/$m; cat $v/$m; done; done; stat -f -c %T /v1";
-    let one = "777\n644\ncontent\n666\ncontent\n777\ncontent\n";
+    let files = "644\ncontent\n666\ncontent\n777\ncontent\n";
     for (name, context) in [("root", json!({})), ("user", json!({"runAsUser": 1001}))] {
         let mut spec = mounting(script, &volumes);
         spec["securityContext"] = context;
-        assert_eq!(space.output(name, spec).await, format!("{one}{one}tmpfs\n"), "{name}");
+        assert_eq!(space.output(name, spec).await, format!("777\n{files}1777\n{files}tmpfs\n"), "{name}");
     }
 }
 

@@ -25,10 +25,10 @@ fn with_volumes(script: &str, volumes: &[(&str, Value)]) -> Value {
 pub async fn empty_dirs(space: Space) {
     let script = "stat -c %a /disk /mem; stat -f -c %T /mem; echo x > /disk/f; echo y > /mem/f; cat /disk/f /mem/f; id -u";
     let volumes = [("disk", json!({"emptyDir": {}})), ("mem", json!({"emptyDir": {"medium": "Memory"}}))];
-    assert_eq!(space.output("root", with_volumes(script, &volumes)).await, "777\n777\ntmpfs\nx\ny\n0\n");
+    assert_eq!(space.output("root", with_volumes(script, &volumes)).await, "777\n1777\ntmpfs\nx\ny\n0\n");
     let mut spec = with_volumes(script, &volumes);
     spec["securityContext"] = json!({"runAsUser": 1000});
-    assert_eq!(space.output("user", spec).await, "777\n777\ntmpfs\nx\ny\n1000\n");
+    assert_eq!(space.output("user", spec).await, "777\n1777\ntmpfs\nx\ny\n1000\n");
     // A restarted container finds its files again.
     let mut spec = with_volumes("test -e /disk/f && exit 0; touch /disk/f; exit 1", &volumes[..1]);
     spec["restartPolicy"] = "OnFailure".into();
