@@ -411,7 +411,7 @@ mod tests {
         }));
         // On a thread of its own: if it waits for itself, the test fails and does not hang.
         std::thread::spawn(move || caches.remove(&kind));
-        let next = || told.1.recv_timeout(Duration::from_secs(10)).unwrap();
+        let next = || told.1.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(next(), (false, Some(0)));
         assert_eq!(next(), (true, Some(0)));
     }

@@ -128,8 +128,8 @@ async fn records_arrive_in_both_protocols_with_headers() {
 #[tokio::test]
 async fn collector_that_is_away_costs_no_more_than_the_queue_and_gets_what_waited() {
     let collector = Collector::default();
-    // Nobody listens there until later.
-    let address = TcpListener::bind(any()).await.unwrap().local_addr().unwrap();
+    // Nobody listens there until later, on an address that nobody else asks for a port of.
+    let address = TcpListener::bind("127.66.253.1:0").await.unwrap().local_addr().unwrap();
     let endpoint = Endpoint::new(&format!("http://{address}"), "/v1/logs", "", None).unwrap();
     let queue = Queue::new("logs", 64 << 10);
     let stop = start(endpoint, LogProtocol::Otlp, &queue);
