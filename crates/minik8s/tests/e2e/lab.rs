@@ -16,6 +16,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::harness::lab::Lab;
 
+/// After so many seconds without a word a node is taken for dead: more than a busy machine takes to start one again.
+const GRACE: u64 = 8;
+
 /// Pods that leave a dead node after two seconds. The image is in every node.
 const DEPLOYMENT: &str = r#"
 apiVersion: apps/v1
@@ -62,7 +65,7 @@ spec:
 
 #[test]
 fn two_machines_are_one_cluster() {
-    let lab = Lab::up(2);
+    let lab = Lab::up_with_server(2, &format!("--node-grace {GRACE}"));
     lab.until("both nodes are ready", || lab.ready() == ["node1", "node2"]);
     let ranges: Vec<Value> = lab.get(&["nodes"]).iter().map(|node| node["spec"]["podCIDR"].clone()).collect();
     assert!(ranges[0].is_string() && ranges[1].is_string() && ranges[0] != ranges[1], "{ranges:?}");
@@ -207,7 +210,7 @@ fn killing_every_minik8s_touches_no_pod(lab: &Lab) {
     lab.run(&["start", "node2"]);
     lab.until("both nodes are ready again", || lab.ready() == ["node1", "node2"]);
     // Long enough for a node that was wrongly taken for dead to lose its pods.
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(GRACE + 3));
     assert_eq!(running(lab), before);
 }
 
@@ -224,7 +227,7 @@ fn late_packets_are_tolerated(lab: &Lab) {
     assert!(rule().contains("netem") || rule().contains("tbf"), "nothing is slow: {}", rule());
     // Longer than a node's grace.
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(5) {
+    while begun.elapsed() < Duration::from_secs(GRACE + 3) {
         assert_eq!(lab.ready(), ["node1", "node2"]);
     }
     lab.run(&["fast", "node2"]);
