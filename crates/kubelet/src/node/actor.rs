@@ -140,13 +140,14 @@ impl NodeActor {
             warn!(%error, "cannot write the pod network's configuration");
             tokio::time::sleep(retries.failed()).await;
         }
-        // containerd reads it in a moment; then the first report can already say that the node is ready.
-        for _ in 0..100 {
-            if matches!(self.cri.not_ready().await, Ok(None)) {
-                break;
+        // containerd reads it in a moment; then the first report can already say that the node is ready. One that hangs is
+        // told of like any other.
+        let ready = async {
+            while !matches!(self.cri.not_ready().await, Ok(None)) {
+                tokio::time::sleep(SHORT).await;
             }
-            tokio::time::sleep(SHORT).await;
-        }
+        };
+        let _ = tokio::time::timeout(SHORTEST_TIMEOUT, ready).await;
     }
 
     /// Makes the node object or brings its labels and annotations up to date; returns its UID.
