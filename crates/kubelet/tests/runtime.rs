@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use containerd_client::services::v1 as containerd;
 use containerd_client::services::v1::containers_client::ContainersClient;
+use containerd_client::services::v1::snapshots::MountsRequest;
+use containerd_client::services::v1::snapshots::snapshots_client::SnapshotsClient;
+use containerd_client::services::v1::tasks_client::TasksClient;
 use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1 as cri;
 use minik8s_kubelet::containerd::{Orphans, connect};
@@ -163,6 +166,37 @@ fn what_interrupted_starts_left_goes() {
         assert_eq!(sweep(later).await, Vec::<String>::new());
         assert_eq!(cri.pod(uid).await.unwrap(), before);
         assert!(all().await.iter().any(|container| container.id == "somebodys"));
+    });
+}
+
+/// A start that was cut off may leave what runs to containerd alone; the container goes all the same.
+#[test]
+fn container_whose_task_cri_does_not_know_is_removed() {
+    on_a_node(|node| async move {
+        let cri = Cri::new(&node.config.cri_socket());
+        let uid = "00000000-0000-0000-0000-000000000005";
+        let sandbox = sandbox_config(&node, uid);
+        let sandbox_id = cri.run_sandbox(sandbox.clone(), "").await.unwrap();
+        let config = container_config(uid, "main", "sleep 1000");
+        let id = cri.create_container(&sandbox_id, config, sandbox).await.unwrap();
+
+        let channel = connect(&node.config.containerd_socket());
+        let get = in_namespace(containerd::GetContainerRequest { id: id.clone() });
+        let container = ContainersClient::new(channel.clone()).get(get).await.unwrap().into_inner();
+        let container = container.container.unwrap();
+        let mounts = in_namespace(MountsRequest {
+            snapshotter: container.snapshotter.clone(),
+            key: container.snapshot_key.clone(),
+        });
+        let rootfs = SnapshotsClient::new(channel.clone()).mounts(mounts).await.unwrap().into_inner().mounts;
+        let mut tasks = TasksClient::new(channel);
+        let create = containerd::CreateTaskRequest { container_id: id.clone(), rootfs, ..Default::default() };
+        tasks.create(in_namespace(create)).await.unwrap();
+
+        cri.remove_container(&id).await.unwrap();
+        assert!(cri.pod(uid).await.unwrap().containers.is_empty());
+        let get = in_namespace(containerd::GetRequest { container_id: id, ..Default::default() });
+        assert_eq!(tasks.get(get).await.unwrap_err().code(), tonic::Code::NotFound);
     });
 }
 

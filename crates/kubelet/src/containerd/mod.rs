@@ -13,6 +13,7 @@ mod orphans;
 mod settings;
 mod shims;
 mod supervisor;
+mod tasks;
 
 pub use all_containers::{FoundContainer, all_containers};
 pub use connection::connect;
@@ -25,3 +26,4 @@ pub use orphans::Orphans;
 pub use settings::Settings;
 pub use shims::{Shim, kill_tree, shims};
 pub use supervisor::{Containerd, ContainerdError};
+pub use tasks::end_task;

@@ -10,28 +10,21 @@ use std::time::Duration;
 use containerd_client::services::v1::containers_client::ContainersClient;
 use containerd_client::services::v1::snapshots::RemoveSnapshotRequest;
 use containerd_client::services::v1::snapshots::snapshots_client::SnapshotsClient;
-use containerd_client::services::v1::tasks_client::TasksClient;
-use containerd_client::services::v1::{
-    Container, DeleteContainerRequest, DeleteTaskRequest, KillRequest, ListContainersRequest,
-};
+use containerd_client::services::v1::{Container, DeleteContainerRequest, ListContainersRequest};
 use jiff::Timestamp;
 use minik8s_datadir::unmount_and_remove;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
 use tracing::{info, warn};
 
 use super::connect;
 use super::shims::{Shim, kill_tree, shims};
+use super::tasks::{end_task, if_there};
 use crate::Config;
 use crate::image::{NAMESPACE, in_namespace};
 
 /// Says that a container was made by CRI.
 const KIND: &str = "io.cri-containerd.kind";
-/// containerd's number of SIGKILL.
-const KILL: u32 = 9;
-/// A killed container needs a moment to end.
-const END_ATTEMPTS: u32 = 50;
-const END_PAUSE: Duration = Duration::from_millis(100);
 
 pub struct Orphans {
     channel: Channel,
@@ -108,24 +101,7 @@ impl Orphans {
 
     async fn remove(&self, container: &Container) -> Result<(), Status> {
         let container_id = &container.id;
-        let mut tasks = TasksClient::new(self.channel.clone());
-        let kill = KillRequest {
-            container_id: container_id.clone(),
-            signal: KILL,
-            all: true,
-            ..KillRequest::default()
-        };
-        if_there(tasks.kill(in_namespace(kill)).await)?;
-        for _ in 0..END_ATTEMPTS {
-            let delete = DeleteTaskRequest { container_id: container_id.clone() };
-            match if_there(tasks.delete(in_namespace(delete)).await) {
-                Ok(()) => break,
-                Err(status) if status.code() == Code::FailedPrecondition => {
-                    tokio::time::sleep(END_PAUSE).await
-                }
-                Err(status) => return Err(status),
-            }
-        }
+        end_task(&self.channel, container_id).await?;
         let delete = in_namespace(DeleteContainerRequest { id: container_id.clone() });
         if_there(ContainersClient::new(self.channel.clone()).delete(delete).await)?;
         if container.snapshot_key.is_empty() {
@@ -157,13 +133,6 @@ fn forgotten(
 }
 
 /// What is not there needs no removal.
-fn if_there<T>(result: Result<T, Status>) -> Result<(), Status> {
-    match result {
-        Err(status) if status.code() != Code::NotFound => Err(status),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

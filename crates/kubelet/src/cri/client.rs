@@ -14,15 +14,18 @@ use minik8s_meta::IpFamily;
 use tokio::sync::{OnceCell, Semaphore};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
+use tracing::warn;
 
 use super::*;
-use crate::containerd::{SpecEdits, can_set_groups, connect, edit_spec, set_groups};
+use crate::containerd::{SpecEdits, can_set_groups, connect, edit_spec, end_task, set_groups};
 use crate::image::{ImageViews, ViewMount};
 
 /// Enough for a list of some thousand containers.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// A call that takes longer than this hangs, unless somebody says otherwise.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// What containerd's CRI says of a container that it has stopped and that containerd keeps.
+const HAS_TASK: &str = "failed to delete containerd container";
 /// Pods that are looked at as a whole at the same time: that is several calls with buffers of their own, and when
 /// the runtime has been away all pods are looked at.
 const LOOKS: usize = 8;
@@ -368,8 +371,19 @@ impl Runtime for Cri {
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let remove = self.call(cri::RemoveContainerRequest { container_id: id.to_owned() });
-        if_there(self.runtime.clone().remove_container(remove).await.map(drop))
+        let remove = async || {
+            let remove = self.call(cri::RemoveContainerRequest { container_id: id.to_owned() });
+            if_there(self.runtime.clone().remove_container(remove).await.map(drop))
+        };
+        match remove().await {
+            // It is stopped as far as CRI knows, but containerd has a task of it, which nobody else would ever end.
+            Err(error) if error.to_string().contains(HAS_TASK) => {
+                warn!(id, %error, "ending what containerd still runs for a container");
+                end_task(&self.containerd, id).await?;
+                remove().await
+            }
+            removed => removed,
+        }
     }
 
     async fn exec(
