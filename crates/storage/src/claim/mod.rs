@@ -14,7 +14,7 @@ mod tests;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
 use k8s_openapi::jiff::Timestamp;
 use minik8s_meta::local_volume;
@@ -94,12 +94,13 @@ impl Controller for Claims {
                 plan::class_name(claim).is_empty() || Some(plan::class_name(claim)) == name
             })
         });
-        // Only the end of a pod, or its way to a node, matters to its claims.
+        // Only the end of a pod, that it is shut down, or its way to a node, matters to its claims.
         watches.on_change::<Pod>(|old, new| {
             let place = |pod: Option<&Pod>| pod.and_then(|pod| pod.spec.as_ref()?.node_name.clone());
             match (old, new) {
                 (_, None) => old.map(claims_of).unwrap_or_default(),
                 (_, Some(pod)) if place(old) != place(new) => claims_of(pod),
+                (old, Some(pod)) if is_shut_down(pod) && !old.is_some_and(is_shut_down) => claims_of(pod),
                 _ => Vec::new(),
             }
         });
@@ -185,12 +186,19 @@ pub fn claim_of(volume: &PersistentVolume) -> Option<Key> {
 /// The claims that a pod's volumes name, and those that it brings with it.
 pub fn claims_of(pod: &Pod) -> Vec<Key> {
     let Key { namespace, name } = key_of(pod);
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let claim = |volume: &k8s_openapi::api::core::v1::Volume| {
-        let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
-        named.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)))
-    };
-    volumes.filter_map(claim).map(|claim| Key::new(&*namespace, claim)).collect()
+    let brought = |volume: &&Volume| volume.ephemeral.is_some();
+    let brought = volumes_of(pod).filter(brought).map(|volume| format!("{name}-{}", volume.name));
+    named_claims(pod).into_iter().chain(brought.map(|claim| Key::new(&*namespace, claim))).collect()
+}
+
+fn named_claims(pod: &Pod) -> Vec<Key> {
+    let namespace = key_of(pod).namespace;
+    let named = volumes_of(pod).filter_map(|volume| volume.persistent_volume_claim.as_ref());
+    named.map(|source| Key::new(&*namespace, &*source.claim_name)).collect()
+}
+
+fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }
 
 fn pending(caches: &Caches, wanted: impl Fn(&PersistentVolumeClaim) -> bool) -> Vec<Key> {
@@ -211,7 +219,15 @@ fn needs_any_node(caches: &Caches, claim: &PersistentVolumeClaim) -> bool {
 fn users(caches: &Caches, claim: &Key) -> Vec<String> {
     let pods = caches.of::<Pod>().in_namespace(&claim.namespace);
     let uses = |pod: &&Arc<Pod>| {
-        pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) && claims_of(pod).contains(claim)
+        let is_placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        // One that is deleted in the foreground waits itself for the claims that it brought.
+        let is_held = |claims: Vec<Key>| claims.contains(claim);
+        is_placed && if is_shut_down(pod) { is_held(named_claims(pod)) } else { is_held(claims_of(pod)) }
     };
     pods.iter().filter(uses).map(|pod| key_of(&**pod).name).collect()
+}
+
+/// Its node is done with it, or it was deleted by force: only finalizers keep the object.
+fn is_shut_down(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some() && pod.metadata.deletion_grace_period_seconds == Some(0)
 }

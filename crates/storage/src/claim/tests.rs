@@ -317,6 +317,35 @@ fn claim_in_use_is_deleted_when_its_last_pod_is_gone() {
 }
 
 #[test]
+fn claim_that_a_pod_brought_goes_before_the_object_of_the_pod() {
+    let volumes = json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "w", "persistentVolumeClaim": {"claimName": "named"}}]);
+    let metadata = json!({"name": "p", "namespace": "ns", "finalizers": ["foregroundDeletion"]});
+    let spec = json!({"nodeName": "a", "containers": [], "volumes": volumes});
+    let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+    let claims = ["p-v", "named"];
+    let all = claims.map(|name| claim(name, "1Gi", json!({}))).to_vec();
+    let mut simulation =
+        Case::new(vec![volume("a", "1Gi", json!({})), volume("b", "1Gi", json!({}))], all).simulation();
+    simulation.world.insert(&pod);
+    simulation.settle().unwrap();
+    for name in claims {
+        simulation.world.delete::<PersistentVolumeClaim>(&Key::new("ns", name));
+    }
+    simulation.settle().unwrap();
+    let is_there = |simulation: &Simulation| {
+        claims.map(|name| simulation.world.get::<PersistentVolumeClaim>(&Key::new("ns", name)).is_some())
+    };
+    assert_eq!(is_there(&simulation), [true, true], "the pod runs");
+    simulation.world.change::<Pod>(&Key::new("ns", "p"), |pod| {
+        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-19T04:00:00Z")).unwrap();
+        pod.metadata.deletion_grace_period_seconds = Some(0);
+    });
+    simulation.settle().unwrap();
+    assert_eq!(is_there(&simulation), [false, true], "the pod's object waits for the claim that it brought");
+}
+
+#[test]
 fn growth_raises_the_volume_and_waits_for_the_node() {
     let base = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "a"}}, "spec": {"storageClassName": "local"}});
     let mut case = Case::new(Vec::new(), vec![claim("c", "1Gi", base)]);
