@@ -110,7 +110,8 @@ fn release(seen: &Observed, plan: &mut Plan) {
                 plan.act(Action::delete(volume));
             }
         }
-        "Delete" if provisioned.is_none() => {
+        // A driver's provisioner deletes also what was made by hand.
+        "Delete" if provisioned.is_none() && spec.is_none_or(|spec| spec.csi.is_none()) => {
             let message =
                 "no deletable volume plugin matched: nobody but its administrator can empty this volume";
             phase(volume, "Failed", "VolumeFailedDelete", message, plan);

@@ -59,6 +59,8 @@ fn volume_whose_claim_is_gone_is_reclaimed_as_its_policy_says() {
     check("Recycle", of_gone_claim(json!({"hostPath": {"path": "/x"}})), Some("Failed"));
     check("Delete", of_gone_claim(json!({"hostPath": {"path": "/x"}})), Some("Failed"));
     check("Delete", of_gone_claim(image()), None);
+    let of_driver = json!({"csi": {"driver": "x.example", "volumeHandle": "h"}});
+    check("Delete", of_gone_claim(of_driver), Some("Released"));
 }
 
 #[test]
