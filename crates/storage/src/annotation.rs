@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The binding was our choice, not the user's, and may be undone.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The size of the file system in a volume that was grown, until that is grown too: so whoever has the volume next grows it.
+pub const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 /// Who made a volume.
 pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// The node that the scheduler chose for the first pod of a claim.

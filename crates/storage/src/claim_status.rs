@@ -5,31 +5,32 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use minik8s_meta::local_volume;
+use minik8s_meta::{Quantity, local_volume};
 use minik8s_runtime::{Action, EventRecord, Plan, Target};
 use serde_json::json;
 
+use crate::annotation::{PRE_RESIZE_CAPACITY, annotation};
 use crate::attach::driver_of;
 use crate::fit::{attributes_class, capacity, requested, storage};
 
-/// Bound, with the size and the modes of the volume. The size of a claim that is bound already is the agent's to tell.
+/// Bound, with the size and the modes of the volume. Size and attributes of a claim that is bound already are others' to
+/// tell: the agent's, or a resizer's.
 pub fn bound(claim: &PersistentVolumeClaim, volume: &PersistentVolume, plan: &mut Plan) {
     let status = claim.status.clone().unwrap_or_default();
     let modes = volume.spec.as_ref().and_then(|spec| spec.access_modes.clone());
-    if status.phase.as_deref() == Some("Bound") && status.capacity.is_some() && status.access_modes == modes {
+    let is_told = status.phase.as_deref() == Some("Bound") && status.capacity.is_some();
+    if is_told && status.access_modes == modes {
         return;
     }
-    let size = capacity(volume).to_string();
-    let attributes = volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
-    plan.act(Action::patch_status(
-        claim,
-        json!({
-            "phase": "Bound",
-            "accessModes": modes,
-            "capacity": {"storage": size},
-            "currentVolumeAttributesClassName": attributes,
-        }),
-    ));
+    let mut told = json!({"phase": "Bound", "accessModes": modes});
+    if !is_told {
+        let before = annotation(&volume.metadata, PRE_RESIZE_CAPACITY);
+        let before = before.and_then(|size| Quantity::parse(size).ok());
+        let attributes = volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
+        told["capacity"] = json!({"storage": before.unwrap_or_else(|| capacity(volume)).to_string()});
+        told["currentVolumeAttributesClassName"] = json!(attributes);
+    }
+    plan.act(Action::patch_status(claim, told));
 }
 
 /// Makes the volume as large as the claim wants it.
@@ -88,6 +89,29 @@ mod tests {
     use minik8s_runtime::testing::World;
 
     use super::*;
+
+    #[test]
+    fn claim_of_a_grown_volume_has_the_size_of_its_file_system() {
+        let mut world = World::default();
+        let object = json!({"metadata": {"name": "c", "namespace": "ns", "uid": "u"}, "spec": {}});
+        let mut claim = world.insert::<PersistentVolumeClaim>(&serde_json::from_value(object).unwrap());
+        for modes in [["ReadWriteOnce"], ["ReadWriteMany"]] {
+            // Without the annotation once it is bound: the size is not told a second time.
+            let before = json!({"metadata": {"name": "v", "annotations": {PRE_RESIZE_CAPACITY: "1Gi"}},
+                "spec": {"capacity": {"storage": "6Gi"}, "accessModes": modes}});
+            let mut volume: PersistentVolume = serde_json::from_value(before).unwrap();
+            if claim.status.is_some() {
+                volume.metadata.annotations = None;
+            }
+            let mut plan = Plan::default();
+            bound(&claim, &volume, &mut plan);
+            world.apply(&plan.actions[0]).unwrap();
+            claim = world.list::<PersistentVolumeClaim>().remove(0);
+            let status = claim.status.clone().unwrap();
+            assert_eq!(status.capacity.unwrap()["storage"].0, "1Gi");
+            assert_eq!(status.access_modes.unwrap(), modes);
+        }
+    }
 
     #[test]
     fn growth_is_not_called_pending_after_the_node_was_done() {
