@@ -36,6 +36,10 @@ pub enum ClaimError {
     NoVolume(String),
     #[error("persistentvolume \"{0}\" is bound to another claim")]
     Other(String),
+    #[error("volume {0} has volumeMode Block, but is specified in volumeMounts")]
+    Mounted(String),
+    #[error("volume {0} has volumeMode Filesystem, but is specified in volumeDevices")]
+    NoDevice(String),
 }
 
 pub type Claims = BTreeMap<String, Result<ClaimedPath, ClaimError>>;
@@ -71,6 +75,7 @@ pub async fn fetch_claims(
             }
             (bound, _) => bound.and(Err(ClaimError::Missing(name.clone()))),
         };
+        let found = found.and_then(|found| used_as_it_is(found, desired_pod.spec(), &volume.name));
         claims.insert(name, found);
     }
     Ok(claims)
@@ -106,6 +111,27 @@ fn checked(
     }
 }
 
+/// A device is not mounted, and a file system is no device.
+fn used_as_it_is(
+    found: ClaimedVolume,
+    pod: Option<&core::PodSpec>,
+    name: &str,
+) -> Result<ClaimedVolume, ClaimError> {
+    let spec = found.volume.spec.as_ref();
+    let is_block = spec.and_then(|spec| spec.volume_mode.as_deref()) == Some("Block");
+    let mut containers =
+        pod.into_iter().flat_map(|pod| pod.init_containers.iter().flatten().chain(&pod.containers));
+    let is_misused = containers.any(|container| match is_block {
+        true => container.volume_mounts.iter().flatten().any(|mount| mount.name == name),
+        false => container.volume_devices.iter().flatten().any(|device| device.name == name),
+    });
+    match (is_misused, is_block) {
+        (false, _) => Ok(found),
+        (true, true) => Err(ClaimError::Mounted(name.to_owned())),
+        (true, false) => Err(ClaimError::NoDevice(name.to_owned())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -125,5 +151,24 @@ mod tests {
         check(claim("Bound"), volume("u"), Ok(()));
         check(claim("Bound"), volume("other"), Err(ClaimError::Other("v".into())));
         check(claim("Pending"), json!({}), Err(ClaimError::Unbound("c".into())));
+    }
+
+    #[test]
+    fn volume_is_used_as_what_it_is() {
+        let check = |mode: Value, container: Value, want: Result<(), ClaimError>| {
+            let volume = serde_json::from_value(json!({"spec": {"volumeMode": mode}})).unwrap();
+            let found = ClaimedVolume { claim: core::PersistentVolumeClaim::default(), volume };
+            let pod: core::PodSpec = serde_json::from_value(json!({"containers": [container]})).unwrap();
+            assert_eq!(used_as_it_is(found, Some(&pod), "v").map(drop), want);
+        };
+        let mounted = |name: &str| json!({"name": "c", "volumeMounts": [{"name": name, "mountPath": "/v"}]});
+        let device = |name: &str| json!({"name": "c", "volumeDevices": [{"name": name, "devicePath": "/v"}]});
+        check(Value::Null, mounted("v"), Ok(()));
+        check(json!("Filesystem"), device("other"), Ok(()));
+        check(json!("Filesystem"), device("v"), Err(ClaimError::NoDevice("v".into())));
+        check(Value::Null, device("v"), Err(ClaimError::NoDevice("v".into())));
+        check(json!("Block"), device("v"), Ok(()));
+        check(json!("Block"), mounted("other"), Ok(()));
+        check(json!("Block"), mounted("v"), Err(ClaimError::Mounted("v".into())));
     }
 }
