@@ -60,6 +60,14 @@ impl Csi {
         }
     }
 
+    /// Whether a node lacks a driver whose volumes' pods are to be kept from where it is missing.
+    pub fn is_missing(&self, driver: &str, node: &str) -> bool {
+        let known = self.drivers.get(driver);
+        let has = |node: &Arc<CSINode>| node.spec.drivers.iter().any(|known| known.name == driver);
+        known.is_some_and(|known| known.spec.prevent_pod_scheduling_if_missing == Some(true))
+            && !self.nodes.get(node).is_some_and(has)
+    }
+
     /// Whether a driver that tells its capacities has room for a volume of the class that a node reaches. Images are thin: what
     /// a node has promised to others is not taken from what it has free.
     pub fn has_room(&self, driver: &str, class: &str, bytes: i64, node: &NodeInfo) -> bool {

@@ -449,6 +449,28 @@ fn nodes_have_only_so_many_volumes_of_a_driver() {
 }
 
 #[test]
+fn pods_are_kept_from_nodes_without_a_driver_that_wants_it() {
+    let mut cluster = Cluster::new(Strategy::LeastPods);
+    cluster.node("n1", json!({}));
+    let driver = json!({"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": true}});
+    let driver = Arc::new(serde_json::from_value(driver).unwrap());
+    cluster.scheduler.handle(Event::CsiDriver((None, Some(driver))), cluster.now);
+    let volume = json!({"metadata": {"name": "a"}, "spec": {"csi": {"driver": "d", "volumeHandle": "a"}}});
+    let volume = Arc::new(serde_json::from_value(volume).unwrap());
+    cluster.scheduler.handle(Event::Volume((None, Some(volume))), cluster.now);
+    let claim = json!({"metadata": {"name": "a", "namespace": "default"}, "spec": {"volumeName": "a"}});
+    let claim = Arc::new(serde_json::from_value(claim).unwrap());
+    cluster.scheduler.handle(Event::Claim((None, Some(claim))), cluster.now);
+    let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]);
+    let refused = cluster.place(pod("p", json!({"spec": {"volumes": volumes}})));
+    assert!(refused.contains("1 d CSI driver is not installed on the node"), "{refused}");
+    let csi_node = json!({"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "d", "nodeID": "n1"}]}});
+    let csi_node = Arc::new(serde_json::from_value(csi_node).unwrap());
+    cluster.scheduler.handle(Event::CsiNode((None, Some(csi_node))), cluster.now);
+    assert_eq!(cluster.next(), "n1", "retried because the driver came");
+}
+
+#[test]
 fn volumes_are_made_where_there_is_room() {
     let mut cluster = Cluster::new(Strategy::LeastPods);
     for (node, zone) in [("n1", "a"), ("n2", "b")] {

@@ -1,4 +1,4 @@
-//! A CSI driver can have only so many volumes on a node.
+//! A CSI driver can have only so many volumes on a node, and none where it does not run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,14 @@ impl Filter for NodeVolumeLimits {
         if wanted.is_empty() {
             return None;
         }
-        Some(Box::new(move |node| match exceeded(&wanted, node, snapshot) {
-            Some(_) => Err(Refusal::by_pods(TOO_MANY)),
-            None => Ok(()),
+        Some(Box::new(move |node| {
+            if let Some(driver) = missing(&wanted, node, snapshot) {
+                return Err(Refusal::fixed(format!("{driver} CSI driver is not installed on the node")));
+            }
+            match exceeded(&wanted, node, snapshot) {
+                Some(_) => Err(Refusal::by_pods(TOO_MANY)),
+                None => Ok(()),
+            }
         }))
     }
 
@@ -31,13 +36,26 @@ impl Filter for NodeVolumeLimits {
     }
 
     fn remedy(&self, pod: &PodInfo, node: &NodeInfo, snapshot: &Snapshot) -> String {
-        match exceeded(&snapshot.volumes.csi_volumes(pod), node, snapshot) {
+        let wanted = snapshot.volumes.csi_volumes(pod);
+        if let Some(driver) = missing(&wanted, node, snapshot) {
+            return format!("install the CSI driver {driver} on this node");
+        }
+        match exceeded(&wanted, node, snapshot) {
             Some((driver, limit)) => {
                 format!("free one of the {limit} volumes that {driver} can have on this node")
             }
             None => String::new(),
         }
     }
+}
+
+/// The first driver that is not there and says that it must be.
+fn missing<'a>(
+    wanted: &'a BTreeMap<String, BTreeSet<String>>,
+    node: &NodeInfo,
+    snapshot: &Snapshot,
+) -> Option<&'a str> {
+    wanted.keys().map(String::as_str).find(|driver| snapshot.volumes.csi.is_missing(driver, &node.name))
 }
 
 /// The first driver that could not have all of its volumes there, with its limit.
