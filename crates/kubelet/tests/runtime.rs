@@ -256,5 +256,9 @@ fn pods_survive_the_death_of_containerd() {
         let pid = std::fs::read_to_string(&pid_file).unwrap();
         assert!(minik8s_kubelet::prepare(&node.config).await.unwrap().is_some());
         assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), pid);
+        // So does one whose predecessor was killed before it wrote down which.
+        std::fs::remove_file(&pid_file).unwrap();
+        assert!(minik8s_kubelet::prepare(&node.config).await.unwrap().is_some());
+        assert_eq!(std::fs::read_to_string(&pid_file).unwrap(), pid);
     });
 }

@@ -1,8 +1,10 @@
 //! The containerd process: started in a session of its own so that it outlives the agent, found again
-//! by its pid file, replaced when it died or when its configuration changed.
+//! by its pid file, replaced when it died or when its configuration changed. Whoever answers on the socket is the one: an
+//! agent that was killed before it wrote the file leaves a containerd beside which no other can work.
 
 use std::fs::OpenOptions;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -11,6 +13,8 @@ use k8s_cri::v1::VersionRequest;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use minik8s_meta::Backoff;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::Pid;
 use thiserror::Error;
 use tokio::process::{Child, Command};
@@ -79,7 +83,25 @@ impl Containerd {
         };
         let mut containerd = Containerd { settings, process };
         containerd.wait_until_ready().await?;
+        containerd.follow_socket().await?;
         Ok(containerd)
+    }
+
+    /// Takes the containerd that answers instead of one that waits until that is gone.
+    async fn follow_socket(&mut self) -> Result<(), ContainerdError> {
+        let Some(id) = listener(&self.settings.socket) else { return Ok(()) };
+        let own = match &self.process {
+            Process::Child(child) => child.id().map(|pid| pid as i32),
+            Process::Adopted(known) => Some(known.pid),
+        };
+        if own == Some(id.pid) {
+            return Ok(());
+        }
+        warn!(pid = id.pid, "another containerd of this directory answers: it is taken");
+        self.kill();
+        self.wait_for_end().await;
+        self.process = Process::Adopted(id);
+        write_pid_file(&self.settings.dir, id)
     }
 
     /// Replaces containerd whenever it dies, or does not answer for longer than `timeout`. Never returns.
@@ -204,11 +226,22 @@ fn spawn(settings: &Settings) -> Result<Process, ContainerdError> {
         .spawn()
         .map_err(ContainerdError::Spawn)?;
     if let Some(id) = child.id().and_then(|pid| ProcessId::of(pid as i32)) {
-        let path = settings.dir.join("pid");
-        std::fs::write(&path, format!("{} {}\n", id.pid, id.start_time))
-            .map_err(|source| ContainerdError::Write { path, source })?;
+        write_pid_file(&settings.dir, id)?;
     }
     Ok(Process::Child(child))
+}
+
+/// Who listens on a socket, if this can be seen from here.
+fn listener(socket: &Path) -> Option<ProcessId> {
+    let stream = UnixStream::connect(socket).ok()?;
+    let peer = getsockopt(&stream, PeerCredentials).ok()?;
+    ProcessId::of(peer.pid())
+}
+
+fn write_pid_file(dir: &Path, id: ProcessId) -> Result<(), ContainerdError> {
+    let path = dir.join("pid");
+    std::fs::write(&path, format!("{} {}\n", id.pid, id.start_time))
+        .map_err(|source| ContainerdError::Write { path, source })
 }
 
 fn read_pid_file(dir: &Path) -> Option<ProcessId> {
