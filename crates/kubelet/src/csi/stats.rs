@@ -61,19 +61,37 @@ fn disk(stats: &node::VolumeStats) -> Disk {
     let number = |number: i64| u64::try_from(number).unwrap_or(0);
     let usage = |unit: Unit| stats.usage.iter().find(|usage| usage.unit == unit as i32).copied();
     let (bytes, inodes) = (usage(Unit::Bytes).unwrap_or_default(), usage(Unit::Inodes).unwrap_or_default());
+    // A driver need not tell more than the total.
+    let free = |usage: node::VolumeUsage| match (usage.available, usage.used) {
+        (0, 0) => number(usage.total),
+        (available, _) => number(available),
+    };
     Disk {
         capacity: number(bytes.total),
-        available: number(bytes.available),
+        available: free(bytes),
         inodes: number(inodes.total),
-        inodes_free: number(inodes.available),
+        inodes_free: free(inodes),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use minik8s_csi::node::{VolumeCondition, VolumeStats};
+    use minik8s_csi::node::{VolumeCondition, VolumeStats, VolumeUsage};
 
     use super::*;
+
+    #[test]
+    fn volume_of_which_only_the_size_is_told_is_not_full() {
+        let check = |available: i64, used: i64, expected: u64| {
+            let usage = vec![VolumeUsage { available, total: 100, used, unit: Unit::Bytes as i32 }];
+            let found = disk(&VolumeStats { usage, volume_condition: None });
+            assert_eq!((found.capacity, found.available, found.inodes_free), (100, expected, 0));
+        };
+        check(0, 0, 100);
+        check(0, 100, 0);
+        check(0, 95, 0);
+        check(30, 70, 30);
+    }
 
     #[test]
     fn volume_is_abnormal_only_where_its_driver_says_so() {
