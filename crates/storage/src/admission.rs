@@ -1,4 +1,5 @@
 //! Rules about claims: one that names no class gets the default one, and it grows only where its class lets volumes grow.
+//! And what can be in use is protected from its first moment.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,7 +7,8 @@ use minik8s_api::{AdmissionError, AdmissionRequest, AdmissionRule, Objects, Oper
 use minik8s_meta::Quantity;
 use serde_json::Value;
 
-use crate::annotation::IS_DEFAULT;
+use crate::annotation::{CLAIM_PROTECTION, IS_DEFAULT, VOLUME_PROTECTION};
+use crate::attributes;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const CLASSES: ResourceRef<'static> =
@@ -63,6 +65,31 @@ impl AdmissionRule for VolumeGrowth {
         }
         let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
         Err(AdmissionError::Forbidden(why.to_owned()))
+    }
+}
+
+/// The controllers add the same finalizers to what was there before. Until they have, nothing would hold it.
+pub struct InUseProtection;
+
+#[async_trait]
+impl AdmissionRule for InUseProtection {
+    async fn admit(&self, _: &dyn Objects, request: &mut AdmissionRequest<'_>) -> Result<(), AdmissionError> {
+        if request.operation != Operation::Create || !request.subresource.is_empty() {
+            return Ok(());
+        }
+        let finalizer = match (request.resource.group, request.resource.plural) {
+            ("", CLAIMS) => CLAIM_PROTECTION,
+            ("", "persistentvolumes") => VOLUME_PROTECTION,
+            ("storage.k8s.io", "volumeattributesclasses") => attributes::PROTECTION,
+            _ => return Ok(()),
+        };
+        let finalizers = &mut request.object["metadata"]["finalizers"];
+        match finalizers.as_array_mut() {
+            Some(all) if all.iter().any(|one| one == finalizer) => {}
+            Some(all) => all.push(finalizer.into()),
+            None => *finalizers = Value::from(vec![finalizer]),
+        }
+        Ok(())
     }
 }
 
@@ -123,6 +150,19 @@ mod tests {
             admit(DefaultStorageClass, &mut claim, None).await.unwrap();
             assert_eq!(claim["spec"]["storageClassName"], expected, "{class}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_can_be_in_use_is_protected_when_it_is_made() {
+        let mut claim = json!({"metadata": {"name": "c"}});
+        admit(InUseProtection, &mut claim, None).await.unwrap();
+        assert_eq!(claim["metadata"]["finalizers"], json!([CLAIM_PROTECTION]));
+        let made = claim.clone();
+        admit(InUseProtection, &mut claim, None).await.unwrap();
+        assert_eq!(claim, made);
+        claim["metadata"]["finalizers"] = json!([]);
+        admit(InUseProtection, &mut claim, Some(&made)).await.unwrap();
+        assert_eq!(claim["metadata"]["finalizers"], json!([]));
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use minik8s_runtime::{Action, Caches, Controller, Key, Plan, Target, Watches};
 
 use crate::annotation::finalizers_patch;
 
-const PROTECTION: &str = "kubernetes.io/vac-protection";
+pub const PROTECTION: &str = "kubernetes.io/vac-protection";
 
 pub struct AttributesProtection;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minik8s_api::{AdmissionRule, Extension};
 use minik8s_feature::{Parts, ServerFeature};
 
-use crate::admission::{DefaultStorageClass, VolumeGrowth};
+use crate::admission::{DefaultStorageClass, InUseProtection, VolumeGrowth};
 use crate::attach::Attachments;
 use crate::attributes::AttributesProtection;
 use crate::claim::{Claims, Matches};
@@ -23,7 +23,7 @@ impl ServerFeature for Storage {
 
     fn extension(&self) -> Extension {
         let admission: Vec<Arc<dyn AdmissionRule>> =
-            vec![Arc::new(DefaultStorageClass), Arc::new(VolumeGrowth)];
+            vec![Arc::new(DefaultStorageClass), Arc::new(VolumeGrowth), Arc::new(InUseProtection)];
         Extension { kinds: kinds::all(), admission, ..Extension::default() }
     }
 
