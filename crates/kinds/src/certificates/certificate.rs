@@ -11,6 +11,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
 
+use super::request_signature;
 use crate::{At, FieldErrors};
 
 /// A refresh is neither at once nor too late, in seconds.
@@ -26,7 +27,10 @@ pub(super) fn check_request(text: &str) -> Result<(), &'static str> {
     if !rest.is_empty() {
         return Err("must be a valid PKCS#10 CSR");
     }
-    request.verify_signature().map_err(|_| "invalid signature")
+    match request_signature::is_valid(&request) {
+        true => Ok(()),
+        false => Err("invalid signature"),
+    }
 }
 
 /// What a signer says that it issued.

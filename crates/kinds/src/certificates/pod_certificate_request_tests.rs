@@ -5,6 +5,26 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use super::*;
 use crate::check;
 
+/// `openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-521 -sha512 -subj /`, which nodes call, too.
+const P521: &str = "MIIBQzCBpQIBADAAMIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAh73sb6gmzsPMVW8adHbJdJST4a9xwVNwUILCLRJHtNocbFtB\
+    qAA/cdQB1VUrWErvV+wLgiYRCCxS29N1uHtHwWcAylnNTd8dh/9uVRGNiYptVnz04KzdFHQhNxro7VQHVKoHKPGIO7AKk90lZARG\
+    JyWWesCzRCsyXI1jyWj1sV9eJ5ugADAKBggqhkjOPQQDBAOBjAAwgYgCQgGwBAIrP3Iur6z4Cyjx8/WxDiuZgmQN/nkkR9w9KFil\
+    YcRai+MOe8US5y1nN574ZKs4LhcWailpt0ivULoNu2MNWwJCAXzc0o0uAOQqgULz9pXqU05CFa4QiTF7AgEPNMltN4G/Q7RVLE6d\
+    rn5nYxvWlvP8bMxZYJ9BMDw1yvrFer/UfpbM";
+/// The same with `-newkey rsa:3072 -sha256`.
+const RSA: &str = "MIIDRTCCAa0CAQAwADCCAaIwDQYJKoZIhvcNAQEBBQADggGPADCCAYoCggGBALFanrA+iK5OJ7Li3tTqNT8VLnnaIxDYSGrCvufG\
+    L3Rs7gE9sR4XcbWSAk1tMOUdmGuIm0qj3hr1oqciehqLqi2DyRnKHI4b4A+7iQvc2wdf9Sw1lOvwXMb3jhRQCQsQ+jkboGAwYJGo\
+    FoPvSYU3/Eax9LUvuxDXsQDonikqENruZUCC2Z5aO9tev1n0PzfGhPxIiexSzs5bpsnWRO1gF7jc/cLEwKHNvY1vbvZuN7s6Nvcj\
+    AkaC2ZkweAylk1/K7gSWFEJaPguNLWcvRw3lboxf9+92WPIqe7KqCdN1FTBklqz3LTKgFIKozWghlaQ09koJPq26WfhZJmAk5fjU\
+    8nCgXuYF/YpHZjePegD1XnEAgq3XSRzj0F9qpcQ7jP7wSizEMha+CSuvnmE5eyvjtVEHW065xoGxHOGxA7rKDw9dgcaNfsyvBgq+\
+    TCqwnqMCN8dBsQI5mEdXgm1j3u5vnE1DsbmLj0jc1hX9yQfE/xliQcm90xygNO48JYHWSpCD9QIDAQABoAAwDQYJKoZIhvcNAQEL\
+    BQADggGBAG5B0aLW9GElzr+fE8GgLhl0rKuAoa3kEJjUEMkdHEe8bF1Zr6EOusWrVTe4+czXgWMaxJSkCFcV8JUVASVZwOdCbenN\
+    lComRv2nIJGBxwiUDtHw4DJ05uhjt1bh5iNWeZlyCqu3ivKhd1TNuN5dAvsQL/ZbMPYyDhYVKdTQJmAByvStF8hkjA/0OdprQ5Hg\
+    DisbBHrzzbnWpcduBOfBnD4gWHgi6gIx7CINr7dt/e9c8+T3dp8FzZGTZdhBvx0bsXflhRtk6QwUVtIWKMQkOuYmuEMMIomFSRA1\
+    fE8AQhs2yTO802TvJbz575pRQwa7n9htbc+Q15/SF3suAx0YhL6tw4hu5bHSRVJfcpPYswN00jkq5UiUPXWZ13KAk1KhX/l4dQl0\
+    VKGFyGfs0XsNxVAcoZb4iMZpvBuNxvxMkLOJMTDS9XP5oZV5ojjK8TlAjt0keT3hMgBGCLTCtieCoZypyED9mJwgTjntkVZ7zS2i\
+    n8HLFi24oaO8+MfUQ3UMog==";
+
 /// A key's request, and its certificate for two hours of 2026, in PEM.
 fn request_and_certificate() -> (String, String) {
     let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
@@ -54,6 +74,21 @@ fn request_proves_its_key() {
     let mut old_form = object(&stub, json!({}));
     old_form["spec"]["pkixPublicKey"] = "AAAA".into();
     check::errors("podcertificaterequests", old_form, &["spec: Invalid value"]);
+}
+
+#[test]
+fn request_of_a_key_that_openssl_made_proves_it() {
+    for (key_type, stub) in [("P-521", P521), ("RSA", RSA)] {
+        check::errors("podcertificaterequests", object(stub, json!({})), &[]);
+        let der = STANDARD.decode(stub).unwrap();
+        // In the key, and in the signature.
+        for place in [100, der.len() - 1] {
+            let mut tampered = der.clone();
+            tampered[place] ^= 1;
+            let why = certificate::check_request(&STANDARD.encode(tampered)).unwrap_err();
+            assert_eq!(why, "invalid signature", "{key_type}: byte {place}");
+        }
+    }
 }
 
 #[test]
