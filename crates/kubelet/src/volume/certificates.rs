@@ -21,6 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use thiserror::Error;
 
+use super::openssl::{self, OpensslError};
 use super::trust_anchors::pem;
 use crate::pod::DesiredPod;
 
@@ -48,8 +49,12 @@ pub enum CertificateError {
     Pending(String),
     #[error("{0}")]
     Refused(String),
-    #[error("keyType {0:?}: this node makes keys of the types ECDSAP256, ECDSAP384 and ED25519")]
+    #[error(
+        "keyType {0:?}: nodes make keys of the types ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA3072 and RSA4096"
+    )]
     KeyType(String),
+    #[error("keyType {0}: {1}")]
+    Openssl(String, OpensslError),
     #[error("cannot make a key: {0}")]
     Key(#[from] rcgen::Error),
 }
@@ -233,13 +238,13 @@ async fn request(
     now: Timestamp,
 ) -> Result<Wait, CertificateError> {
     let Applicant { client, node, desired_pod } = applicant;
-    let (key, stub) = key_and_request(&source.key_type)?;
     let account = desired_pod.spec().and_then(|spec| spec.service_account_name.as_deref());
     let account = account.filter(|name| !name.is_empty()).unwrap_or("default");
     let accounts: Api<core::ServiceAccount> = Api::namespaced((*client).clone(), &desired_pod.namespace);
     let account_uid = accounts.get(account).await?.metadata.uid.unwrap_or_default();
     let node_uid =
         Api::<core::Node>::all((*client).clone()).get(node).await?.metadata.uid.unwrap_or_default();
+    let (key, stub) = key_and_request(&source.key_type).await?;
     let owner = OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
@@ -273,7 +278,17 @@ async fn request(
 }
 
 /// A new key in PEM, and a request that proves that we have it and says nothing else.
-fn key_and_request(key_type: &str) -> Result<(String, Vec<u8>), CertificateError> {
+async fn key_and_request(key_type: &str) -> Result<(String, Vec<u8>), CertificateError> {
+    let by_openssl = match key_type {
+        "ECDSAP521" => Some(openssl::ECDSA_P521),
+        "RSA3072" => Some(openssl::RSA_3072),
+        "RSA4096" => Some(openssl::RSA_4096),
+        _ => None,
+    };
+    if let Some(algorithm) = by_openssl {
+        let made = openssl::key_and_request(openssl::OPENSSL, algorithm).await;
+        return made.map_err(|error| CertificateError::Openssl(key_type.to_owned(), error));
+    }
     let algorithm = match key_type {
         "ECDSAP256" => &rcgen::PKCS_ECDSA_P256_SHA256,
         "ECDSAP384" => &rcgen::PKCS_ECDSA_P384_SHA384,

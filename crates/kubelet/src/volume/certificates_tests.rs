@@ -1,6 +1,12 @@
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use rcgen::PublicKeyData;
+use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde_json::{Value, json};
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::FromDer;
 
 use super::*;
 
@@ -77,19 +83,63 @@ fn sources_are_named_by_volume_and_place() {
     assert_eq!(found, ["v/1=a", "v/2=b", "w/0=c"]);
 }
 
-#[test]
-fn keys_are_of_the_type_that_is_asked_for_and_their_requests_empty() {
-    use x509_parser::certification_request::X509CertificationRequest;
-    use x509_parser::prelude::FromDer;
-    for (key_type, bits) in [("ECDSAP256", 256), ("ECDSAP384", 384), ("ED25519", 256)] {
-        let (key, request) = key_and_request(key_type).unwrap();
+#[tokio::test]
+async fn keys_are_of_the_type_that_is_asked_for_and_their_requests_empty() {
+    let types = [
+        ("ECDSAP256", 256),
+        ("ECDSAP384", 384),
+        ("ECDSAP521", 521),
+        ("ED25519", 256),
+        ("RSA3072", 3072),
+        ("RSA4096", 4096),
+    ];
+    for (key_type, bits) in types {
+        let (key, der) = key_and_request(key_type).await.unwrap();
+        PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes()).unwrap();
         assert!(key.starts_with("-----BEGIN PRIVATE KEY-----"), "{key_type}");
-        let (_, request) = X509CertificationRequest::from_der(&request).unwrap();
+        assert!(key.trim_end().ends_with("-----END PRIVATE KEY-----"), "{key_type}");
+        let (rest, request) = X509CertificationRequest::from_der(&der).unwrap();
+        assert!(rest.is_empty(), "{key_type}");
         let info = &request.certification_request_info;
         assert_eq!(info.subject.iter().count(), 0, "{key_type}");
+        assert!(request.requested_extensions().is_none(), "{key_type}");
         let public = &info.subject_pki.subject_public_key.data;
         assert!(public.len() * 8 >= bits, "{key_type}: {} bytes", public.len());
+        let (public, is_signed) = match key_type {
+            // ring does not know it.
+            "ECDSAP521" => (public_key(&key), is_signed(&der)),
+            _ => {
+                let key = KeyPair::from_pem(&key).unwrap();
+                (key.subject_public_key_info(), request.verify_signature().is_ok())
+            }
+        };
+        assert_eq!(public, info.subject_pki.raw, "{key_type}");
+        assert!(is_signed, "{key_type}");
     }
-    let error = key_and_request("RSA4096").unwrap_err().to_string();
-    assert!(error.starts_with("keyType \"RSA4096\": this node makes keys of"), "{error}");
+    let error = key_and_request("RSA2048").await.unwrap_err().to_string();
+    assert!(error.starts_with("keyType \"RSA2048\": nodes make keys of"), "{error}");
+}
+
+#[test]
+fn missing_openssl_is_told_with_the_key_type() {
+    let error = CertificateError::Openssl("RSA3072".to_owned(), OpensslError::Missing);
+    let want = "keyType RSA3072: the node needs openssl for it: apt-get install openssl";
+    assert_eq!(error.to_string(), want);
+}
+
+fn public_key(key: &str) -> Vec<u8> {
+    call_openssl(&["pkey", "-pubout", "-outform", "DER"], key.as_bytes()).stdout
+}
+
+fn is_signed(request: &[u8]) -> bool {
+    let output = call_openssl(&["req", "-inform", "DER", "-verify", "-noout"], request);
+    String::from_utf8_lossy(&output.stderr).contains("verify OK")
+}
+
+fn call_openssl(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(openssl::OPENSSL);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
 }

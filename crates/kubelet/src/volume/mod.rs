@@ -14,6 +14,7 @@ mod image;
 mod inline_csi;
 mod memory;
 mod mounts;
+mod openssl;
 mod payload;
 mod sub_path;
 mod tokens;

@@ -24,15 +24,15 @@ const SIGNER: &str = "minik8s.io/pods";
 
 /// A pod waits for its signer, gets the key and the chain, and a refusal says why.
 pub async fn certificates_of_pods(space: Space) {
-    let pod = |signer: &str| {
-        let source = json!({"signerName": signer, "keyType": "ECDSAP256", "credentialBundlePath": "all.pem",
+    let pod = |signer: &str, key_type: &str| {
+        let source = json!({"signerName": signer, "keyType": key_type, "credentialBundlePath": "all.pem",
             "certificateChainPath": "chain.pem", "userAnnotations": {"minik8s.io/path": "/x"}});
         let mut spec = idle();
         spec["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
         spec["volumes"] = json!([{"name": "v", "projected": {"sources": [{"podCertificate": source}]}}]);
         spec
     };
-    space.pod("certified", pod(SIGNER)).await;
+    space.pod("certified", pod(SIGNER, "ECDSAP256")).await;
     let (name, request) = pending(&space, SIGNER).await;
     assert_eq!(request["spec"]["unverifiedUserAnnotations"], json!({"minik8s.io/path": "/x"}));
     let issuer = Issuer::new(CertificateParams::default(), KeyPair::generate().unwrap());
@@ -43,7 +43,7 @@ pub async fn certificates_of_pods(space: Space) {
     let all = space.kubectl(&["exec", "certified", "--", "cat", "/v/all.pem"]).await;
     assert!(all.starts_with("-----BEGIN PRIVATE KEY-----") && all.ends_with(&chain), "{all}");
 
-    space.pod("denied", pod("minik8s.io/deny")).await;
+    space.pod("denied", pod("minik8s.io/deny", "ECDSAP521")).await;
     let (name, _) = pending(&space, "minik8s.io/deny").await;
     let status = json!({"status": {"conditions": [condition("Denied", "not today")]}});
     space.send(Method::PATCH, &format!("{}/{name}/status", path(&space)), status).await.unwrap();
@@ -67,8 +67,13 @@ pub async fn mutual_tls_of_pods(space: Space) {
     let stranger = Issuer::new(root, KeyPair::generate().unwrap());
     let now = Timestamp::from_second(Timestamp::now().as_second() - 3600).unwrap();
     let mut files = Vec::new();
-    for (name, issuer) in [("server", &trusted), ("client", &trusted), ("stranger", &stranger)] {
-        let own = json!({"signerName": signer, "keyType": "ECDSAP256", "credentialBundlePath": "all.pem"});
+    let pods = [
+        ("server", "ECDSAP256", &trusted),
+        ("client", "RSA3072", &trusted),
+        ("stranger", "ECDSAP256", &stranger),
+    ];
+    for (name, key_type, issuer) in pods {
+        let own = json!({"signerName": signer, "keyType": key_type, "credentialBundlePath": "all.pem"});
         let mut spec = idle();
         spec["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
         spec["volumes"] = json!([{"name": "v", "projected": {"sources": [
