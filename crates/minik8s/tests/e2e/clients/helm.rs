@@ -1,8 +1,10 @@
 //! Helm's requests, as Helm 3 and Helm 4 make them: discovery, CRDs first, hooks, the objects of a chart in their order, three-way
-//! strategic patches or server-side apply, waiting, and release records in Secrets. The charts are rendered already; what
-//! a patch of Helm would hold is written down beside them.
+//! strategic patches or server-side apply, waiting, and release records in Secrets. The charts are rendered already.
 
-use std::process::{Child, Command, Stdio};
+mod charts;
+mod patch;
+mod release;
+
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -11,6 +13,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 
+use self::release::{Way, is_same};
 use super::{client, code};
 use crate::harness::Server;
 
@@ -28,19 +31,26 @@ const OPERATOR_CRDS: &str = include_str!("charts/operator-crds.yaml");
 const OPERATOR: &str = include_str!("charts/operator.yaml");
 
 /// In the order in which Helm installs kinds; it uninstalls them the other way round.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 19] = [
+    "NetworkPolicy",
     "PodDisruptionBudget",
     "ServiceAccount",
     "Secret",
     "ConfigMap",
+    "CustomResourceDefinition",
     "ClusterRole",
+    "ClusterRoleBinding",
     "Role",
     "RoleBinding",
     "Service",
+    "DaemonSet",
     "Deployment",
     "HorizontalPodAutoscaler",
+    "StatefulSet",
     "Job",
+    "IngressClass",
     "Ingress",
+    "ValidatingWebhookConfiguration",
 ];
 
 fn chart(text: &str) -> Vec<Value> {
@@ -54,25 +64,6 @@ fn chart(text: &str) -> Vec<Value> {
 struct Helm {
     client: Client,
     discovery: Vec<Value>,
-}
-
-/// Nodes on which pods run in the API only.
-struct Nodes(Child);
-
-impl Nodes {
-    fn join(server: &Server) -> Nodes {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_minik8s"));
-        command.args(["simulate", "--nodes", "2", "--kubeconfig"]).arg(server.kubeconfig());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Nodes(command.spawn().expect("the simulation starts"))
-    }
-}
-
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Helm {
@@ -150,6 +141,13 @@ impl Helm {
         patched.unwrap_or_else(|code| panic!("{code}: {patch}"))
     }
 
+    /// What others than Helm change.
+    async fn meddle(&self, object: &Value, kind: &str, patch: &Value) {
+        let path = format!("{}?fieldManager=somebody", self.place(object).1);
+        let patched = self.send(Method::PATCH, &path, kind, patch).await;
+        patched.unwrap_or_else(|code| panic!("{code}: {patch}"));
+    }
+
     /// As Helm 4 writes everything.
     async fn apply(&self, object: &Value, force: bool) -> Result<Value, u16> {
         let path = format!("{}?fieldManager=helm&force={force}&fieldValidation=Strict", self.place(object).1);
@@ -178,32 +176,52 @@ impl Helm {
         }
     }
 
-    /// A hook: the one of the last time goes, the Job runs, and Helm waits for its end.
+    /// Waits until a list is empty.
+    async fn until_none(&self, path: &str) {
+        let begun = Instant::now();
+        loop {
+            let list = self.send(Method::GET, path, "", &Value::Null).await.expect("a list");
+            if list["items"].as_array().is_none_or(Vec::is_empty) {
+                return;
+            }
+            assert!(begun.elapsed() < TIMEOUT, "{path} is never empty: {list}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Definitions come before anything else, until their kinds are served.
+    async fn define(&mut self, definitions: &[Value], way: Way) {
+        for definition in definitions {
+            match way {
+                Way::Patch => drop(self.create(definition).await),
+                Way::Apply => drop(self.apply(definition, false).await.expect("a definition")),
+            }
+            self.until(definition, "established", |found| has_condition(found, "Established")).await;
+        }
+        let begun = Instant::now();
+        self.discover().await;
+        while !definitions.iter().all(|definition| self.discovers(definition)) {
+            assert!(begun.elapsed() < TIMEOUT, "not all kinds are served");
+            self.discover().await;
+        }
+    }
+
+    /// A hook: the one of the last time goes, a Job runs, and Helm waits for its end.
     async fn hook(&self, manifest: &str) {
-        for job in chart(manifest) {
-            self.delete(&job).await;
-            self.create(&job).await;
-            let is_complete = |found: Option<&Value>| {
-                let conditions = found.and_then(|found| found["status"]["conditions"].as_array());
-                conditions.into_iter().flatten().any(|c| c["type"] == "Complete" && c["status"] == "True")
-            };
-            self.until(&job, "complete", is_complete).await;
+        for object in chart(manifest) {
+            self.delete(&object).await;
+            self.create(&object).await;
+            if object["kind"] == "Job" {
+                self.until(&object, "complete", |found| has_condition(found, "Complete")).await;
+            }
         }
     }
 
     /// What `--wait` looks at.
     async fn wait(&self, objects: &[Value]) {
-        for object in objects.iter().filter(|object| object["kind"] == "Deployment") {
-            let is_ready = |found: Option<&Value>| {
-                found.is_some_and(|found| {
-                    let number = |value: &Value| value.as_i64().unwrap_or_default();
-                    let (spec, status) = (&found["spec"], &found["status"]);
-                    number(&status["observedGeneration"]) >= number(&found["metadata"]["generation"])
-                        && number(&status["updatedReplicas"]) == number(&spec["replicas"])
-                        && number(&status["readyReplicas"]) >= number(&spec["replicas"])
-                })
-            };
-            self.until(object, "ready", is_ready).await;
+        const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
+        for object in objects.iter().filter(|object| WORKLOADS.iter().any(|kind| object["kind"] == *kind)) {
+            self.until(object, "ready", |found| found.is_some_and(is_ready)).await;
         }
     }
 
@@ -253,74 +271,49 @@ impl Helm {
     }
 }
 
-/// From one manifest to the next, where no list differs: what a three-way patch holds then.
-fn difference(old: &Value, new: &Value) -> Option<Value> {
-    let (Some(old_fields), Some(new_fields)) = (old.as_object(), new.as_object()) else {
-        return (old != new).then(|| new.clone());
-    };
-    let mut patch = serde_json::Map::new();
-    for (name, value) in new_fields {
-        let changed = match old_fields.get(name) {
-            Some(before) => difference(before, value),
-            None => Some(value.clone()),
-        };
-        patch.extend(changed.map(|changed| (name.clone(), changed)));
-    }
-    patch.extend(
-        old_fields
-            .keys()
-            .filter(|name| !new_fields.contains_key(*name))
-            .map(|name| (name.clone(), Value::Null)),
-    );
-    (!patch.is_empty()).then_some(Value::Object(patch))
+fn has_condition(found: Option<&Value>, name: &str) -> bool {
+    let conditions = found.and_then(|found| found["status"]["conditions"].as_array());
+    conditions.into_iter().flatten().any(|c| c["type"] == name && c["status"] == "True")
 }
 
-/// What client-go makes of the two versions of the chart, for the kinds whose lists differ.
-fn strategic(kind: &str, forward: bool) -> Option<Value> {
-    let (version, image) = if forward {
-        ("2.0.0", "registry.example.com/shop:2.0.0")
-    } else {
-        ("1.0.0", "registry.example.com/shop:1.0.0")
+/// Whether all pods of a workload are of its last version, and ready.
+fn is_ready(workload: &Value) -> bool {
+    let (spec, status) = (&workload["spec"], &workload["status"]);
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let (wanted, updated, ready) = match workload["kind"].as_str() {
+        Some("DaemonSet") => {
+            (&status["desiredNumberScheduled"], &status["updatedNumberScheduled"], &status["numberReady"])
+        }
+        _ => (&spec["replicas"], &status["updatedReplicas"], &status["readyReplicas"]),
     };
-    let labels = json!({"app.kubernetes.io/version": version, "helm.sh/chart": format!("shop-{version}")});
-    let patch = match (kind, forward) {
-        ("Service", true) => json!({
-            "$setElementOrder/ports": [{"port": 80}, {"port": 9090}],
-            "ports": [{"name": "metrics", "port": 9090, "protocol": "TCP", "targetPort": "metrics"}]}),
-        ("Service", false) => json!({
-            "$setElementOrder/ports": [{"port": 80}],
-            "ports": [{"$patch": "delete", "port": 9090}]}),
-        ("Deployment", true) => json!({"template": {"spec": {
-            "$setElementOrder/containers": [{"name": "shop"}, {"name": "metrics"}],
-            "containers": [{"name": "shop", "image": image},
-                {"name": "metrics", "image": "registry.example.com/metrics:1",
-                 "ports": [{"name": "metrics", "containerPort": 9090, "protocol": "TCP"}]}]}}}),
-        ("Deployment", false) => json!({"template": {"spec": {
-            "$setElementOrder/containers": [{"name": "shop"}],
-            "containers": [{"name": "shop", "image": image}, {"$patch": "delete", "name": "metrics"}]}}}),
-        _ => return None,
-    };
-    Some(json!({"metadata": {"labels": labels}, "spec": patch}))
+    number(&status["observedGeneration"]) >= number(&workload["metadata"]["generation"])
+        && number(updated) == number(wanted)
+        && number(ready) >= number(wanted)
 }
 
 /// `helm upgrade` and `helm rollback` are one thing: from these objects to those.
-async fn change(helm: &Helm, from: &[Value], to: &[Value], forward: bool) {
-    let same =
-        |a: &Value, b: &Value| a["kind"] == b["kind"] && a["metadata"]["name"] == b["metadata"]["name"];
+async fn change(helm: &Helm, from: &[Value], to: &[Value]) {
     for object in to {
-        let Some(before) = from.iter().find(|other| same(other, object)) else {
+        let Some(before) = from.iter().find(|other| is_same(other, object)) else {
             helm.create(object).await;
             continue;
         };
-        helm.get(object).await.expect("it is there");
-        let patch = strategic(object["kind"].as_str().unwrap_or_default(), forward);
-        if let Some(patch) = patch.or_else(|| difference(before, object)) {
-            helm.patch(object, STRATEGIC, &patch).await;
+        let found = helm.get(object).await.expect("it is there");
+        let kind = patch_type(object);
+        let patch = patch::three_way(before, object, &found, kind == STRATEGIC);
+        if patch != json!({}) {
+            helm.patch(object, kind, &patch).await;
         }
     }
-    for gone in from.iter().filter(|object| !to.iter().any(|other| same(object, other))) {
+    for gone in from.iter().filter(|object| !to.iter().any(|other| is_same(object, other))) {
         helm.delete(gone).await;
     }
+}
+
+/// Of kinds that Helm has no type of, and of definitions, it merges no list.
+fn patch_type(object: &Value) -> &'static str {
+    let is_custom = object["apiVersion"].as_str().is_some_and(|version| version.contains(".example.com/"));
+    if is_custom || object["kind"] == "CustomResourceDefinition" { MERGE } else { STRATEGIC }
 }
 
 fn names(list: &Value, field: &str) -> Vec<String> {
@@ -356,14 +349,19 @@ async fn check_shop(helm: &Helm, version: &str) {
     }
 }
 
+/// Helm with a namespace for its releases.
+async fn started(server: &Server) -> Helm {
+    let helm = Helm::new(server).await;
+    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    helm.send(Method::POST, "/api/v1/namespaces", "", &space).await.expect("--create-namespace");
+    helm
+}
+
 /// One release after the other, on one server.
 #[tokio::test]
 async fn helm_installs_upgrades_rolls_back_and_uninstalls() {
-    let server = Server::start();
-    let _nodes = Nodes::join(&server);
-    let helm = Helm::new(&server).await;
-    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    helm.send(Method::POST, "/api/v1/namespaces", "", &space).await.expect("--create-namespace");
+    let server = Server::start_with_nodes(2);
+    let helm = started(&server).await;
     helm_3_installs_upgrades_and_rolls_back(&helm).await;
     helm_4_takes_over_and_applies(&helm).await;
     helm_installs_definitions_first(helm).await;
@@ -386,7 +384,7 @@ async fn helm_3_installs_upgrades_and_rolls_back(helm: &Helm) {
     // helm upgrade shop --wait
     helm.record("shop", 2, "pending-upgrade").await;
     helm.hook(HOOK).await;
-    change(helm, &old, &new, true).await;
+    change(helm, &old, &new).await;
     helm.wait(&new).await;
     helm.record("shop", 1, "superseded").await;
     helm.record("shop", 2, "deployed").await;
@@ -394,7 +392,7 @@ async fn helm_3_installs_upgrades_and_rolls_back(helm: &Helm) {
     assert_eq!(helm.get(deployment).await.expect("it is there")["metadata"]["annotations"]["by"], "hand");
     // helm rollback shop 1 --wait
     helm.record("shop", 3, "pending-rollback").await;
-    change(helm, &new, &old, false).await;
+    change(helm, &new, &old).await;
     helm.wait(&old).await;
     helm.record("shop", 2, "superseded").await;
     helm.record("shop", 3, "deployed").await;
@@ -463,19 +461,7 @@ async fn own_by_apply(helm: &Helm, object: &Value) {
 
 /// A chart with definitions: they come first, and objects of theirs are patched by merge patch.
 async fn helm_installs_definitions_first(mut helm: Helm) {
-    for definition in chart(OPERATOR_CRDS) {
-        helm.create(&definition).await;
-        let is_established = |found: Option<&Value>| {
-            let conditions = found.and_then(|found| found["status"]["conditions"].as_array());
-            conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
-        };
-        helm.until(&definition, "established", is_established).await;
-    }
-    let begun = Instant::now();
-    while !chart(OPERATOR_CRDS).iter().all(|definition| helm.discovers(definition)) {
-        assert!(begun.elapsed() < TIMEOUT, "not all kinds are served");
-        helm.discover().await;
-    }
+    helm.define(&chart(OPERATOR_CRDS), Way::Patch).await;
     let objects = chart(OPERATOR);
     for object in &objects {
         helm.create(object).await;
