@@ -46,6 +46,7 @@ impl fmt::Display for Misfit {
 pub struct Wanted<'a> {
     claim: &'a PersistentVolumeClaim,
     is_named: bool,
+    is_kept: bool,
     selector: Option<Selector>,
     size: Quantity,
     /// Where the volume must be reachable from.
@@ -59,6 +60,7 @@ impl<'a> Wanted<'a> {
         Wanted {
             claim,
             is_named: false,
+            is_kept: false,
             selector: selector.map(|selector| Selector::new(Some(selector))),
             size: requested(claim),
             node,
@@ -68,7 +70,12 @@ impl<'a> Wanted<'a> {
     /// Also for a volume that the user has named: a selector and nodes choose among volumes, and have nothing to say then.
     /// Attributes can be changed afterwards.
     pub fn named(claim: &'a PersistentVolumeClaim) -> Self {
-        Wanted { claim, is_named: true, selector: None, size: requested(claim), node: None }
+        Wanted { claim, is_named: true, is_kept: false, selector: None, size: requested(claim), node: None }
+    }
+
+    /// For a volume that names the claim: whoever made it has chosen, whatever its class.
+    pub fn kept(claim: &'a PersistentVolumeClaim) -> Self {
+        Wanted { is_kept: true, ..Wanted::named(claim) }
     }
 
     pub fn misfit(&self, volume: &PersistentVolume) -> Option<Misfit> {
@@ -81,7 +88,7 @@ impl<'a> Wanted<'a> {
             return Some(Misfit::Taken(format!("{}/{}", name(&kept.namespace), name(&kept.name))));
         }
         let (offered, wanted) = (class_name(volume), claim.storage_class_name.as_deref().unwrap_or(""));
-        if offered != wanted {
+        if offered != wanted && !self.is_kept {
             return Some(Misfit::Class { offered: offered.to_owned(), wanted: wanted.to_owned() });
         }
         let (offered, wanted) = (

@@ -131,7 +131,7 @@ fn unbound(seen: &Observed, plan: &mut Plan) {
         reference.is_some_and(|reference| is_for(reference, claim))
     };
     let volumes: Vec<&PersistentVolume> = seen.volumes.iter().map(|volume| &**volume).collect();
-    let wanted = Wanted::named(claim);
+    let wanted = Wanted::kept(claim);
     if let Some(volume) = volumes.iter().filter(kept).find(|volume| wanted.misfit(volume).is_none()) {
         return bind(claim, volume, plan);
     }

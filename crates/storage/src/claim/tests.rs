@@ -120,6 +120,10 @@ fn claim_and_volume_can_name_each_other_beforehand() {
     // A volume that is kept for a claim is that claim's, although a smaller one would do.
     let volumes = vec![volume("free", "1Gi", json!({})), volume("kept", "5Gi", kept("c"))];
     Case::new(volumes, vec![claim("c", "1Gi", json!({}))]).check(&[("c", "Bound", "kept")]);
+    // Of whatever class.
+    let of_other_class = merged(kept("c"), json!({"spec": {"storageClassName": "x"}}));
+    let volumes = vec![volume("kept", "5Gi", of_other_class)];
+    Case::new(volumes, vec![claim("c", "1Gi", json!({}))]).check(&[("c", "Bound", "kept")]);
     // And nobody else's.
     let volumes = vec![volume("kept", "5Gi", kept("other"))];
     Case::new(volumes, vec![claim("c", "1Gi", json!({}))]).check(&[("c", "Pending", "")]);
