@@ -8,6 +8,7 @@ use minik8s_meta::function::{Function, FunctionCode, runtime};
 use serde_json::{Map, Value, json};
 
 use super::{Refused, Result};
+use crate::zip;
 
 /// Parameters that every call has unless it says otherwise, for the runtime to add.
 const PARAMETERS: &str = "__OW_PARAMETERS";
@@ -33,9 +34,9 @@ pub fn function(name: &str, namespace: &str, action: &Value, mut function: Funct
         let code = exec["code"].as_str().filter(|code| !code.is_empty());
         let code = code.ok_or_else(|| bad("exec.code is missing".to_owned()))?;
         spec.runtime = Some((*runtime).to_owned());
-        spec.code = Some(match is_archive(code) {
-            true => FunctionCode { zip: Some(code.trim().to_owned()), ..FunctionCode::default() },
-            false => FunctionCode { source: Some(code.to_owned()), ..FunctionCode::default() },
+        spec.code = Some(match archive(code) {
+            Some(zip) => FunctionCode { zip: Some(zip), ..FunctionCode::default() },
+            None => FunctionCode { source: Some(code.to_owned()), ..FunctionCode::default() },
         });
         let main = exec["main"].as_str().filter(|main| !main.is_empty() && *main != "main");
         spec.handler =
@@ -66,9 +67,11 @@ pub fn function(name: &str, namespace: &str, action: &Value, mut function: Funct
     Ok(function)
 }
 
-/// Clients send archives in base64, and say so or not.
-fn is_archive(code: &str) -> bool {
-    STANDARD.decode(code.trim()).is_ok_and(|bytes| bytes.starts_with(ZIP))
+/// Clients send archives in base64, and say so or not. Names may begin with `../`: OpenWhisk leaves that out.
+fn archive(code: &str) -> Option<String> {
+    let code = code.trim();
+    let bytes = STANDARD.decode(code).ok().filter(|bytes| bytes.starts_with(ZIP))?;
+    Some(zip::inside(&bytes).map_or_else(|| code.to_owned(), |inside| STANDARD.encode(inside)))
 }
 
 fn set(env: &mut Vec<EnvVar>, name: &str, value: String) {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::path::{Path, Wanted};
 use super::{LARGEST_ACTION, OpenWhisk, Refused, action, activation};
+use crate::zip;
 
 fn request(path: &str, query: &str, key: Option<&str>) -> HandlerRequest {
     let basic = key.map(|key| format!("Basic {}", STANDARD.encode(key)));
@@ -93,6 +94,16 @@ fn action_becomes_a_function() {
     let zipped = made(&json!({"exec": {"kind": "python:3", "code": archive}}), Function::default()).unwrap();
     assert_eq!(zipped.spec.code.unwrap().zip, Some(archive));
     assert_eq!((zipped.spec.runtime.as_deref(), zipped.spec.handler), (Some("python3.11"), None));
+}
+
+#[test]
+fn archive_with_names_above_is_as_unzip_unpacks_it() {
+    let files = ["index.js", "../infra/language.js"].map(|name| (name.to_owned(), b"exports.x = 1".to_vec()));
+    let archive = STANDARD.encode(zip::pack(&files).unwrap());
+    let action = json!({"exec": {"kind": "nodejs:10", "code": archive}});
+    let given = made(&action, Function::default()).unwrap().spec.code.unwrap().zip.unwrap();
+    let given = STANDARD.decode(given).unwrap();
+    assert_eq!(zip::names(&given).unwrap(), ["index.js", "infra/language.js"]);
 }
 
 #[test]

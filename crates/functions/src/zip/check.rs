@@ -15,7 +15,7 @@ const HARMLESS: u64 = 1 << 20;
 const LONGEST_NAME: usize = 240;
 /// The end of the directory with the longest comment.
 const END_LENGTH: usize = 22;
-const ENTRY_LENGTH: usize = 46;
+pub(super) const ENTRY_LENGTH: usize = 46;
 const LINK: u32 = 0o120_000;
 const KIND: u32 = 0o170_000;
 
@@ -48,17 +48,7 @@ pub fn check(archive: &[u8]) -> Result<(), ZipError> {
 
 /// What is in an archive that does no harm.
 pub(super) fn entries(archive: &[u8]) -> Result<Vec<Entry>, ZipError> {
-    let end = end(archive).ok_or(ZipError::Broken)?;
-    let (count, size, start) = (u16_at(end, 10), u32_at(end, 12), u32_at(end, 16));
-    let (count, size, start) = (count.unwrap_or(0), size.unwrap_or(0) as usize, start.unwrap_or(0) as usize);
-    let directory =
-        start.checked_add(size).and_then(|end| archive.get(start..end)).ok_or(ZipError::Broken)?;
-    if count == 0 {
-        return Err(ZipError::Empty);
-    }
-    if usize::from(count) > MOST_FILES {
-        return Err(ZipError::TooMany);
-    }
+    let (count, directory) = directory(archive)?;
     let (mut rest, mut whole, mut seen) = (directory, 0_u64, Seen::default());
     let mut entries = Vec::new();
     for _ in 0..count {
@@ -79,6 +69,22 @@ pub(super) fn entries(archive: &[u8]) -> Result<Vec<Entry>, ZipError> {
     Ok(entries)
 }
 
+/// How many entries there should be, and the bytes that have them.
+pub(super) fn directory(archive: &[u8]) -> Result<(u16, &[u8]), ZipError> {
+    let end = end(archive).ok_or(ZipError::Broken)?;
+    let (count, size, start) = (u16_at(end, 10), u32_at(end, 12), u32_at(end, 16));
+    let (count, size, start) = (count.unwrap_or(0), size.unwrap_or(0) as usize, start.unwrap_or(0) as usize);
+    let directory =
+        start.checked_add(size).and_then(|end| archive.get(start..end)).ok_or(ZipError::Broken)?;
+    if count == 0 {
+        return Err(ZipError::Empty);
+    }
+    if usize::from(count) > MOST_FILES {
+        return Err(ZipError::TooMany);
+    }
+    Ok((count, directory))
+}
+
 pub(super) struct Entry {
     pub name: String,
     flags: u16,
@@ -90,7 +96,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn read(bytes: &[u8]) -> Option<(Entry, &[u8])> {
+    pub fn read(bytes: &[u8]) -> Option<(Entry, &[u8])> {
         let head = bytes.get(..ENTRY_LENGTH).filter(|head| u32_at(head, 0) == Some(ENTRY))?;
         let length = |at| u16_at(head, at).map(usize::from);
         let name = bytes.get(ENTRY_LENGTH..ENTRY_LENGTH + length(28)?)?;

@@ -4,10 +4,12 @@
 //! name, archives that become enormous. Nothing is unpacked to a disk here.
 
 mod check;
+mod inside;
 mod pack;
 mod read;
 
 pub use check::{ZipError, check};
+pub use inside::inside;
 pub use pack::pack;
 pub use read::{names, read};
 
@@ -59,6 +61,32 @@ mod tests {
         assert!(matches!(verdict(&[]), Err(ZipError::Empty)));
     }
 
+    /// As `zip -r code.zip index.js ../infra` makes them.
+    #[test]
+    fn names_above_are_taken_in() {
+        let made = files(&["index.js", "../infra/", "../infra/a.js", "../../b.js", "../"]);
+        let found = inside(&pack(&made).unwrap()).unwrap();
+        check(&found).unwrap();
+        assert_eq!(read(&found, |_| true).unwrap(), files(&["index.js", "infra/a.js", "b.js"]));
+        assert_eq!(inside(&pack(&files(&["index.js", "a/../b"])).unwrap()), None, "nothing to take off");
+        let twice = inside(&pack(&files(&["a", "../a"])).unwrap()).unwrap();
+        assert!(matches!(check(&twice), Err(ZipError::Duplicate(_))));
+    }
+
+    #[test]
+    fn shared_content_is_not_multiplied() {
+        let large: Vec<u8> = (0..=u8::MAX).collect();
+        let mut archive = pack(&[("../a".to_owned(), large), ("../b".to_owned(), Vec::new())]).unwrap();
+        assert!(inside(&archive).is_some());
+        let records: Vec<usize> =
+            (0..archive.len() - 4).filter(|at| archive[*at..].starts_with(&ENTRY.to_le_bytes())).collect();
+        let [first, second] = records[..] else { panic!("{records:?}") };
+        // The second has the length and the place of the first.
+        archive.copy_within(first + 20..first + 28, second + 20);
+        archive.copy_within(first + 42..first + 46, second + 42);
+        assert_eq!(inside(&archive), None);
+    }
+
     #[test]
     fn links_are_refused() {
         let mut archive = pack(&files(&["main.py"])).unwrap();
@@ -89,7 +117,7 @@ mod tests {
         for place in 0..archive.len() {
             let mut broken = archive.clone();
             broken[place] ^= 0xff;
-            let _ = (check(&broken), read(&broken, |_| true));
+            let _ = (check(&broken), read(&broken, |_| true), inside(&broken));
         }
     }
 }

@@ -48,8 +48,14 @@ pub fn pack(files: &[(String, Vec<u8>)]) -> io::Result<Vec<u8>> {
         directory.extend(offset.to_le_bytes());
         directory.extend(name.as_bytes());
     }
-    let (start, count) = (small(out.len())?, u16::try_from(files.len()).map_err(|_| too_large())?);
-    out.extend(&directory);
+    end(&mut out, &directory, files.len())?;
+    Ok(out)
+}
+
+/// The directory behind the files.
+pub(super) fn end(out: &mut Vec<u8>, directory: &[u8], count: usize) -> io::Result<()> {
+    let (start, count) = (small(out.len())?, u16::try_from(count).map_err(|_| too_large())?);
+    out.extend(directory);
     out.extend(END.to_le_bytes());
     out.extend([0; 4]);
     out.extend(count.to_le_bytes());
@@ -57,7 +63,7 @@ pub fn pack(files: &[(String, Vec<u8>)]) -> io::Result<Vec<u8>> {
     out.extend(small(directory.len())?.to_le_bytes());
     out.extend(start.to_le_bytes());
     out.extend([0; 2]);
-    Ok(out)
+    Ok(())
 }
 
 fn small(length: usize) -> io::Result<u32> {

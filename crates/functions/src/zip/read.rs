@@ -25,10 +25,15 @@ pub fn read(archive: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<(String
     found.collect()
 }
 
-fn content(archive: &[u8], entry: &Entry) -> Option<Vec<u8>> {
+/// Its bytes as they stand there.
+pub(super) fn packed<'a>(archive: &'a [u8], entry: &Entry) -> Option<&'a [u8]> {
     let head = archive.get(entry.offset as usize..)?;
     let start = HEAD + usize::from(u16_at(head, 26)?) + usize::from(u16_at(head, 28)?);
-    let packed = head.get(start..start.checked_add(entry.packed as usize)?)?;
+    head.get(start..start.checked_add(entry.packed as usize)?)
+}
+
+fn content(archive: &[u8], entry: &Entry) -> Option<Vec<u8>> {
+    let packed = packed(archive, entry)?;
     let size = u64::from(entry.size);
     let mut content = Vec::new();
     match entry.method {
