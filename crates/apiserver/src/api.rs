@@ -334,3 +334,25 @@ fn may_have_body<B: http_body::Body>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
         && !request.body().is_end_stream()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_nodes_and_pods_write_are_told_apart() {
+        let check = |path: &str, expected: bool| {
+            let info = RequestInfo::parse(&Method::GET, path, &Query::default());
+            assert_eq!(is_passed_on(&info), expected, "{path}");
+        };
+        check("/api/v1/namespaces/ns/pods/p/log", true);
+        check("/api/v1/namespaces/ns/pods/p/exec", true);
+        check("/api/v1/namespaces/ns/pods/p/attach", true);
+        check("/api/v1/namespaces/ns/pods/p/portforward", true);
+        check("/api/v1/namespaces/ns/services/s/proxy/x", true);
+        check("/api/v1/nodes/n/proxy/metrics", true);
+        check("/api/v1/namespaces/ns/pods/p", false);
+        check("/api/v1/namespaces/ns/pods/p/status", false);
+        check("/ui/", false);
+    }
+}
